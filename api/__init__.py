@@ -1,0 +1,1 @@
+"""How it is asked over HTTP: routes, schemas, security, errors."""

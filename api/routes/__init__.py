@@ -1,0 +1,1 @@
+"""Routes of the HTTP contract, one module per resource."""

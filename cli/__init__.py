@@ -1,0 +1,1 @@
+"""How it is asked from a terminal: `honed …`."""

@@ -1,0 +1,1 @@
+"""The training child: `python -m service.training`."""

@@ -1,0 +1,45 @@
+"""What the loop asks of an engine. A second engine moves in behind this protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.generic]
+
+
+class Engine(Protocol):
+    """One model in training. Inputs are in the signature's order, batch axis first.
+
+    Callers never pass an empty batch, a label out of range or a value that is not finite:
+    engines may crash on them.
+    """
+
+    @property
+    def name(self) -> str:
+        """Engine and version, as recorded with a job: `onnxruntime-training 1.19.2`."""
+
+    def train_batch(self, inputs: Sequence[Array], target: Array) -> float:
+        """Forward and backward; gradients add up until `step`. Returns the mean loss."""
+
+    def step(self, learning_rate: float) -> None:
+        """One move of the optimizer, then the gradients are cleared."""
+
+    def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
+        """Mean loss and the output tensor, in inference mode."""
+
+    def seed(self, seed: int) -> None:
+        """Make the random operators of the next step repeatable."""
+
+    def save(self, path: Path) -> None:
+        """Write parameters and optimizer state to `path`. Not atomic."""
+
+    def load_parameters(self, path: Path) -> None:
+        """Take over the parameters of a checkpoint, and leave the optimizer as it is."""
+
+    def export(self, path: Path) -> None:
+        """Write the inference model with the parameters as they are now."""

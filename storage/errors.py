@@ -1,0 +1,84 @@
+"""The root of Hone's errors, and those that storage raises.
+
+Each error has a stable `code`; `api/errors.py` maps codes to HTTP status. Messages say
+what was wrong, where, and what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault of an input: where it is (RFC 6901 JSON pointer) and how to mend it."""
+
+    pointer: str
+    detail: str
+
+
+class HoneError(Exception):
+    """Root of every error that Hone raises on purpose."""
+
+    code: ClassVar[str]
+
+    def __init__(self, detail: str, *, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.problems = tuple(problems)
+
+
+class NotFound(HoneError):
+    """The named thing does not exist."""
+
+    code = "not_found"
+
+
+class AlreadyExists(HoneError):
+    """A thing with this name exists already."""
+
+    code = "already_exists"
+
+
+class StateConflict(HoneError):
+    """The thing is in a state that does not allow the move, or moved first."""
+
+    code = "state_conflict"
+
+
+class InUse(HoneError):
+    """The thing cannot be removed while another refers to it."""
+
+    code = "in_use"
+
+
+class Busy(HoneError):
+    """The write queue is full; the same request may succeed in a moment."""
+
+    code = "busy"
+
+
+class StorageFull(HoneError):
+    """The disk or a quota is full; nothing of the request was stored."""
+
+    code = "storage_full"
+
+
+class StorageBroken(HoneError):
+    """The database or a file failed a check, or the disk failed; the daemon must restart."""
+
+    code = "storage_broken"
+
+
+class DataDirLocked(HoneError):
+    """Another daemon owns the data folder."""
+
+    code = "data_dir_locked"
+
+
+class UnknownSchema(HoneError):
+    """The database was written by a newer Hone, whose migrations this one does not know."""
+
+    code = "unknown_schema"

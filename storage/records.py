@@ -1,0 +1,245 @@
+"""Rows as they leave storage: frozen, typed, without a connection behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+
+class Split(str, Enum):
+    """Which part of the samples a sample belongs to."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+
+
+class JobState(str, Enum):
+    """Where a job stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    PAUSED = "paused"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+NEXT: dict[JobState, frozenset[JobState]] = {
+    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.CANCELLED}),
+    JobState.RUNNING: frozenset(
+        {JobState.PAUSED, JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
+    ),
+    JobState.PAUSED: frozenset({JobState.RUNNING, JobState.CANCELLED, JobState.FAILED}),
+    JobState.SUCCEEDED: frozenset(),
+    JobState.FAILED: frozenset(),
+    JobState.CANCELLED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One input of a model. shape: of one sample, without the batch axis."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpec:
+    """What a label is.
+
+    dtype: `int64` (class indices) or `float32`. shape: of one label, `()` for one class index.
+    num_classes: for class indices, labels are in [0, num_classes). classes: their names, or None.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    num_classes: int | None = None
+    classes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Inputs in graph order, and the target."""
+
+    inputs: tuple[TensorSpec, ...]
+    target: TargetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """An immutable file, named by its SHA-256 (lower-case hex)."""
+
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCounts:
+    """Samples of a model. An unlabelled sample counts as nothing but unlabelled."""
+
+    train: int = 0
+    validation: int = 0
+    unlabelled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewModel:
+    """A model to be registered; files: role (`training_model`, …) → published file."""
+
+    name: str
+    loss: str
+    optimizer: str
+    output: str
+    signature: Signature
+    trainable: tuple[str, ...]
+    trainable_parameters: int
+    frozen_parameters: int
+    hyperparameters: dict[str, Any]
+    files: dict[str, FileRecord]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A registered model. trainable: names of the initializers that train.
+
+    trainable_parameters, frozen_parameters: counts of scalars. files: role → file.
+    notes: what was changed in the graph so that it trains.
+    """
+
+    id: int
+    name: str
+    created_at: datetime
+    loss: str
+    optimizer: str
+    output: str
+    signature: Signature
+    trainable: tuple[str, ...]
+    trainable_parameters: int
+    frozen_parameters: int
+    hyperparameters: dict[str, Any]
+    files: dict[str, FileRecord]
+    notes: tuple[str, ...]
+    samples: SampleCounts
+    latest_version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample's row. label: class index, or the target's float32 bytes, or None."""
+
+    id: int
+    model_id: int
+    key: str | None
+    split: Split
+    label: int | bytes | None
+    sha256: str
+    size_bytes: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be enqueued. start: `latest`, `base` or a checkpoint's id."""
+
+    model_id: int
+    trigger: str
+    hyperparameters: dict[str, Any]
+    start: str
+    ignore_policy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """One condition that keeps a job from running, with its number and its limit."""
+
+    condition: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job's row. watermark: highest sample id that it reads. progress, metrics: as the API
+    shows them. error: `{"code", "detail", …}` of a failed job."""
+
+    id: int
+    model_id: int
+    model: str
+    state: JobState
+    trigger: str
+    hyperparameters: dict[str, Any]
+    start: str
+    ignore_policy: bool
+    watermark: int
+    created_at: datetime
+    blocked_by: tuple[Blocker, ...] = ()
+    progress: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    version: int | None = None
+    restarts: int = 0
+    error: dict[str, Any] | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoint:
+    """One point of a job's curves: values by name at a step."""
+
+    step: int
+    epoch: int
+    values: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Training state of a job after `step`. role: `periodic`, `best` or `final`.
+
+    state: the loop's own state, from which a job goes on bit for bit.
+    """
+
+    id: int
+    model_id: int
+    job_id: int
+    role: str
+    step: int
+    epoch: int
+    file: FileRecord
+    state: dict[str, Any]
+    pinned: bool
+    note: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """An exported inference model, immutable, numbered from 1 within its model."""
+
+    model_id: int
+    model: str
+    version: int
+    file: FileRecord
+    created_at: datetime
+    job_id: int | None
+    checkpoint_id: int | None
+    metrics: dict[str, Any]
+    baseline: dict[str, Any]
+    promoted: bool
+    reason: str
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened; ids rise by one and are never used again."""
+
+    id: int
+    type: str
+    model: str | None
+    data: dict[str, Any]
+    created_at: datetime
