@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
+
+Loss = Literal["cross_entropy", "mse", "bce_with_logits", "l1"]
+Optimizer = Literal["adamw", "sgd"]
+Role = Literal["periodic", "best", "final"]
 
 
 class Split(str, Enum):
@@ -13,6 +17,15 @@ class Split(str, Enum):
 
     TRAIN = "train"
     VALIDATION = "validation"
+
+
+class Unset(Enum):
+    """The default of a parameter for which None means something."""
+
+    UNSET = "unset"
+
+
+UNSET = Unset.UNSET
 
 
 class JobState(str, Enum):
@@ -92,8 +105,8 @@ class NewModel:
     """A model to be registered; files: role (`training_model`, …) → published file."""
 
     name: str
-    loss: str
-    optimizer: str
+    loss: Loss
+    optimizer: Optimizer
     output: str
     signature: Signature
     trainable: tuple[str, ...]
@@ -115,8 +128,8 @@ class Model:
     id: int
     name: str
     created_at: datetime
-    loss: str
-    optimizer: str
+    loss: Loss
+    optimizer: Optimizer
     output: str
     signature: Signature
     trainable: tuple[str, ...]
@@ -141,6 +154,16 @@ class Sample:
     sha256: str
     size_bytes: int
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What became of an upload. Ids of the accepted samples are consecutive, None without any."""
+
+    accepted: int
+    duplicates: int
+    first_id: int | None = None
+    last_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +229,7 @@ class Checkpoint:
     id: int
     model_id: int
     job_id: int
-    role: str
+    role: Role
     step: int
     epoch: int
     file: FileRecord

@@ -1,0 +1,140 @@
+"""Connections to the database: one that writes, a few that read.
+
+Two SQLite libraries in one process void each other's locks, so every module of this package
+takes `sqlite3` from here, and this one takes it from sqlite-utils.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlite_utils import Database
+from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # not in its __all__
+
+from storage.errors import AlreadyExists, Busy, HoneError, NotFound, StorageBroken, StorageFull
+
+__all__ = ["Database", "Readers", "connect_writer", "sqlite3", "translate"]
+
+_BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _NOTADB = 5, 6, 10, 11, 13, 26
+# Python 3.10 has no `sqlite_errorcode`; these texts are SQLite's own and fixed per code.
+_CODE_BY_TEXT = {
+    "database is locked": _BUSY,
+    "database table is locked": _LOCKED,
+    "disk I/O error": _IOERR,
+    "database disk image is malformed": _CORRUPT,
+    "database or disk is full": _FULL,
+    "file is not a database": _NOTADB,
+}
+FATAL = frozenset({_IOERR, _CORRUPT, _NOTADB})
+# Room for the pages of a large upload, which else go to the WAL several times.
+_CACHE_KIB = 8192
+_JOURNAL_SIZE_LIMIT_BYTES = 64 << 20
+
+
+def primary_code(error: sqlite3.Error) -> int | None:
+    """SQLite's primary result code of an error, None where there is none."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return _CODE_BY_TEXT.get(str(error)) if code is None else code & 0xFF
+
+
+def translate(error: sqlite3.Error) -> HoneError:
+    """The error of ours that says what an error of SQLite means to a caller."""
+    code, text = primary_code(error), str(error)
+    if code == _FULL:
+        return StorageFull(f"the database cannot grow: {text}; free some space and try again")
+    if code in FATAL:
+        return StorageBroken(f"the database failed: {text}; restart the daemon")
+    if code in (_BUSY, _LOCKED):
+        return Busy(f"another program holds the database: {text}; try again in a moment")
+    if text.startswith("UNIQUE constraint failed"):
+        return AlreadyExists(f"this exists already: {text}")
+    if text.startswith("FOREIGN KEY constraint failed"):
+        return NotFound("the thing that this row refers to does not exist, or is still referred to")
+    return StorageBroken(f"the database refused a statement: {text}")
+
+
+def connect_writer(path: Path) -> Database:
+    """Open the connection that writes, and make the database if there is none.
+
+    Transactions are begun by hand: `isolation_level=None` keeps Python from opening deferred ones.
+    """
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    for pragma in (
+        "busy_timeout = 5000",
+        "auto_vacuum = INCREMENTAL",  # counts only before the first table, and before WAL
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "fullfsync = ON",
+        "foreign_keys = ON",
+        "secure_delete = ON",
+        f"cache_size = -{_CACHE_KIB}",
+        f"journal_size_limit = {_JOURNAL_SIZE_LIMIT_BYTES}",
+    ):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+    return Database(connection, execute_plugins=False)
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA busy_timeout = 5000")
+    return connection
+
+
+class Readers:
+    """A few read-only connections, opened when first needed.
+
+    on_broken: told when a read shows that the database is broken.
+    """
+
+    def __init__(self, path: Path, *, size: int, on_broken: Callable[[str], None]) -> None:
+        self._path = path
+        self._on_broken = on_broken
+        self._idle: queue.LifoQueue[sqlite3.Connection | None] = queue.LifoQueue()
+        for _ in range(size):
+            self._idle.put(None)
+        self._size = size
+        self._closed = False
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection whose statements all see one state of the database.
+
+        Fetch within the block, and leave it soon: an open snapshot keeps the WAL from shrinking.
+        """
+        connection = self._idle.get()
+        if self._closed:
+            self._idle.put(connection)
+            raise Busy("the daemon is stopping; try again when it is back")
+        try:
+            connection = connection or _connect_reader(self._path)
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            if primary_code(error) in FATAL:
+                self._on_broken(str(error))
+            raise translate(error) from error
+        finally:
+            self._idle.put(connection)
+
+    def close(self) -> None:
+        """Close every connection, as each comes back; later reads raise Busy."""
+        connections = [self._idle.get() for _ in range(self._size)]
+        self._closed = True
+        self._idle.put(None)
+        for connection in connections:
+            if connection is not None:
+                connection.close()

@@ -1,0 +1,232 @@
+"""Jobs: training runs, and where each stands."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from storage.codec import (
+    dump,
+    dump_blockers,
+    dump_time,
+    load,
+    load_blockers,
+    load_optional_time,
+    load_time,
+)
+from storage.connection import Readers, sqlite3
+from storage.errors import NotFound, StateConflict
+from storage.models import no_model
+from storage.records import NEXT, Blocker, Job, JobState, NewJob
+from storage.writer import Transaction, Writer
+
+_SELECT = "SELECT jobs.*, models.name AS model FROM jobs JOIN models ON models.id = jobs.model_id"
+_UNBLOCKED = frozenset(JobState) - {JobState.QUEUED, JobState.PAUSED}
+
+
+class Jobs:
+    """Jobs by id. Every move is compare-and-swap: of two movers one wins."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def enqueue(self, new: NewJob) -> Job:
+        """Queue a job over the samples that the model has now. Raises NotFound."""
+
+        def insert(transaction: Transaction) -> Job:
+            row = transaction.execute(
+                _ENQUEUE,
+                {
+                    "model_id": new.model_id,
+                    "cause": new.trigger,
+                    "hyperparameters": dump(new.hyperparameters),
+                    "start": new.start,
+                    "ignore_policy": new.ignore_policy,
+                    "created_at": dump_time(transaction.now),
+                },
+            ).fetchone()
+            if row is None:
+                raise no_model(new.model_id)
+            job = find_job(transaction.connection, row["id"])
+            transaction.event("job.queued", job.model, {"job_id": job.id})
+            return job
+
+        return self._writer.write(insert)
+
+    def get(self, id: int) -> Job:  # noqa: A002
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return find_job(connection, id)
+
+    def list(
+        self,
+        *,
+        model: str | None = None,
+        state: JobState | None = None,
+        limit: int,
+        after: int | None = None,
+    ) -> builtins.list[Job]:
+        """Jobs, newest first; after: the last page's last id."""
+        where, parameters = ["1"], builtins.list[Any]()
+        for condition, value in (
+            ("models.name = ?", model),
+            ("jobs.state = ?", state and state.value),
+            ("jobs.id < ?", after),
+        ):
+            if value is not None:
+                where.append(condition)
+                parameters.append(value)
+        return self._fetch(
+            f"{_SELECT} WHERE {' AND '.join(where)} ORDER BY jobs.id DESC LIMIT ?",
+            (*parameters, limit),
+        )
+
+    def waiting(self) -> builtins.list[Job]:
+        """Queued and paused jobs, oldest first."""
+        return self._fetch(f"{_SELECT} WHERE state IN ('queued', 'paused') ORDER BY jobs.id")
+
+    def running(self) -> builtins.list[Job]:
+        """Running jobs, oldest first."""
+        return self._fetch(f"{_SELECT} WHERE state = 'running' ORDER BY jobs.id")
+
+    def move(
+        self,
+        id: int,  # noqa: A002
+        from_: JobState,
+        to: JobState,
+        *,
+        blocked_by: tuple[Blocker, ...] | None = None,
+        progress: dict[str, Any] | None = None,
+        metrics: dict[str, Any] | None = None,
+        version: int | None = None,
+        error: dict[str, Any] | None = None,
+        restarts: int | None = None,
+    ) -> Job:
+        """Move a job, and set the fields that are given. A job that leaves a wait is not blocked.
+
+        Raises NotFound, and StateConflict if the move is illegal or the job moved first.
+        """
+        fields = _columns(
+            blocked_by=blocked_by,
+            progress=progress,
+            metrics=metrics,
+            version=version,
+            error=error,
+            restarts=restarts,
+        )
+        return self._writer.write(
+            lambda transaction: move_job(transaction, id, from_=from_, to=to, fields=fields)
+        )
+
+    def report(
+        self,
+        id: int,  # noqa: A002
+        *,
+        progress: dict[str, Any] | None = None,
+        metrics: dict[str, Any] | None = None,
+        blocked_by: tuple[Blocker, ...] | None = None,
+        restarts: int | None = None,
+    ) -> None:
+        """Set the fields that are given, whatever the state. Raises NotFound."""
+        fields = _columns(
+            progress=progress, metrics=metrics, blocked_by=blocked_by, restarts=restarts
+        )
+        if fields:
+            self._writer.write(lambda transaction: _update(transaction, id, fields))
+
+    def _fetch(self, sql: str, parameters: tuple[Any, ...] = ()) -> builtins.list[Job]:
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(sql, parameters).fetchall()
+        return [_job(row) for row in rows]
+
+
+_ENQUEUE = """
+INSERT INTO jobs
+  (model_id, state, cause, hyperparameters, start, ignore_policy, watermark, created_at)
+SELECT
+  models.id, 'queued', :cause, :hyperparameters, :start, :ignore_policy,
+  (SELECT coalesce(max(id), 0) FROM samples WHERE model_id = models.id), :created_at
+FROM models WHERE models.id = :model_id
+RETURNING id
+"""
+
+
+def find_job(connection: sqlite3.Connection, job_id: int) -> Job:
+    """Raises NotFound."""
+    row = connection.execute(f"{_SELECT} WHERE jobs.id = ?", (job_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no job {job_id}; GET /v1/jobs lists them")
+    return _job(row)
+
+
+def move_job(
+    transaction: Transaction, job_id: int, *, from_: JobState, to: JobState, fields: dict[str, Any]
+) -> Job:
+    """Move a job within a transaction; fields: column → value."""
+    job = find_job(transaction.connection, job_id)
+    if to not in NEXT[from_]:
+        raise StateConflict(f"a job that is {from_.value} cannot become {to.value}")
+    if job.state is not from_:
+        raise StateConflict(f"job {job_id} is {job.state.value}, not {from_.value}")
+    now = dump_time(transaction.now)
+    columns: dict[str, Any] = {
+        "state": to.value,
+        **({"blocked_by": "[]"} if to in _UNBLOCKED else {}),
+    }
+    if to is JobState.RUNNING and job.started_at is None:
+        columns["started_at"] = now
+    if not NEXT[to]:
+        columns["finished_at"] = now
+    _update(transaction, job_id, columns | fields)
+    moved = find_job(transaction.connection, job_id)
+    data = {"job_id": job_id, "version": moved.version, "error": moved.error}
+    transaction.event(
+        f"job.{to.value}",
+        moved.model,
+        {name: value for name, value in data.items() if value is not None},
+    )
+    return moved
+
+
+def _columns(**fields: Any) -> dict[str, Any]:
+    """Column → value, of the fields that are given."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name in given.keys() & {"progress", "metrics", "error"}:
+        given[name] = dump(given[name])
+    if "blocked_by" in given:
+        given["blocked_by"] = dump_blockers(given["blocked_by"])
+    return given
+
+
+def _update(transaction: Transaction, job_id: int, columns: dict[str, Any]) -> None:
+    assignments = ", ".join(f"{column} = ?" for column in columns)
+    updated = transaction.execute(
+        f"UPDATE jobs SET {assignments} WHERE id = ?",  # noqa: S608 - columns are our own
+        (*columns.values(), job_id),
+    ).rowcount
+    if not updated:
+        raise NotFound(f"there is no job {job_id}; GET /v1/jobs lists them")
+
+
+def _job(row: sqlite3.Row) -> Job:
+    return Job(
+        id=row["id"],
+        model_id=row["model_id"],
+        model=row["model"],
+        state=JobState(row["state"]),
+        trigger=row["cause"],
+        hyperparameters=load(row["hyperparameters"]),
+        start=row["start"],
+        ignore_policy=bool(row["ignore_policy"]),
+        watermark=row["watermark"],
+        created_at=load_time(row["created_at"]),
+        blocked_by=load_blockers(row["blocked_by"]),
+        progress=load(row["progress"]),
+        metrics=load(row["metrics"]),
+        version=row["version"],
+        restarts=row["restarts"],
+        error=None if row["error"] is None else load(row["error"]),
+        started_at=load_optional_time(row["started_at"]),
+        finished_at=load_optional_time(row["finished_at"]),
+    )

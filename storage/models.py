@@ -1,0 +1,201 @@
+"""Registered models."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from storage.codec import dump, dump_signature, dump_time, load, load_signature, load_time
+from storage.connection import Readers, sqlite3
+from storage.errors import AlreadyExists, InUse, NotFound
+from storage.files import FileStore
+from storage.packs import Packs
+from storage.records import FileRecord, Model, NewModel, SampleCounts
+from storage.writer import Transaction, Writer
+
+_SELECT = """
+SELECT models.*,
+  (SELECT json_group_object(role, json_array(sha256, size_bytes))
+   FROM model_files JOIN files USING (sha256) WHERE model_id = models.id) AS files,
+  (SELECT coalesce(sum(count), 0) FROM sample_counts
+   WHERE model_id = models.id AND split = 'train' AND class <> -1) AS train,
+  (SELECT coalesce(sum(count), 0) FROM sample_counts
+   WHERE model_id = models.id AND split = 'validation' AND class <> -1) AS validation,
+  (SELECT coalesce(sum(count), 0) FROM sample_counts
+   WHERE model_id = models.id AND class = -1) AS unlabelled,
+  (SELECT version FROM aliases WHERE model_id = models.id AND alias = 'latest') AS latest_version
+FROM models
+"""
+_FILES_OF_MODEL = """
+SELECT sha256 FROM model_files WHERE model_id = :id
+UNION SELECT sha256 FROM checkpoints WHERE model_id = :id
+UNION SELECT sha256 FROM versions WHERE model_id = :id
+"""
+
+
+def no_model(model: str | int) -> NotFound:
+    """The error for a model that does not exist; model: its name or id."""
+    name = f"{model!r}" if isinstance(model, str) else f"with id {model}"
+    return NotFound(f"there is no model {name}; GET /v1/models lists them")
+
+
+class Models:
+    """Models by name."""
+
+    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore, packs: Packs) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._files = files
+        self._packs = packs
+
+    def add(self, new: NewModel, base_version: FileRecord) -> Model:
+        """Register a model; base_version: the model as it came, which becomes version 1.
+
+        Raises AlreadyExists if the name is taken.
+        """
+
+        def insert(transaction: Transaction) -> Model:
+            self._files.reference(transaction, [base_version, *new.files.values()])
+            model_id = _insert_model(transaction, new)
+            transaction.executemany(
+                "INSERT INTO model_files VALUES (?, ?, ?)",
+                [(model_id, role, record.sha256) for role, record in new.files.items()],
+            )
+            transaction.execute(
+                "INSERT INTO versions VALUES (?, 1, ?, ?, NULL, NULL, '{}', '{}', 1, 'registered')",
+                (model_id, base_version.sha256, dump_time(transaction.now)),
+            )
+            transaction.execute("INSERT INTO aliases VALUES (?, 'latest', 1)", (model_id,))
+            transaction.event("model.created", new.name, {"version": 1})
+            return _one(transaction.connection, "id", model_id)
+
+        return self._writer.write(insert)
+
+    def get(self, name: str) -> Model:
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return _one(connection, "name", name)
+
+    def get_by_id(self, id: int) -> Model:  # noqa: A002
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return _one(connection, "id", id)
+
+    def list(self, limit: int, after: str | None = None) -> builtins.list[Model]:
+        """Models by name; after: the name that the last page ended with."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                f"{_SELECT} WHERE name > ? ORDER BY name LIMIT ?", (after or "", limit)
+            ).fetchall()
+        return [_model(row) for row in rows]
+
+    def update(
+        self,
+        name: str,
+        *,
+        hyperparameters: dict[str, Any] | None = None,
+        classes: tuple[str, ...] | None = None,
+    ) -> Model:
+        """Replace what is given. Raises NotFound."""
+
+        def change(transaction: Transaction) -> Model:
+            model = _one(transaction.connection, "name", name)
+            target = model.signature.target
+            if classes is not None:
+                target = replace(target, classes=classes)
+            transaction.execute(
+                "UPDATE models SET hyperparameters = ?, signature = ? WHERE id = ?",
+                (
+                    dump(model.hyperparameters if hyperparameters is None else hyperparameters),
+                    dump_signature(replace(model.signature, target=target)),
+                    model.id,
+                ),
+            )
+            transaction.event("model.updated", name, {})
+            return _one(transaction.connection, "id", model.id)
+
+        return self._writer.write(change)
+
+    def delete(self, name: str) -> None:
+        """Remove a model and all that is its own. Raises NotFound, InUse while a job runs."""
+        model_id = self.get(name).id
+        with self._packs.lock(model_id):
+            self._writer.write(self._deletion(model_id))
+
+    def _deletion(self, model_id: int) -> Callable[[Transaction], None]:
+        def delete(transaction: Transaction) -> None:
+            model = _one(transaction.connection, "id", model_id)
+            running = transaction.execute(
+                "SELECT id FROM jobs WHERE model_id = ? AND state = 'running'", (model_id,)
+            ).fetchone()
+            if running:
+                raise InUse(
+                    f"model {model.name!r} is in training by job {running['id']}; cancel it first"
+                )
+            hashes = [
+                row["sha256"] for row in transaction.execute(_FILES_OF_MODEL, {"id": model_id})
+            ]
+            transaction.execute("DELETE FROM models WHERE id = ?", (model_id,))
+            self._files.release(transaction, hashes)
+            transaction.after_commit(lambda: self._packs.remove(model_id))
+            transaction.event("model.deleted", model.name, {})
+
+        return delete
+
+
+def _insert_model(transaction: Transaction, new: NewModel) -> int:
+    taken = transaction.execute("SELECT 1 FROM models WHERE name = ?", (new.name,)).fetchone()
+    if taken:
+        raise AlreadyExists(
+            f"there is a model {new.name!r} already; delete it or choose another name"
+        )
+    row = transaction.execute(
+        "INSERT INTO models (name, created_at, loss, optimizer, output, signature, trainable, "
+        "trainable_parameters, frozen_parameters, hyperparameters, notes) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        (
+            new.name,
+            dump_time(transaction.now),
+            new.loss,
+            new.optimizer,
+            new.output,
+            dump_signature(new.signature),
+            dump(new.trainable),
+            new.trainable_parameters,
+            new.frozen_parameters,
+            dump(new.hyperparameters),
+            dump(new.notes),
+        ),
+    ).fetchone()
+    return int(row["id"])
+
+
+def _one(connection: sqlite3.Connection, column: str, value: str | int) -> Model:
+    row = connection.execute(f"{_SELECT} WHERE models.{column} = ?", (value,)).fetchone()
+    if row is None:
+        raise no_model(value)
+    return _model(row)
+
+
+def _model(row: sqlite3.Row) -> Model:
+    return Model(
+        id=row["id"],
+        name=row["name"],
+        created_at=load_time(row["created_at"]),
+        loss=row["loss"],
+        optimizer=row["optimizer"],
+        output=row["output"],
+        signature=load_signature(row["signature"]),
+        trainable=tuple(load(row["trainable"])),
+        trainable_parameters=row["trainable_parameters"],
+        frozen_parameters=row["frozen_parameters"],
+        hyperparameters=load(row["hyperparameters"]),
+        files={role: FileRecord(*fields) for role, fields in load(row["files"]).items()},
+        notes=tuple(load(row["notes"])),
+        samples=SampleCounts(
+            train=row["train"], validation=row["validation"], unlabelled=row["unlabelled"]
+        ),
+        latest_version=row["latest_version"],
+    )

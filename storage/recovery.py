@@ -1,0 +1,59 @@
+"""What start-up repairs, so that nothing is half stored."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from storage.connection import Database, Readers, sqlite3, translate
+from storage.disk import file_faults
+from storage.errors import StorageBroken
+from storage.packs import Packs, cut
+from storage.samples import erase
+from storage.writer import Writer
+
+
+def check_database(db: Database) -> None:
+    """Raises StorageBroken if the database's structure is damaged."""
+    try:
+        findings = [row[0] for row in db.conn.execute("PRAGMA quick_check")]
+    except sqlite3.Error as error:
+        raise translate(error) from error
+    if findings != ["ok"]:
+        raise StorageBroken(
+            f"the database is damaged ({findings[0]}); set it aside and restore a backup"
+        )
+
+
+def clear_folder(folder: Path) -> None:
+    """Remove everything in a folder of temporary files."""
+    with file_faults("cannot clear temporary files"):
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def finish_erasures(writer: Writer, readers: Readers, packs: Packs) -> None:
+    """Overwrite samples that were deleted, and not yet overwritten, when the last run ended."""
+    with readers.snapshot() as connection:
+        erasures = connection.execute("SELECT * FROM erasures").fetchall()
+    for erasure in erasures:
+        erase(writer, packs, erasure)
+
+
+def sweep_packs(readers: Readers, packs: Packs) -> None:
+    """Remove packs without a row, and cut off what lies behind the last committed byte."""
+    with readers.snapshot() as connection:
+        rows = connection.execute("SELECT * FROM packs").fetchall()
+    sizes = {packs.path(row["model_id"], row["pack"]): row["size_bytes"] for row in rows}
+    with file_faults("cannot sweep packs"):
+        for path in packs.folder.glob("*/*"):
+            if path not in sizes:
+                path.unlink()
+        for path, size_bytes in sizes.items():
+            cut(path, size_bytes)
+        for folder in packs.folder.iterdir():
+            if not any(folder.iterdir()):
+                folder.rmdir()

@@ -1,0 +1,95 @@
+"""Where the samples of a job lie, read once, so that training needs no database.
+
+Imported by the training child: the standard library and numpy only, and no thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.errors import StorageBroken
+from storage.records import Split, TargetSpec
+
+_ROWS_PER_FETCH = 8192
+_SELECT = """
+SELECT id, pack, offset, label FROM samples
+WHERE model_id = ? AND split = ? AND label IS NOT NULL AND id <= ? ORDER BY id
+"""
+_BROKEN = "the labels of model {} do not fit its target {!r} ({} {}); restore a backup"
+
+
+@dataclass(frozen=True)
+class SampleIndex:
+    """Labelled samples by rising id, n of them.
+
+    ids: (n,) int64. packs: (n,) int32, indices into pack_paths. offsets: (n,) int64, bytes.
+    labels: (n, *target shape) in the target's dtype.
+    """
+
+    ids: NDArray[np.int64]
+    packs: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    labels: NDArray[Any]
+    pack_paths: tuple[Path, ...]
+
+
+def read_sample_index(
+    database: Path,
+    packs_dir: Path,
+    *,
+    model_id: int,
+    split: Split,
+    watermark: int,
+    target: TargetSpec,
+) -> SampleIndex:
+    """The labelled samples of a split whose ids are at most `watermark`.
+
+    Raises StorageBroken if a label is not one of the target's, sqlite3.Error.
+    """
+    parameters = (model_id, split.value, watermark)
+    numbers, labels = [np.empty((0, 3), np.int64)], [_to_labels([], target)]
+    with closing(
+        sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+    ) as connection:
+        for rows in _chunks(connection.execute(_SELECT, parameters)):
+            ids, packs, offsets, values = zip(*rows, strict=True)
+            numbers.append(np.array((ids, packs, offsets), np.int64).T)
+            try:
+                labels.append(_to_labels(values, target))
+            except (TypeError, ValueError) as error:
+                shape, dtype = target.shape, target.dtype
+                raise StorageBroken(_BROKEN.format(model_id, target.name, dtype, shape)) from error
+    table = np.concatenate(numbers)
+    pack_numbers, packs_used = np.unique(table[:, 1], return_inverse=True)
+    folder = packs_dir / str(model_id)
+    return SampleIndex(
+        ids=np.ascontiguousarray(table[:, 0]),
+        packs=packs_used.astype(np.int32).reshape(-1),
+        offsets=np.ascontiguousarray(table[:, 2]),
+        labels=np.concatenate(labels),
+        pack_paths=tuple(folder / f"{number}.pack" for number in pack_numbers),
+    )
+
+
+def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[Any]]:
+    while rows := cursor.fetchmany(_ROWS_PER_FETCH):
+        yield rows
+
+
+def _to_labels(values: Sequence[int | bytes], target: TargetSpec) -> NDArray[Any]:
+    """(len(values), *target shape); the copy of a chunk ends with it."""
+    if target.dtype == "int64" and target.shape == ():
+        if any(isinstance(value, bytes) for value in values):
+            raise ValueError("a class index is an integer")
+        return np.array(values, np.int64)
+    dtype = np.dtype(target.dtype).newbyteorder("<")
+    flat = np.frombuffer(b"".join(values), dtype)  # type: ignore[arg-type]
+    return flat.reshape(len(values), *target.shape).astype(target.dtype, copy=False)

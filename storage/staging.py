@@ -1,0 +1,237 @@
+"""Samples on their way in: staged in constant memory, then stored all at once or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import repeat
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from storage.codec import dump_time
+from storage.connection import Readers
+from storage.disk import file_faults
+from storage.errors import HoneError, StorageBroken
+from storage.models import no_model
+from storage.packs import Packs, Placement
+from storage.records import Split, StageResult
+from storage.split import split_of
+from storage.spool import Spool
+from storage.staged_rows import Label, StagedRows
+from storage.writer import Transaction, Writer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Records = bytes | bytearray | memoryview | NDArray[np.generic]
+
+# After so many rows the writer's page cache is given back: the resting daemon stays small.
+_LARGE_UPLOAD = 10_000
+_NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
+_INSERT_SAMPLE = """
+INSERT INTO samples (id, model_id, pack, offset, length, split, label, key, sha256, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_COUNT_SAMPLES = """
+INSERT INTO sample_counts (model_id, split, class, count)
+SELECT
+  model_id, split,
+  CASE typeof(label) WHEN 'integer' THEN label WHEN 'null' THEN -1 ELSE -2 END AS kind, count(*)
+FROM samples WHERE id >= ? GROUP BY model_id, split, kind
+ON CONFLICT DO UPDATE SET count = count + excluded.count
+"""
+_PACK_SIZE = """
+INSERT INTO packs (model_id, pack, size_bytes) VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET size_bytes = excluded.size_bytes
+"""
+
+
+class Staging:
+    """Samples of one upload: `add` them, then `commit`; leaving the `with` discards the rest.
+
+    Use from one thread at a time.
+    """
+
+    def __init__(
+        self,
+        model_id: int,
+        record_bytes: int,
+        *,
+        tmp_dir: Path,
+        writer: Writer,
+        readers: Readers,
+        packs: Packs,
+    ) -> None:
+        self._model_id = model_id
+        self._record_bytes = record_bytes
+        self._writer = writer
+        self._readers = readers
+        self._packs = packs
+        self._added = 0
+        self._spool = Spool(tmp_dir)
+        self._rows = StagedRows(tmp_dir)
+
+    def __enter__(self) -> Staging:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.discard()
+
+    def add(
+        self,
+        records: Records,
+        labels: Sequence[Label],
+        *,
+        keys: Sequence[str | None] | None = None,
+        splits: Sequence[Split | None] | Split | None = None,
+    ) -> None:
+        """Stage samples.
+
+        records: len(labels) * record_bytes, contiguous. labels: class indices, or the target's
+        little-endian bytes, None where there is none yet. splits: one for all, or one each; None
+        derives it from the id. Raises ValueError if the lengths do not agree, StorageFull.
+        """
+        count = len(labels)
+        if count == 0:
+            return
+        data = memoryview(records).cast("B")  # type: ignore[arg-type]  # numpy is a Buffer
+        self._check_lengths(count, data, keys, splits)
+        rows = zip(
+            range(self._added, self._added + count),
+            labels,
+            repeat(None) if keys is None else keys,
+            _split_names(splits),
+            self._digests(data),
+            strict=False,  # `repeat` has no end
+        )
+        self._rows.add(rows, keyed=keys is not None)
+        with file_faults("cannot stage samples"):
+            self._spool.write(data)
+        self._added += count
+
+    def commit(self) -> StageResult:
+        """Store what was added; when this returns it is durable.
+
+        A sample whose key the model has already, or an earlier sample of this upload, is a
+        duplicate: it is counted, and not stored. Raises NotFound if the model is gone, Busy,
+        StorageFull, StorageBroken; then nothing is stored.
+        """
+        with self._packs.lock(self._model_id):
+            accepted = self._drop_duplicates()
+            duplicates = self._added - accepted
+            if accepted == 0:
+                return StageResult(accepted=0, duplicates=duplicates)
+            placement = self._packs.place(
+                self._model_id, self._spool, ranges=self._ranges() if duplicates else None
+            )
+            try:
+                return self._writer.write(
+                    lambda transaction: self._insert(
+                        transaction, placement, accepted=accepted, duplicates=duplicates
+                    )
+                )
+            except StorageBroken:
+                # Whether the rows were committed is known only after a restart; the bytes stay.
+                raise
+            except HoneError:
+                self._packs.undo(self._model_id, placement)
+                raise
+
+    def discard(self) -> None:
+        """Forget what is staged."""
+        self._rows.close()
+        self._spool.discard()
+
+    def _check_lengths(
+        self,
+        count: int,
+        data: memoryview,
+        keys: Sequence[str | None] | None,
+        splits: Sequence[Split | None] | Split | None,
+    ) -> None:
+        expected_bytes = count * self._record_bytes
+        if data.nbytes != expected_bytes:
+            raise ValueError(
+                f"{count} labels came with {data.nbytes} bytes; "
+                f"records of {self._record_bytes} bytes make {expected_bytes}"
+            )
+        for name, column in (("keys", keys), ("splits", splits)):
+            if column is not None and not isinstance(column, Split) and len(column) != count:
+                raise ValueError(f"{count} labels came with {len(column)} {name}")
+
+    def _digests(self, data: memoryview) -> Iterator[bytes]:
+        length = self._record_bytes
+        for start in range(0, data.nbytes, length):
+            yield hashlib.sha256(data[start : start + length]).digest()
+
+    def _drop_duplicates(self) -> int:
+        """Drop staged rows whose key the model has; how many rows are left."""
+        with self._readers.snapshot() as connection:
+            exists = "SELECT 1 FROM models WHERE id = ?"
+            if connection.execute(exists, (self._model_id,)).fetchone() is None:
+                raise no_model(self._model_id)
+            self._rows.drop_known_keys(connection, self._model_id)
+            return self._rows.count()
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        """(offset, length) of the bytes whose rows are left."""
+        length = self._record_bytes
+        for start, stop in self._rows.runs():
+            yield start * length, (stop - start) * length
+
+    def _insert(
+        self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int
+    ) -> StageResult:
+        first_id = transaction.execute(_NEXT_ID).fetchone()[0]
+        transaction.executemany(
+            _INSERT_SAMPLE, self._final_rows(first_id, placement, dump_time(transaction.now))
+        )
+        transaction.execute(_COUNT_SAMPLES, (first_id,))
+        transaction.execute(_PACK_SIZE, (self._model_id, placement.pack, placement.size_bytes))
+        result = StageResult(
+            accepted=accepted,
+            duplicates=duplicates,
+            first_id=first_id,
+            last_id=first_id + accepted - 1,
+        )
+        name = transaction.execute(
+            "SELECT name FROM models WHERE id = ?", (self._model_id,)
+        ).fetchone()["name"]
+        transaction.event("samples.added", name, asdict(result))
+        if accepted >= _LARGE_UPLOAD:
+            connection = transaction.connection
+            transaction.after_commit(lambda: connection.execute("PRAGMA shrink_memory"))
+        return result
+
+    def _final_rows(
+        self, first_id: int, placement: Placement, created_at: str
+    ) -> Iterator[tuple[Any, ...]]:
+        length, offset = self._record_bytes, placement.offset_bytes
+        for sample_id, (label, key, split, sha256) in enumerate(self._rows, first_id):
+            yield (
+                sample_id,
+                self._model_id,
+                placement.pack,
+                offset,
+                length,
+                split or split_of(sample_id).value,
+                label,
+                key,
+                sha256,
+                created_at,
+            )
+            offset += length
+
+
+def _split_names(splits: Sequence[Split | None] | Split | None) -> Iterable[str | None]:
+    if splits is None or isinstance(splits, Split):
+        return repeat(splits.value if splits else None)
+    return (split.value if split else None for split in splits)

@@ -1,0 +1,120 @@
+"""The data folder: one object through which everything is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from storage.checkpoints import Checkpoints
+from storage.codec import utc_now
+from storage.connection import Database, Readers, connect_writer, sqlite3, translate
+from storage.disk import file_faults, make_folder
+from storage.events import Events
+from storage.files import FileStore
+from storage.jobs import Jobs
+from storage.lock import DataDirLock
+from storage.metrics import Metrics
+from storage.migrations import migrate
+from storage.models import Models
+from storage.packs import Packs
+from storage.recovery import check_database, clear_folder, finish_erasures, sweep_packs
+from storage.samples import Samples
+from storage.versions import Versions
+from storage.writer import Clock, Writer
+
+_READERS = 4
+
+
+class Store:
+    """Repositories over one data folder. Every method may be called from any thread, and blocks."""
+
+    def __init__(
+        self, data_dir: Path, lock: DataDirLock, db: Database, *, now: Clock, write_queue_size: int
+    ) -> None:
+        self.data_dir = data_dir
+        self.database = data_dir / "hone.db"
+        self.tmp_dir = data_dir / "tmp"
+        self.packs_dir = data_dir / "packs"
+        self._lock = lock
+        self._db = db
+        self._writer = Writer(db, now=now, queue_size=write_queue_size)
+        self._readers = Readers(self.database, size=_READERS, on_broken=self._writer.refuse)
+        connections = (self._writer, self._readers)
+        self._packs = Packs(self.packs_dir, readers=self._readers)
+        self.files = FileStore(data_dir / "files", writer=self._writer, readers=self._readers)
+        self.events = Events(*connections)
+        self.models = Models(*connections, files=self.files, packs=self._packs)
+        self.samples = Samples(*connections, packs=self._packs, tmp_dir=self.tmp_dir)
+        self.jobs = Jobs(*connections)
+        self.metrics = Metrics(*connections)
+        self.checkpoints = Checkpoints(*connections, files=self.files)
+        self.versions = Versions(*connections, files=self.files)
+
+    @classmethod
+    def open(cls, data_dir: Path, *, now: Clock = utc_now, write_queue_size: int = 256) -> Store:
+        """Open a data folder, or make one; what the last run left half done is undone.
+
+        Raises DataDirLocked, UnknownSchema, StorageBroken, StorageFull.
+        """
+        data_dir = data_dir.absolute()
+        with file_faults(f"cannot make the data folder {data_dir}"):
+            for folder in (data_dir, *(data_dir / name for name in ("files", "packs", "tmp"))):
+                make_folder(folder)
+            lock = DataDirLock(data_dir / "hone.lock")
+        try:
+            db = _open_database(data_dir / "hone.db", check=lock.unclean)
+            store = cls(data_dir, lock, db, now=now, write_queue_size=write_queue_size)
+        except BaseException:
+            lock.release(clean=False)
+            raise
+        try:
+            store._repair()
+        except BaseException:
+            store._shut(clean=False)
+            raise
+        return store
+
+    @property
+    def broken(self) -> str | None:
+        """Why nothing can be written any more until a restart, None while all is well."""
+        return self._writer.broken
+
+    def close(self) -> None:
+        """Finish what is queued, fold the WAL into the database, and let go of the folder."""
+        self._shut(clean=self._writer.broken is None)
+
+    def _repair(self) -> None:
+        clear_folder(self.tmp_dir)
+        finish_erasures(self._writer, self._readers, self._packs)
+        sweep_packs(self._readers, self._packs)
+        self.files.sweep()
+
+    def _shut(self, *, clean: bool) -> None:
+        self._writer.close()
+        self._readers.close()
+        try:
+            if clean:
+                self._db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as error:
+            clean = False
+            raise translate(error) from error
+        finally:
+            self._db.close()
+            self._lock.release(clean=clean)
+
+
+def _open_database(path: Path, *, check: bool) -> Database:
+    try:
+        db = connect_writer(path)
+    except sqlite3.Error as error:
+        raise translate(error) from error
+    try:
+        if check:
+            check_database(db)
+        migrate(db)
+    except sqlite3.Error as error:
+        db.close()
+        raise translate(error) from error
+    except BaseException:
+        db.close()
+        raise
+    return db

@@ -1,0 +1,44 @@
+import os
+
+import pytest
+
+from storage.errors import DataDirLocked
+from storage.store import Store
+
+HOLD = """
+import sys
+from pathlib import Path
+from storage.store import Store
+store = Store.open(Path(sys.argv[1]))
+print("open", flush=True)
+sys.stdin.readline()
+store.close()
+print("closed", flush=True)
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_lets_go(data_dir, start_child):
+    child = start_child(HOLD, data_dir)
+    assert child.stdout.readline() == "open\n"
+    with pytest.raises(DataDirLocked, match=f"in use by process {child.pid}; stop"):
+        Store.open(data_dir)
+    child.stdin.write("\n")
+    child.stdin.flush()
+    assert child.stdout.readline() == "closed\n"
+    Store.open(data_dir).close()
+
+
+def test_the_lock_ends_with_a_process_that_is_killed(data_dir, start_child):
+    child = start_child(HOLD, data_dir)
+    assert child.stdout.readline() == "open\n"
+    child.kill()
+    child.wait()
+    assert (data_dir / "hone.lock").read_text() == str(child.pid)
+    Store.open(data_dir).close()
+    assert (data_dir / "hone.lock").read_text() == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no mode bits")
+def test_only_the_owner_may_enter_the_data_folder(store):
+    for folder in (store.data_dir, store.tmp_dir, store.packs_dir):
+        assert folder.stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,90 @@
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from storage.errors import StorageBroken
+from storage.records import Split, TargetSpec
+from storage.sample_index import read_sample_index
+
+CLASS = TargetSpec("labels", "int64", (), 10)
+
+
+def read(store, model, *, target=CLASS, split=Split.TRAIN, watermark=10**9):
+    return read_sample_index(
+        store.database,
+        store.packs_dir,
+        model_id=model.id,
+        split=split,
+        watermark=watermark,
+        target=target,
+    )
+
+
+def test_the_index_leads_to_each_labelled_sample(store, add_model, upload, record_of):
+    model = add_model(store)
+    upload(store, model, [4, None, 6], splits=Split.TRAIN)
+    upload(store, model, [7], first=3, splits=Split.VALIDATION)
+    upload(store, model, [8], first=4, splits=Split.TRAIN)
+    index = read(store, model)
+    assert index.ids.tolist() == [1, 3, 5]
+    assert index.labels.tolist() == [4, 6, 8]
+    assert (index.packs.dtype, index.offsets.dtype) == (np.int32, np.int64)
+    for pack, offset, number in zip(index.packs, index.offsets, (0, 2, 4), strict=True):
+        data = np.memmap(index.pack_paths[pack], mode="r")[offset : offset + 16]
+        assert data.tobytes() == record_of(number)
+    assert read(store, model, split=Split.VALIDATION).ids.tolist() == [4]
+
+
+def test_nothing_beyond_the_watermark_is_read(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1] * 5, splits=Split.TRAIN)
+    assert read(store, model, watermark=3).ids.tolist() == [1, 2, 3]
+
+
+def test_labels_take_the_shape_and_dtype_of_the_target(store, add_model, upload):
+    model = add_model(store)
+    values = np.arange(6, dtype="<f4").reshape(2, 3)
+    upload(store, model, [row.tobytes() for row in values], splits=Split.TRAIN)
+    labels = read(store, model, target=TargetSpec("target", "float32", (3,))).labels
+    assert labels.dtype == np.float32
+    np.testing.assert_array_equal(labels, values)
+
+
+@pytest.mark.parametrize("target", [CLASS, TargetSpec("target", "float32", (3,))])
+def test_a_model_without_samples_has_an_empty_index(store, add_model, target):
+    index = read(store, add_model(store), target=target)
+    assert (index.ids.shape, index.labels.shape) == ((0,), (0, *target.shape))
+    assert index.pack_paths == ()
+
+
+def test_labels_that_do_not_fit_the_target_are_refused(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [b"\0\0\0\0"], splits=Split.TRAIN)
+    upload(store, add_model(store, "other"), [1], splits=Split.TRAIN)
+    with pytest.raises(StorageBroken, match="do not fit its target 'labels'"):
+        read(store, model)
+    with pytest.raises(StorageBroken, match="do not fit its target 'target'"):
+        read(store, store.models.get("other"), target=TargetSpec("target", "float32", (3,)))
+
+
+def test_a_hundred_thousand_samples_are_indexed_in_a_moment(store, add_model):
+    model = add_model(store)
+    with store.samples.stage(model.id, 4) as staging:
+        staging.add(np.zeros((100_000, 4), np.uint8), [n % 10 for n in range(100_000)])
+        staging.commit()
+    began = time.perf_counter()
+    index = read(store, model)
+    assert len(index.ids) == pytest.approx(90_000, abs=100)
+    assert time.perf_counter() - began < 1.0
+
+
+def test_the_training_child_gets_the_index_without_sqlite_utils_or_threads():
+    check = (
+        "import sys, threading, storage.sample_index; "
+        "assert 'sqlite_utils' not in sys.modules; "
+        "assert threading.active_count() == 1"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True)

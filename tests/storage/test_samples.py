@@ -1,0 +1,81 @@
+import pytest
+
+from storage.errors import NotFound, StorageBroken
+from storage.records import SampleCounts, Split
+
+
+def test_lists_meet_every_condition(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1, 2, None, 1, None], splits=Split.TRAIN)
+    upload(store, model, [1], splits=Split.VALIDATION)
+
+    def ids(**conditions):
+        return [each.id for each in store.samples.list(model.id, limit=10, **conditions)]
+
+    assert ids() == [1, 2, 3, 4, 5, 6]
+    assert ids(label=1) == [1, 4, 6]
+    assert ids(label=1, split=Split.TRAIN) == [1, 4]
+    assert ids(unlabelled=True) == [3, 5]
+    assert ids(unlabelled=False, after=2) == [4, 6]
+
+
+def test_counts_follow_every_change(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1, 1, None, 2], splits=Split.TRAIN)
+    assert store.samples.counts(model.id) == SampleCounts(train=3, unlabelled=1)
+    store.samples.update(model.id, 3, label=2)
+    store.samples.update(model.id, 1, split=Split.VALIDATION)
+    store.samples.delete(model.id, 2)
+    assert store.samples.counts(model.id) == SampleCounts(train=2, validation=1)
+    assert store.samples.label_counts(model.id) == [
+        (Split.TRAIN, 2, 2),
+        (Split.VALIDATION, 1, 1),
+    ]
+    assert store.models.get("digits").samples == SampleCounts(train=2, validation=1)
+
+
+def test_a_label_can_be_taken_away_and_what_is_not_given_stays(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1], splits=Split.VALIDATION)
+    sample = store.samples.update(model.id, 1, label=None)
+    assert (sample.label, sample.split) == (None, Split.VALIDATION)
+    assert store.samples.get(model.id, 1) == sample
+    assert store.samples.label_counts(model.id) == [(Split.VALIDATION, None, 1)]
+
+
+def test_deleting_overwrites_the_bytes_and_nothing_else(store, add_model, upload, record_of):
+    model = add_model(store)
+    upload(store, model, [1, 2, 3], keys=["a", "b", "c"])
+    store.samples.delete(model.id, 2)
+    with pytest.raises(NotFound, match="no sample 2"):
+        store.samples.get(model.id, 2)
+    with pytest.raises(NotFound):
+        store.samples.delete(model.id, 2)
+    pack = (store.packs_dir / str(model.id) / "1.pack").read_bytes()
+    assert pack == record_of(0) + bytes(16) + record_of(2)
+    assert store._db.conn.execute("SELECT count(*) FROM erasures").fetchone()[0] == 0
+    assert upload(store, model, [2], keys=["b"]).first_id == 4
+
+
+def test_the_id_of_the_last_sample_is_not_used_again(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1, 2])
+    store.samples.delete(model.id, 2)
+    assert upload(store, model, [3]).first_id == 3
+
+
+def test_a_sample_is_found_in_its_own_model_only(store, add_model, upload):
+    upload(store, add_model(store), [1])
+    other = add_model(store, "other")
+    for read in (store.samples.get, store.samples.content, store.samples.delete):
+        with pytest.raises(NotFound):
+            read(other.id, 1)
+
+
+def test_changed_bytes_are_not_served(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1])
+    path = store.packs_dir / str(model.id) / "1.pack"
+    path.write_bytes(b"\x7f" + path.read_bytes()[1:])
+    with pytest.raises(StorageBroken, match="sample 1: its bytes"):
+        store.samples.content(model.id, 1)
