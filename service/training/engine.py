@@ -27,7 +27,7 @@ class Engine(Protocol):
         """Forward and backward; gradients add up until `step`. Returns the mean loss."""
 
     def step(self, learning_rate: float) -> None:
-        """One move of the optimizer, then the gradients are cleared."""
+        """One move of the optimizer along the mean of the gradients, which are then cleared."""
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         """Mean loss and the output tensor, in inference mode."""

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
+import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,6 +34,27 @@ def training_api() -> Any:
 def training_artifacts() -> Any:
     """`onnxruntime.training.artifacts`: generate_artifacts, LossType, OptimType."""
     return _import("artifacts")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the gradient builder's hundreds of INFO lines off stderr.
+
+    They come from a logger of their own that no severity setting reaches (measured with 1.19.2),
+    so the file descriptor itself points elsewhere meanwhile. Not for use in several threads.
+    The Python tools log at INFO too, on the root logger.
+    """
+    sys.stderr.flush()
+    kept, disabled = os.dup(2), logging.root.manager.disable
+    logging.disable(max(disabled, logging.INFO))
+    with tempfile.TemporaryFile() as elsewhere:
+        os.dup2(elsewhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            logging.disable(disabled)
 
 
 def _import(submodule: str) -> ModuleType:

@@ -1,0 +1,82 @@
+"""The training child's main: one order in, messages out.
+
+Exit code 0: the last message says how the order ended. Any other: the child broke, its last
+words are on stderr, and the parent may try again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+
+from service.training.errors import OutOfMemory
+from service.training.limits import apply_limits
+from service.training.messages import Failed, Message, Order, Stopped, Train
+from service.training.pipe import Interrupted, Pipe, claim_stdout
+from storage.errors import HoneError
+
+logger = logging.getLogger("service.training")
+
+
+def main() -> int:
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    # Ctrl-C reaches the whole terminal group; the parent decides what it means for a job.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe = Pipe(stdin=0, stdout=claim_stdout())
+    try:
+        pipe.send(answer(pipe.read_order(), pipe))
+    except Interrupted:
+        return 0
+    except Exception:
+        logger.exception("child_broke")
+        return 1
+    return 0
+
+
+def answer(order: Order, pipe: Pipe) -> Message:
+    """Carry out the order and return its last message. Unknown errors pass through."""
+    try:
+        apply_limits(order.limits, threads=threads_of(order))
+        return carry_out(order, pipe)
+    except Interrupted as stop:
+        return Stopped(stop.reason)
+    except HoneError as error:
+        return Failed(error.code, error.detail)
+    except MemoryError:
+        return Failed(OutOfMemory.code, out_of_memory(order))
+
+
+def carry_out(order: Order, pipe: Pipe) -> Message:
+    if isinstance(order, Train):
+        from service.training.job import run
+
+        pipe.listen()
+        return run(order, pipe)
+    from service.training.prepare import prepare
+
+    # Native code that prepares a model cannot be asked to stop, and leaves nothing to keep.
+    pipe.listen(on_orphaned=lambda: os._exit(0))
+    return prepare(order)
+
+
+def threads_of(order: Order) -> int:
+    """The order's threads; a resumed job keeps the count that it began with.
+
+    Results differ in the last bits between thread counts.
+    """
+    if isinstance(order, Train) and order.start.how == "resume" and order.start.state is not None:
+        return order.start.state.threads
+    return order.limits.threads
+
+
+def out_of_memory(order: Order) -> str:
+    limit = order.limits.memory_bytes
+    within = "the device's memory" if limit is None else f"the limit of {limit} bytes"
+    remedy = "a smaller batch_size" if isinstance(order, Train) else "a smaller model"
+    return f"the order does not fit into {within}; try {remedy}, or allow more memory"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

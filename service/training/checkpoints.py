@@ -1,0 +1,84 @@
+"""Checkpoints of a running job: whole on disk before the parent hears of them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from service.training.engine import Engine
+from service.training.messages import LoopState, Saved
+
+
+class Saver:
+    """Writes the engine's state below work_dir, and tells the parent, who takes the file away."""
+
+    def __init__(self, engine: Engine, *, work_dir: Path, send: Callable[[Saved], None]) -> None:
+        self._engine = engine
+        self._work_dir = work_dir
+        self._send = send
+
+    def save(self, state: LoopState, role: Literal["periodic", "final"]) -> None:
+        self._publish(state, role)
+
+    def save_best(self, state: LoopState) -> Path:
+        """Like `save`, and keep a copy to load the parameters from when the job ends."""
+        kept = self._work_dir / f"kept-{secrets.token_hex(4)}.checkpoint"
+        self._publish(state, "best", copy=kept)
+        return kept
+
+    def _publish(
+        self,
+        state: LoopState,
+        role: Literal["periodic", "best", "final"],
+        *,
+        copy: Path | None = None,
+    ) -> None:
+        # Never a name that was used before: the parent may still be taking that file away.
+        path = self._work_dir / f"{role}-{state.step}-{secrets.token_hex(4)}.checkpoint"
+        self._engine.save(path)
+        if copy is not None:
+            shutil.copyfile(path, copy)
+        flush(path)
+        self._send(Saved(str(path), role, state))
+
+
+class Best:
+    """The parameters with the lowest validation loss so far, for early stopping.
+
+    path: where they lie, None before the first; metrics: their validation, if this process saw it.
+    """
+
+    def __init__(self, saver: Saver, path: Path | None) -> None:
+        self._saver = saver
+        self._kept: Path | None = None
+        self.path = path
+        self.metrics: dict[str, Any] = {}
+
+    def offer(self, state: LoopState, metrics: dict[str, Any]) -> LoopState:
+        """Keep the parameters if they are better; the state then knows their loss."""
+        loss = metrics["loss"]
+        if state.best_loss is not None and loss >= state.best_loss:
+            return state
+        state = replace(state, best_loss=loss, stale_epochs=0)
+        self.path, self.metrics = self._saver.save_best(state), metrics
+        if self._kept is not None:
+            self._kept.unlink()
+        self._kept = self.path
+        return state
+
+
+def flush(path: Path) -> None:
+    """Make a file and its name durable."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

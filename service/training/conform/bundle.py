@@ -1,0 +1,135 @@
+"""Artifacts made by Microsoft's own tools, taken as they are after checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from service.training import messages, ort_runtime
+from service.training.conform import proof, recognize, signature, trial
+from service.training.conform.archive import unpack
+from service.training.conform.errors import pointer, refusal, refuse
+from service.training.conform.graph import Graph
+from service.training.conform.load import parse, refuse_external
+from service.training.conform.normalize import stamp
+from storage.errors import Problem
+from storage.records import Signature, TensorSpec
+
+BASE_MODEL = "base_model.onnx"
+
+
+def take(source: Path, artifacts: messages.Artifacts, order: messages.Prepare) -> messages.Prepared:
+    """Unpack, check, prove by one step, and export version 1. Raises GraphRefused."""
+    paths = [Path(path) for path in (artifacts.training_model, artifacts.eval_model)]
+    directory = paths[0].parent
+    optimizer_path = Path(artifacts.optimizer_model)
+    names = [path.name for path in (*paths, optimizer_path, Path(artifacts.checkpoint))]
+    unpack(source, directory, names)
+    training_model, eval_model, optimizer_model = (_read(path) for path in (*paths, optimizer_path))
+    state = _load_checkpoint(artifacts.checkpoint)
+    parameters = dict(state.parameters)
+    found = recognize.recognize(eval_model, parameters)
+    recognize.check_order(found, optimizer_model, loss=order.loss, optimizer=order.optimizer)
+    _refuse_choices(order)
+    output = order.output or found.output
+    recognize.expose(eval_model, output)
+    onnx.save_model(eval_model, paths[1])
+    inputs = _inputs(eval_model, found)
+    row = _row(eval_model, output)
+    read = Signature(inputs, signature.target_spec(found.loss, row, order.classes))
+    trainable = tuple(
+        value.name
+        for value in training_model.graph.input
+        if value.name in parameters and parameters[value.name].requires_grad
+    )
+    proof.prove(artifacts, read, trainable, "/artifacts")
+    base = directory / BASE_MODEL
+    _export(artifacts, base, output)
+    sizes = {name: int(np.prod(parameter.data.shape)) for name, parameter in parameters.items()}
+    return messages.Prepared(
+        artifacts=artifacts,
+        base_model=str(base),
+        signature=read,
+        output=output,
+        trainable=trainable,
+        trainable_parameters=sum(sizes[name] for name in trainable),
+        frozen_parameters=sum(size for name, size in sizes.items() if name not in trainable),
+        notes=("the artifacts are used as they are, with the output measured beside the loss",),
+    )
+
+
+def _refuse_choices(order: messages.Prepare) -> None:
+    fixed = {
+        "trainable": order.trainable is not None,
+        "weight_decay": order.weight_decay > 0,
+        "max_grad_norm": order.max_grad_norm is not None,
+    }
+    problems = [
+        Problem(f"/spec/{name}", f"{name} is fixed in artifacts; leave it out, or send the model")
+        for name, given in fixed.items()
+        if given
+    ]
+    if problems:
+        raise refusal(problems)
+
+
+def _read(path: Path) -> onnx.ModelProto:
+    """A model without external data, stamped so that the engine loads it, written back."""
+    model = parse(path)
+    refuse_external(model, pointer("artifacts", path.name))
+    stamp(model)
+    onnx.save_model(model, path)
+    return model
+
+
+def _load_checkpoint(path: str) -> Any:
+    try:
+        return ort_runtime.training_api().CheckpointState.load_checkpoint(path)
+    except trial.engine_errors() as error:
+        raise refuse(
+            "/artifacts/checkpoint", f"the checkpoint does not load: {trial.sentence(error)}"
+        ) from None
+
+
+def _inputs(eval_model: onnx.ModelProto, found: recognize.Recognized) -> tuple[TensorSpec, ...]:
+    graph = Graph(eval_model)
+    fixed = [name for name in found.inputs if (dims := graph.dims(name)) and dims[0] is not None]
+    if fixed:
+        raise refusal(
+            [
+                Problem(
+                    recognize.place(name),
+                    f'axis 0 of "{name}" is fixed; generate the artifacts from a model with a '
+                    "dynamic batch axis",
+                )
+                for name in fixed
+            ]
+        )
+    return signature.input_specs(graph, found.inputs)
+
+
+def _row(eval_model: onnx.ModelProto, output: str) -> tuple[int, ...]:
+    """Shape of one row of the output."""
+    dims = Graph(eval_model).dims(output)
+    if dims is None or not dims or None in dims[1:]:
+        raise refuse(
+            "/artifacts/eval_model.onnx",
+            f'the shape of "{output}" is not known; generate the artifacts from a model with '
+            "fixed sizes",
+        )
+    return tuple(size or 0 for size in dims[1:])
+
+
+def _export(artifacts: messages.Artifacts, path: Path, output: str) -> None:
+    api = ort_runtime.training_api()
+    state = api.CheckpointState.load_checkpoint(artifacts.checkpoint)
+    module = api.Module(artifacts.training_model, state, artifacts.eval_model)
+    try:
+        module.export_model_for_inferencing(path, [output])
+    except trial.engine_errors() as error:
+        raise refuse(
+            "/artifacts/eval_model.onnx", f"version 1 cannot be exported: {trial.sentence(error)}"
+        ) from None

@@ -1,0 +1,223 @@
+"""A graph under edit: who makes a tensor, who reads it, what is known of its type."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+FLOAT = onnx.TensorProto.FLOAT
+DEFAULT_DOMAINS = ("", "ai.onnx")
+LIGHT_BYTES = 4096
+"""Larger initializers are weights, whose values no shape depends on."""
+Dims = tuple["int | None", ...]
+Message = TypeVar("Message", onnx.NodeProto, onnx.TensorProto)
+
+
+class Graph:
+    """The main graph of a model with its indices; call `refresh` after an edit of the proto."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        self.proto = model.graph
+        self.measured: dict[str, onnx.ValueInfoProto] = {}
+        self._count = 0
+        self._names: set[str] = set()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Rebuild the indices and infer shapes anew, measured ones where inference is weak."""
+        made = {name for node in self.proto.node for name in node.output}
+        ends = {value.name for value in self.proto.output}
+        known = [v for name, v in self.measured.items() if name in made and name not in ends]
+        del self.proto.value_info[:]
+        self.proto.value_info.extend(known)
+        inferred = onnx.shape_inference.infer_shapes(_without_weights(self.model), data_prop=True)
+        values = [*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output]
+        del self.proto.value_info[:]
+        self.proto.value_info.extend(inferred.graph.value_info)
+        self._types = {v.name: v.type.tensor_type for v in values if v.type.HasField("tensor_type")}
+        self.initializers = {t.name: t for t in self.proto.initializer}
+        self._producers = {name: node for node in self.proto.node for name in node.output if name}
+        self._consumers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
+        for node in self.proto.node:
+            for name in dict.fromkeys(reads(node)):
+                self._consumers[name].append(node)
+        self._names.update(self._producers, self.initializers, self._types)
+        self._names.update(node.name for node in self.proto.node)
+
+    @property
+    def opset(self) -> int:
+        """Version of the default domain."""
+        return next(int(o.version) for o in self.model.opset_import if o.domain in DEFAULT_DOMAINS)
+
+    @property
+    def inputs(self) -> list[onnx.ValueInfoProto]:
+        """What a caller feeds, in graph order."""
+        return [v for v in self.proto.input if v.name not in self.initializers]
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the graph's outputs."""
+        return [v.name for v in self.proto.output]
+
+    def producer(self, name: str) -> onnx.NodeProto | None:
+        """The node that makes the tensor; None for inputs, initializers and unknown names."""
+        return self._producers.get(name)
+
+    def consumers(self, name: str) -> list[onnx.NodeProto]:
+        """Nodes that read the tensor, in subgraphs too."""
+        return self._consumers.get(name, [])
+
+    def elem_type(self, name: str) -> int | None:
+        """ONNX element type, None if unknown."""
+        if name in self.initializers:
+            return int(self.initializers[name].data_type)
+        return int(self._types[name].elem_type) if name in self._types else None
+
+    def dims(self, name: str) -> Dims | None:
+        """Shape with None for what is not fixed; None if even the rank is unknown."""
+        if name in self.initializers:
+            return tuple(self.initializers[name].dims)
+        tensor = self._types.get(name)
+        if tensor is None or not tensor.HasField("shape"):
+            return None
+        return tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+
+    def array(self, name: str) -> NDArray[np.generic] | None:
+        """An initializer's value."""
+        tensor = self.initializers.get(name)
+        return None if tensor is None else onnx.numpy_helper.to_array(tensor)
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing in the graph has."""
+        name = hint
+        while name in self._names:
+            self._count += 1
+            name = f"{hint}_{self._count}"
+        self._names.add(name)
+        return name
+
+    def add_initializer(self, hint: str, value: NDArray[np.generic]) -> str:
+        """A new constant; returns its name."""
+        name = self.fresh(hint)
+        tensor = onnx.numpy_helper.from_array(np.ascontiguousarray(value), name)
+        self.proto.initializer.append(tensor)
+        self.initializers[name] = self.proto.initializer[-1]
+        return name
+
+    def replace(self, replacements: Mapping[str, Sequence[onnx.NodeProto]]) -> None:
+        """Put other nodes in the place of those named, and refresh."""
+        if not replacements:
+            return
+        nodes = [new for node in self.proto.node for new in replacements.get(node.name, (node,))]
+        self.set_nodes(nodes)
+
+    def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Take over a new list of nodes, and refresh."""
+        copies = [_duplicate(node) for node in nodes]
+        del self.proto.node[:]
+        self.proto.node.extend(copies)
+        self.refresh()
+
+    def drop_unread(self) -> None:
+        """Remove initializers that no node reads any more."""
+        read = {name for node in self.proto.node for name in reads(node)}
+        kept = [_duplicate(t) for t in self.proto.initializer if t.name in read]
+        del self.proto.initializer[:]
+        self.proto.initializer.extend(kept)
+        self.refresh()
+
+
+def reads(node: onnx.NodeProto) -> Iterator[str]:
+    """Names of all tensors that a node reads, those captured by its subgraphs included."""
+    yield from filter(None, node.input)
+    for graph in subgraphs(node):
+        own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+        own.update(name for inner in graph.node for name in inner.output)
+        inner_reads = [name for inner in graph.node for name in reads(inner)]
+        results = [v.name for v in graph.output]
+        yield from (name for name in (*inner_reads, *results) if name not in own)
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Graphs in a node's attributes."""
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def nodes_of(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """The node and all nodes in its subgraphs."""
+    yield node
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            yield from nodes_of(inner)
+
+
+def attribute(node: onnx.NodeProto, name: str, default: object = None) -> object:
+    """An attribute's value, or the default."""
+    for candidate in node.attribute:
+        if candidate.name == name:
+            return onnx.helper.get_attribute_value(candidate)
+    return default
+
+
+def int_attribute(node: onnx.NodeProto, name: str, default: int) -> int:
+    """An integer attribute."""
+    value = attribute(node, name, default)
+    assert isinstance(value, int)
+    return value
+
+
+def float_attribute(node: onnx.NodeProto, name: str, default: float) -> float:
+    """A float attribute."""
+    value = attribute(node, name, default)
+    assert isinstance(value, (int, float))
+    return float(value)
+
+
+def ints_attribute(node: onnx.NodeProto, name: str) -> list[int] | None:
+    """A list of integers, None if the attribute is absent."""
+    value = attribute(node, name)
+    return None if value is None else [int(v) for v in value]  # type: ignore[attr-defined]
+
+
+def is_default(node: onnx.NodeProto, *op_types: str) -> bool:
+    """Is the node one of these operators of the default domain?"""
+    return node.domain in DEFAULT_DOMAINS and node.op_type in op_types
+
+
+def input_at(node: onnx.NodeProto, index: int) -> str:
+    """The input's name, empty if it is not given."""
+    return str(node.input[index]) if index < len(node.input) else ""
+
+
+def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy for shape inference: large initializers are inputs, so that their data stays put."""
+    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    light.functions.extend(model.functions)
+    graph = light.graph
+    graph.name = model.graph.name
+    graph.node.extend(model.graph.node)
+    graph.value_info.extend(model.graph.value_info)
+    graph.output.extend(model.graph.output)
+    graph.input.extend(model.graph.input)
+    for tensor in model.graph.initializer:
+        if tensor.ByteSize() <= LIGHT_BYTES:
+            graph.initializer.append(tensor)
+        else:
+            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            graph.input.append(value)
+    return light
+
+
+def _duplicate(message: Message) -> Message:
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy

@@ -1,0 +1,119 @@
+"""Reads an untrusted ONNX file: never follows a path that the file names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from service.training.conform.errors import pointer, refusal, refuse
+from storage.errors import Problem
+
+MAX_MODEL_BYTES = 1 << 30
+"""Protobuf ends at 2 GiB, and the training model repeats the forward graph."""
+
+
+def load(path: Path) -> onnx.ModelProto:
+    """Parse and check a forward model; every tensor must lie inside the file.
+
+    Raises GraphRefused.
+    """
+    model = parse(path)
+    refuse_external(model)
+    _check(model)
+    return model
+
+
+def parse(path: Path) -> onnx.ModelProto:
+    """The protobuf as it is, with external data left alone."""
+    size = path.stat().st_size
+    if size > MAX_MODEL_BYTES:
+        raise refuse("/model", f"the model has {size} bytes, at most {MAX_MODEL_BYTES} are taken")
+    try:
+        model = onnx.load_model_from_string(path.read_bytes())
+    except (DecodeError, ValueError) as error:
+        raise refuse(
+            "/model", f"this is not a whole ONNX file: {error}; export the model again"
+        ) from None
+    if not model.HasField("graph") or not model.graph.node:
+        raise refuse("/model/graph", "the file holds no graph; send a forward ONNX model")
+    return model
+
+
+def refuse_external(model: onnx.ModelProto, root: str = "/model") -> None:
+    """Raises GraphRefused with the place of every tensor whose data lies outside of the file."""
+    try:
+        places = [*external_tensors(model)]
+    except UnicodeDecodeError as error:
+        raise refuse(root, f"a name is not UTF-8: {error}; export the model again") from None
+    if places:
+        raise refusal([_external(root + place.removeprefix("/model")) for place in places])
+
+
+def external_tensors(model: onnx.ModelProto) -> Iterator[str]:
+    """JSON pointers of all tensors that name data outside of the file."""
+    yield from _in_graph(model.graph, "/model/graph")
+    for function in model.functions:
+        yield from _in_nodes(function.node, pointer("model", "functions", function.name))
+        where = pointer("model", "functions", function.name, "attribute")
+        yield from _in_attributes(function.attribute_proto, where)
+    for index, training in enumerate(model.training_info):
+        where = pointer("model", "training_info", index)
+        yield from _in_graph(training.initialization, where + "/initialization")
+        yield from _in_graph(training.algorithm, where + "/algorithm")
+
+
+def _in_graph(graph: onnx.GraphProto, where: str) -> Iterator[str]:
+    for tensor in graph.initializer:
+        yield from _in_tensor(tensor, where + pointer("initializer", tensor.name))
+    for sparse in graph.sparse_initializer:
+        yield from _in_sparse(sparse, where + pointer("sparse_initializer", sparse.values.name))
+    yield from _in_nodes(graph.node, where)
+
+
+def _in_nodes(nodes: Iterator[onnx.NodeProto], where: str) -> Iterator[str]:
+    for index, node in enumerate(nodes):
+        place = where + pointer("node", node.name or index)
+        yield from _in_attributes(node.attribute, place)
+
+
+def _in_attributes(attributes: Iterator[onnx.AttributeProto], where: str) -> Iterator[str]:
+    for attribute in attributes:
+        place = where + pointer(attribute.name)
+        for tensor in (attribute.t, *attribute.tensors):
+            yield from _in_tensor(tensor, place)
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+            yield from _in_sparse(sparse, place)
+        for graph in (attribute.g, *attribute.graphs):
+            yield from _in_graph(graph, place)
+
+
+def _in_sparse(sparse: onnx.SparseTensorProto, where: str) -> Iterator[str]:
+    yield from _in_tensor(sparse.values, where)
+    yield from _in_tensor(sparse.indices, where)
+
+
+def _in_tensor(tensor: onnx.TensorProto, where: str) -> Iterator[str]:
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+        yield where
+
+
+def _external(where: str) -> Problem:
+    return Problem(
+        where,
+        "the tensor's data lies outside of the file; save the model as one file "
+        "(onnx.save(…, save_as_external_data=False), torch.onnx.export(…, external_data=False))",
+    )
+
+
+def _check(model: onnx.ModelProto) -> None:
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, UnicodeDecodeError) as error:
+        raise refuse("/model/graph", f"the ONNX checker says: {_first_lines(error)}") from None
+
+
+def _first_lines(error: Exception) -> str:
+    return " ".join(str(error).split())[:400]

@@ -1,0 +1,117 @@
+"""Proves artifacts by training with them, in this very process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training import messages, ort_runtime
+from service.training.conform import slope, trial
+from service.training.conform.errors import refuse
+from storage.records import Signature, TargetSpec, TensorSpec
+
+Array = NDArray[np.generic]
+BATCHES = (1, 3)
+
+
+def prove(
+    artifacts: messages.Artifacts,
+    signature: Signature,
+    trainable: Sequence[str],
+    place: str = "/model/graph",
+) -> None:
+    """One train step and one eval step with one row and with three, and the gradient's slope.
+
+    Raises GraphRefused with the engine's sentence, if the loss is not finite, or if the gradient
+    is missing or not that of the loss.
+    """
+    try:
+        state, module, optimizer = _load(artifacts)
+        for rows in BATCHES:
+            feeds = _feeds(module, signature, rows)
+            _step(module, state.parameters, trainable, feeds=feeds, place=place)
+            optimizer.step()
+            module.lazy_reset_grad()
+    except trial.engine_errors() as error:
+        raise refuse(place, f"the engine cannot train the model: {trial.sentence(error)}") from None
+
+
+def _load(artifacts: messages.Artifacts) -> tuple[Any, Any, Any]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    api = ort_runtime.training_api()
+    state = api.CheckpointState.load_checkpoint(artifacts.checkpoint)
+    module = api.Module(
+        artifacts.training_model, state, artifacts.eval_model, session_options=options
+    )
+    return state, module, api.Optimizer(artifacts.optimizer_model, module)
+
+
+def _step(
+    module: Any, parameters: Any, trainable: Sequence[str], *, feeds: Sequence[Array], place: str
+) -> None:
+    module.train()
+    trained = _loss(module(*feeds))
+    module.eval()
+    evaluated = _loss(module(*feeds))
+    if not np.all(np.isfinite((trained, evaluated))):
+        raise refuse(
+            place,
+            "one step on small random inputs gave a loss that is not a number; "
+            "check the weights and the loss",
+        )
+    missing = [name for name in trainable if parameters[name].grad is None]
+    if missing:
+        raise refuse("/spec/trainable", f"no gradient reaches {', '.join(missing)}")
+    # Dropout and batch statistics make the two losses differ, and then slopes cannot agree.
+    if np.isclose(trained, evaluated, rtol=1e-5):
+        _check_slopes(module, parameters, trainable, feeds=feeds, place=place)
+
+
+def _check_slopes(
+    module: Any, parameters: Any, trainable: Sequence[str], *, feeds: Sequence[Array], place: str
+) -> None:
+    wrong = slope.wrong_gradients(parameters, trainable, lambda: _loss(module(*feeds)))
+    if wrong:
+        raise refuse(
+            place,
+            f"the engine's gradient of {', '.join(wrong)} is not that of the loss; train only "
+            "parameters above the operators that read them, and please report this model",
+        )
+
+
+def _loss(outputs: Array | tuple[Array, ...]) -> float:
+    """The engine gives a tuple only if there is more than one output."""
+    return float(outputs[0] if isinstance(outputs, tuple) else outputs)
+
+
+def _feeds(module: Any, signature: Signature, rows: int) -> list[Array]:
+    """Random floats; integers and booleans all 1, or all 0 if 1 masks everything away."""
+    module.eval()
+    target = _target(signature.target, rows)
+    for fill in (1, 0):
+        rng = np.random.default_rng(rows)
+        feeds = [*(_input(spec, rows, rng, fill) for spec in signature.inputs), target]
+        if np.isfinite(_loss(module(*feeds))):
+            break
+    return feeds
+
+
+def _input(spec: TensorSpec, rows: int, rng: np.random.Generator, fill: int) -> Array:
+    shape = (rows, *spec.shape)
+    if spec.dtype.startswith("float"):
+        return rng.standard_normal(shape).astype(spec.dtype)
+    return np.full(shape, fill, spec.dtype)
+
+
+def _target(spec: TargetSpec, rows: int) -> Array:
+    rng = np.random.default_rng(rows)
+    if spec.num_classes is not None:
+        return rng.integers(0, spec.num_classes, (rows, *spec.shape))
+    return rng.random((rows, *spec.shape)).astype(spec.dtype)

@@ -1,0 +1,69 @@
+"""Which of the chosen parameters the loss reaches, and what stands between for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import onnx
+
+from service.training.conform.errors import pointer
+from service.training.conform.gradient import reached, with_gradient
+from service.training.conform.graph import Graph, reads
+from service.training.conform.verdict import is_quantized, remedy
+from storage.errors import Problem
+
+
+def keep_reached(
+    graph: Graph, names: Sequence[str], patterns: Sequence[str] | None
+) -> tuple[tuple[str, ...], list[Problem]]:
+    """Those of the names that the output depends on smoothly, and what is wrong with the rest.
+
+    A pattern all of whose parameters lie behind a stop is wrong, and so is a quantized operator
+    behind a default choice; any other parameter without a gradient is left out.
+    """
+    live = reached(graph, names)
+    stops = {name: _stops(graph, name) for name in names if name not in live}
+    problems = {
+        node.name: _stop_problem(node)
+        for nodes in stops.values()
+        for node in nodes
+        if is_quantized(node)
+    }
+    for index, pattern in enumerate(patterns or ()):
+        matched = [name for name in names if fnmatchcase(name, pattern)]
+        if matched and live.isdisjoint(matched):
+            problems[f"/spec/trainable/{index}"] = _pattern_problem(index, matched, stops)
+    if not live and not problems:
+        problems[""] = Problem(
+            "/model/graph", "no parameter has a smooth path to the output; export a float model"
+        )
+    return tuple(name for name in names if name in live), list(problems.values())
+
+
+def _stops(graph: Graph, name: str) -> list[onnx.NodeProto]:
+    """Nodes that read what moves with the parameter and give nothing that does."""
+    moving = with_gradient(graph, [name])
+    return [
+        node
+        for node in graph.proto.node
+        if not moving.isdisjoint(reads(node)) and moving.isdisjoint(node.output)
+    ]
+
+
+def _stop_problem(node: onnx.NodeProto) -> Problem:
+    place = pointer("model", "graph", "node", node.name)
+    return Problem(place, f'node "{node.name}" ({node.op_type}) {remedy(node)}')
+
+
+def _pattern_problem(
+    index: int, matched: Sequence[str], stops: dict[str, list[onnx.NodeProto]]
+) -> Problem:
+    nodes = {node.name: node for name in matched for node in stops[name]}
+    where = ", ".join(f'"{node.name}" ({node.op_type})' for node in nodes.values())
+    behind = f"the gradient ends at node {where}" if where else "nothing of them reaches the output"
+    return Problem(
+        pointer("spec", "trainable", index),
+        f"the loss does not depend smoothly on {', '.join(matched)}: {behind}; "
+        "choose parameters above it",
+    )

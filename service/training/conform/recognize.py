@@ -1,0 +1,117 @@
+"""Reads loss, output and signature out of artifacts that others generated."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import onnx
+
+from service.training.conform.errors import pointer, refusal, refuse
+from service.training.conform.graph import Graph, is_default
+from service.training.conform.signature import specification_problems
+from storage.errors import Problem
+
+_GRADIENT_INPUTS = (".accumulation.buffer", "lazy_reset_grad")
+_OPTIMIZER_NODES = {"AdamWOptimizer": "adamw", "SGDOptimizerV2": "sgd"}
+
+
+@dataclass(frozen=True, slots=True)
+class Recognized:
+    """inputs: names in graph order. label: the last user input. output: what the loss reads."""
+
+    inputs: tuple[str, ...]
+    label: str
+    loss: str
+    output: str
+
+
+def recognize(eval_model: onnx.ModelProto, parameters: Collection[str]) -> Recognized:
+    """Find the forward graph's end below the loss. Raises GraphRefused if it has another form."""
+    graph = Graph(eval_model)
+    fed = [value.name for value in graph.inputs if value.name not in parameters]
+    fed = [name for name in fed if not name.endswith(_GRADIENT_INPUTS)]
+    if len(fed) < 2:
+        raise refuse(
+            "/artifacts/eval_model.onnx",
+            "the eval model takes no inputs and label beside its parameters; generate the "
+            "artifacts with a loss",
+        )
+    *inputs, label = fed
+    found = _loss(graph, label)
+    if found is None:
+        raise refuse(
+            "/artifacts/eval_model.onnx",
+            f'the loss on "{label}" is none of cross_entropy, mse, l1, bce_with_logits; generate '
+            "the artifacts with a LossType of onnxruntime.training",
+        )
+    return Recognized(tuple(inputs), label, *found)
+
+
+def check_order(
+    found: Recognized, optimizer_model: onnx.ModelProto, *, loss: str, optimizer: str
+) -> None:
+    """Raises GraphRefused if the order names another loss or optimizer than the artifacts have."""
+    problems = specification_problems(loss, optimizer)
+    if not problems and found.loss != loss:
+        problems.append(
+            Problem("/spec/loss", f"the artifacts compute {found.loss}; say loss: {found.loss}")
+        )
+    kinds = {_OPTIMIZER_NODES.get(node.op_type) for node in optimizer_model.graph.node} - {None}
+    if optimizer not in kinds:
+        known = ", ".join(sorted(kind for kind in kinds if kind)) or "no known optimizer"
+        problems.append(
+            Problem("/spec/optimizer", f"the artifacts hold {known}, the order says {optimizer}")
+        )
+    if problems:
+        raise refusal(problems)
+
+
+def expose(eval_model: onnx.ModelProto, output: str) -> None:
+    """Make the forward output an output of the eval model, second after the loss.
+
+    1.19.2 takes an eval model with more outputs than the training model has (measured).
+    """
+    graph = Graph(eval_model)
+    if graph.producer(output) is None:
+        raise refuse("/spec/output", f'no node of the eval model makes "{output}"')
+    rest = [v for v in eval_model.graph.output[1:] if v.name != output]
+    loss = eval_model.graph.output[0]
+    value = onnx.helper.make_tensor_value_info(
+        output, graph.elem_type(output) or onnx.TensorProto.FLOAT, graph.dims(output)
+    )
+    values = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in (loss, value, *rest)]
+    del eval_model.graph.output[:]
+    eval_model.graph.output.extend(values)
+
+
+def _loss(graph: Graph, label: str) -> tuple[str, str] | None:
+    for node in graph.consumers(label):
+        if is_default(node, "SoftmaxCrossEntropyLoss"):
+            return "cross_entropy", node.input[0]
+        if is_default(node, "Sub") and node.input[1] == label:
+            kinds = {reader.op_type for reader in graph.consumers(node.output[0])}
+            if kinds == {"Abs"}:
+                return "l1", node.input[0]
+            if kinds <= {"Pow", "Mul"} and graph.producer(node.input[0]) is not None:
+                return "mse", node.input[0]
+        if is_default(node, "Mul") and (logits := _logits(graph, node, label)):
+            return "bce_with_logits", logits
+    return None
+
+
+def _logits(graph: Graph, node: onnx.NodeProto, label: str) -> str | None:
+    """x in log(sigmoid(x))·t, as Microsoft's tools write it, or in x·t, as ours do."""
+    other = next((name for name in node.input if name != label), "")
+    log = graph.producer(other)
+    if log is None or not is_default(log, "Log"):
+        return other or None
+    sigmoid = graph.producer(log.input[0])
+    if sigmoid is None or not is_default(sigmoid, "Sigmoid"):
+        return None
+    return str(sigmoid.input[0])
+
+
+def place(name: str) -> str:
+    """JSON pointer of an input of the eval model."""
+    return pointer("artifacts", "eval_model.onnx", "graph", "input", name)

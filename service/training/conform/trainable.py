@@ -1,0 +1,170 @@
+"""Which initializers train."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+import onnx
+
+from service.training.conform.errors import refusal, refuse
+from service.training.conform.graph import FLOAT, Graph, is_default
+from storage.errors import Problem
+
+WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
+    "BatchNormalization": (1, 2),
+    "Conv": (1, 2),
+    "ConvTranspose": (1, 2),
+    "Einsum": (0, 1),
+    "GRU": (1, 2, 3),
+    "Gather": (0,),
+    "Gemm": (0, 1, 2),
+    "GroupNormalization": (1, 2),
+    "InstanceNormalization": (1, 2),
+    "LSTM": (1, 2, 3),
+    "LayerNormalization": (1, 2),
+    "MatMul": (0, 1),
+    "PRelu": (1,),
+    "RNN": (1, 2, 3),
+}
+"""Inputs of an operator that hold a weight or a bias."""
+
+STATISTICS_SLOTS = (3, 4)
+"""Running mean and variance of BatchNormalization: they never train."""
+
+MASK_FROM = 1e4
+"""Weights are smaller than this, what a mask adds is larger."""
+
+_ELEMENTWISE = ("Add", "Mul")
+_LINEAR = ("MatMul", "Conv", "Gemm", "Einsum")
+_PASS_THROUGH = ("Transpose", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Concat", "Slice")
+
+
+def select(graph: Graph, patterns: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of the initializers that train, in graph order.
+
+    patterns: globs over initializer names, None for every weight.
+    Raises GraphRefused with all patterns that match nothing.
+    """
+    _refuse_other_precisions(graph)
+    if patterns is not None:
+        return _matching(graph, patterns)
+    names = tuple(name for name in graph.initializers if is_weight(graph, name))
+    if not names:
+        raise refuse(
+            "/model/graph/initializer",
+            "the graph has no float32 weight that could train; export the model with its "
+            "parameters as initializers",
+        )
+    return names
+
+
+def is_statistic(graph: Graph, name: str) -> bool:
+    """Is it a running mean or variance?"""
+    return any(
+        is_default(node, "BatchNormalization") and name in [node.input[i] for i in STATISTICS_SLOTS]
+        for node in graph.consumers(name)
+    )
+
+
+def _matching(graph: Graph, patterns: Sequence[str]) -> tuple[str, ...]:
+    names = [
+        name
+        for name, tensor in graph.initializers.items()
+        if tensor.data_type == FLOAT
+        and tensor.dims
+        and not is_statistic(graph, name)
+        and not _is_mask(graph, name)
+    ]
+    problems = [
+        Problem(f"/spec/trainable/{index}", _unmatched(pattern, names))
+        for index, pattern in enumerate(patterns)
+        if not any(fnmatchcase(name, pattern) for name in names)
+    ]
+    if not patterns:
+        problems.append(Problem("/spec/trainable", "the list is empty; leave it out to train all"))
+    if problems:
+        raise refusal(problems)
+    return tuple(name for name in names if any(fnmatchcase(name, p) for p in patterns))
+
+
+def _unmatched(pattern: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(pattern.strip("*"), names, n=5, cutoff=0.3) or names[:5]
+    return f'"{pattern}" matches no float32 parameter; the nearest names: {", ".join(near)}'
+
+
+def is_weight(graph: Graph, name: str) -> bool:
+    tensor = graph.initializers[name]
+    if tensor.data_type != FLOAT or not tensor.dims or is_statistic(graph, name):
+        return False
+    return any(_weighs(graph, node, name, name) for node in graph.consumers(name))
+
+
+def _weighs(graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str) -> bool:
+    if is_default(node, *WEIGHT_SLOTS):
+        slots = () if _is_group_step(graph, node) else WEIGHT_SLOTS[node.op_type]
+        return any(i < len(node.input) and node.input[i] == tensor for i in slots)
+    if is_default(node, *_ELEMENTWISE):
+        return _is_elementwise_weight(graph, node, tensor, initializer)
+    if is_default(node, *_PASS_THROUGH) and tensor in node.input:
+        readers = graph.consumers(node.output[0])
+        return any(_weighs(graph, reader, node.output[0], initializer) for reader in readers)
+    return False
+
+
+def _is_group_step(graph: Graph, node: onnx.NodeProto) -> bool:
+    """InstanceNormalization as the inside of an exported GroupNorm, whose weights come after it."""
+    if not is_default(node, "InstanceNormalization"):
+        return False
+    scale, bias = graph.array(node.input[1]), graph.array(node.input[2])
+    before, after = graph.producer(node.input[0]), graph.consumers(node.output[0])
+    return (
+        before is not None
+        and all(is_default(step, "Reshape") for step in (before, *after))
+        and scale is not None
+        and bias is not None
+        and bool(np.all(scale == 1) and np.all(bias == 0))
+    )
+
+
+def _is_elementwise_weight(
+    graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str
+) -> bool:
+    others = [graph.producer(name) for name in node.input if name != tensor]
+    after_linear = any(other is not None and is_default(other, *_LINEAR) for other in others)
+    if after_linear and is_default(node, "Add"):
+        return True
+    return int(np.prod(graph.initializers[initializer].dims)) > 1 and not _is_mask(
+        graph, initializer
+    )
+
+
+def _is_mask(graph: Graph, name: str) -> bool:
+    """Does it hold minus infinity or its stand-ins, as attention masks do?"""
+    value = graph.array(name)
+    return value is not None and not bool(np.all(np.abs(value.astype(np.float32)) < MASK_FROM))
+
+
+def _refuse_other_precisions(graph: Graph) -> None:
+    kinds = {
+        onnx.TensorProto.FLOAT16: "float16",
+        onnx.TensorProto.BFLOAT16: "bfloat16",
+        onnx.TensorProto.DOUBLE: "float64",
+    }
+    wrong = [
+        (name, kinds[tensor.data_type])
+        for name, tensor in graph.initializers.items()
+        if tensor.data_type in kinds
+        and any(
+            is_default(node, *WEIGHT_SLOTS) and name in node.input for node in graph.consumers(name)
+        )
+    ]
+    if wrong:
+        name, dtype = wrong[0]
+        raise refuse(
+            "/model/graph/initializer",
+            f'{len(wrong)} weights are {dtype} ("{name}" is one); training needs float32: '
+            "export the model after model.float()",
+        )

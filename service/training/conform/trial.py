@@ -1,0 +1,176 @@
+"""Runs a graph in a plain inference session on random inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from service.training.conform.errors import refuse
+from service.training.conform.graph import Graph, attribute, input_at, int_attribute, is_default
+
+Feeds = dict[str, NDArray[np.generic]]
+Array = NDArray[np.generic]
+
+_SEE_THROUGH = ("Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose")
+
+
+def run(model: onnx.ModelProto, batches: Sequence[Feeds], place: str = "/model") -> list[Array]:
+    """First output for each of the feeds. Raises GraphRefused as `run_all` does."""
+    return [outputs[0] for outputs in run_all(model, batches, place)]
+
+
+def run_all(
+    model: onnx.ModelProto, batches: Sequence[Feeds], place: str = "/model"
+) -> list[list[Array]]:
+    """All outputs for each of the feeds, one thread, no graph optimization.
+
+    Raises GraphRefused with the engine's sentence if the model does not load or run.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        return [session.run(None, feeds) for feeds in batches]
+    except engine_errors() as error:
+        raise refuse(place, f"ONNX Runtime cannot run the model: {sentence(error)}") from None
+
+
+def engine_errors() -> tuple[type[Exception], ...]:
+    """What ONNX Runtime raises: its own classes have no common root but Exception."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    own = [
+        value
+        for value in vars(state).values()
+        if isinstance(value, type) and issubclass(value, Exception)
+    ]
+    return (*own, RuntimeError, ValueError)
+
+
+def sentence(error: Exception) -> str:
+    """The engine's own words, on one line, without what follows the first 400 characters."""
+    return " ".join(str(error).split())[:900]
+
+
+def draw(graph: Graph, rows: int, *, seed: int = 0, flag: bool = True) -> Feeds:
+    """Random inputs that the graph can take: floats near zero, token ids inside their table.
+
+    flag: the value of all booleans, which are masks of one sense or the other.
+    """
+    rng = np.random.default_rng(seed)
+    feeds = {value.name: _draw(graph, value.name, rows, rng) for value in graph.inputs}
+    return {n: np.full_like(v, flag) if v.dtype == np.bool_ else v for n, v in feeds.items()}
+
+
+def _draw(graph: Graph, name: str, rows: int, rng: np.random.Generator) -> Array:
+    dims = graph.dims(name) or ()
+    shape = tuple((rows if axis == 0 else size) or 1 for axis, size in enumerate(dims))
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(graph.elem_type(name) or 1)
+    if dtype == np.bool_:
+        return np.ones(shape, np.bool_)
+    if np.issubdtype(dtype, np.integer):
+        return rng.integers(0, _table_size(graph, name), shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def _table_size(graph: Graph, name: str, depth: int = 8) -> int:
+    sizes = [2]
+    for node in graph.consumers(name) if depth else ():
+        if is_default(node, "Gather") and input_at(node, 1) == name:
+            dims = graph.dims(node.input[0]) or ()
+            axis = int_attribute(node, "axis", 0)
+            size = dims[axis] if -len(dims) <= axis < len(dims) else None
+            sizes.append(size or 2)
+        elif is_default(node, *_SEE_THROUGH):
+            sizes.append(_table_size(graph, node.output[0], depth - 1))
+    return max(1, min(sizes) if 1 in sizes else max(sizes))
+
+
+def measure(graph: Graph, batch: str = "batch") -> None:
+    """Learn the shapes that inference cannot, by running two rows and three.
+
+    An axis whose size is that of the batch both times is named `batch`. Raises GraphRefused.
+    """
+    vague = [name for name in _made(graph) if not _is_settled(graph, name)]
+    model = inference_form(graph.model)
+    made = {name for node in model.graph.node for name in node.output}
+    vague = [name for name in vague if name in made]
+    if not vague:
+        return
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in vague)
+    two, three = run_all(model, [draw(graph, rows) for rows in (2, 3)])
+    for name, a, b in zip(vague, two, three, strict=True):
+        if not isinstance(a, np.ndarray) or a.ndim != b.ndim or a.dtype == object:
+            continue
+        dims = [_axis(m, n, batch) for m, n in zip(a.shape, b.shape, strict=True)]
+        kind = onnx.helper.np_dtype_to_tensor_dtype(a.dtype)
+        graph.measured[name] = onnx.helper.make_tensor_value_info(name, kind, dims)
+    graph.refresh()
+
+
+def _made(graph: Graph) -> list[str]:
+    return [name for node in graph.proto.node for name in node.output if name]
+
+
+def _is_settled(graph: Graph, name: str) -> bool:
+    dims = graph.dims(name)
+    return dims is not None and None not in dims[1:] and graph.elem_type(name) is not None
+
+
+def _axis(two: int, three: int, batch: str) -> int | str | None:
+    if (two, three) == (2, 3):
+        return batch
+    return two if two == three else None
+
+
+def inference_form(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy whose Dropout and BatchNormalization do not train."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for node in copy.graph.node:
+        if trains(node, model.graph):
+            _switch_off(node)
+    return copy
+
+
+def trains(node: onnx.NodeProto, graph: onnx.GraphProto) -> bool:
+    """Is it a Dropout that is on, or a BatchNormalization on batch statistics?"""
+    if is_default(node, "BatchNormalization"):
+        return bool(attribute(node, "training_mode", 0)) or len([*filter(None, node.output)]) > 1
+    if not is_default(node, "Dropout") or not input_at(node, 2):
+        return False
+    flag = constant(graph, node.input[2])
+    return flag is None or bool(flag)
+
+
+def constant(graph: onnx.GraphProto, name: str) -> Array | None:
+    """Value of an initializer or of a Constant node."""
+    for tensor in graph.initializer:
+        if tensor.name == name:
+            return onnx.numpy_helper.to_array(tensor)
+    for node in graph.node:
+        if is_default(node, "Constant") and name in node.output:
+            tensor = attribute(node, "value")
+            if isinstance(tensor, onnx.TensorProto):
+                return onnx.numpy_helper.to_array(tensor)
+    return None
+
+
+def _switch_off(node: onnx.NodeProto) -> None:
+    if is_default(node, "Dropout"):
+        del node.input[2:]
+        return
+    kept = [a for a in node.attribute if a.name != "training_mode"]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    del node.output[1:]

@@ -1,0 +1,53 @@
+"""Errors of the training child that trying again would not mend."""
+
+from __future__ import annotations
+
+from storage.errors import HoneError
+
+
+class GraphRefused(HoneError):
+    """The ONNX file cannot be trained; `problems` lists every cause with its node."""
+
+    code = "graph_refused"
+
+
+class NoSamples(HoneError):
+    """The model has no labelled training samples up to the watermark."""
+
+    code = "no_samples"
+
+
+class LossNotFinite(HoneError):
+    """The loss became NaN or infinite; a lower learning rate may help."""
+
+    code = "loss_not_finite"
+
+
+class ExportMismatch(HoneError):
+    """The exported model does not compute what the trained model computes."""
+
+    code = "export_mismatch"
+
+
+class SamplesInvalid(HoneError):
+    """A stored label or record does not fit the model's signature."""
+
+    code = "samples_invalid"
+
+
+class CheckpointUnreadable(HoneError):
+    """A checkpoint is damaged, or does not belong to the model."""
+
+    code = "checkpoint_unreadable"
+
+
+class ArtifactsUnreadable(HoneError):
+    """The engine cannot load the training artifacts."""
+
+    code = "artifacts_unreadable"
+
+
+class OutOfMemory(HoneError):
+    """The child reached its memory limit, or the device has no more memory to give."""
+
+    code = "out_of_memory"

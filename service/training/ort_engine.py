@@ -1,0 +1,163 @@
+"""The first engine: ONNX Runtime On-Device Training, version 1.19.2, on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+from onnxruntime.capi import _pybind_state as runtime
+
+from service.training.engine import Array
+from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable, OutOfMemory
+from service.training.messages import Artifacts
+from service.training.ort_runtime import training_api
+from storage.errors import HoneError
+
+api = training_api()
+
+
+class OrtEngine:
+    """A model in training, from its artifacts and a checkpoint of them.
+
+    output: the tensor that is measured and exported. Same threads, same bits.
+    Raises ArtifactsUnreadable, CheckpointUnreadable, OutOfMemory.
+    """
+
+    def __init__(
+        self, artifacts: Artifacts, *, checkpoint: Path, output: str, threads: int
+    ) -> None:
+        # The runtime ends the process where an evaluation finds no model; here it is an error.
+        for path in (artifacts.training_model, artifacts.eval_model, artifacts.optimizer_model):
+            if not Path(path).is_file():
+                raise ArtifactsUnreadable(
+                    f"there is no artifact at {path}; register the model anew"
+                )
+        self._artifacts = artifacts
+        self._output = output
+        self._batches = 0
+        with foreign_errors(CheckpointUnreadable, f"cannot load the checkpoint {checkpoint}"):
+            self._state = api.CheckpointState.load_checkpoint(checkpoint)
+        options = session_options(threads)
+        with foreign_errors(ArtifactsUnreadable, "cannot load the training artifacts"):
+            self._module = api.Module(
+                artifacts.training_model, self._state, artifacts.eval_model, session_options=options
+            )
+            self._optimizer = api.Optimizer(artifacts.optimizer_model, self._module)
+        self._output_at = self._position_of(output)
+
+    @property
+    def name(self) -> str:
+        return f"onnxruntime-training {onnxruntime.__version__}"
+
+    def train_batch(self, inputs: Sequence[Array], target: Array) -> float:
+        self._batches += 1
+        return float(self._run(True, inputs, target)[0])
+
+    def step(self, learning_rate: float) -> None:
+        # Gradients are added up, not averaged. AdamW does not see the factor, but for its epsilon;
+        # for plain SGD the mean of the gradients is the sum at a smaller rate.
+        if self._batches > 1 and self._is_sgd:
+            learning_rate /= self._batches
+        # Before each step: a loaded optimizer is at 0.001, and the runtime's LinearLRScheduler
+        # has warm-up and total swapped.
+        self._optimizer.set_learning_rate(learning_rate)
+        try:
+            self._optimizer.step()
+        except RuntimeError as error:
+            check_memory(error)
+            raise
+        self._module.lazy_reset_grad()
+        self._batches = 0
+
+    def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
+        outputs = self._run(False, inputs, target)
+        return float(outputs[0]), outputs[self._output_at]
+
+    def seed(self, seed: int) -> None:
+        runtime.set_seed(seed)
+
+    def save(self, path: Path) -> None:
+        try:
+            # Without the optimizer's state, which is the default, no job could be resumed.
+            api.CheckpointState.save_checkpoint(self._state, path, include_optimizer_state=True)
+        except RuntimeError as error:
+            check_memory(error)
+            raise
+
+    def load_parameters(self, path: Path) -> None:
+        with foreign_errors(CheckpointUnreadable, f"cannot load the checkpoint {path}"):
+            source = api.CheckpointState.load_checkpoint(path)
+        theirs = {name: parameter.data for name, parameter in source.parameters}
+        ours = {name: parameter.data for name, parameter in self._state.parameters}
+        if {name: (each.shape, each.dtype) for name, each in theirs.items()} != {
+            name: (each.shape, each.dtype) for name, each in ours.items()
+        }:
+            raise CheckpointUnreadable(
+                f"{path} holds the parameters of another model; take a checkpoint of this one"
+            )
+        for name, values in theirs.items():
+            self._state.parameters[name] = values
+
+    def export(self, path: Path) -> None:
+        with foreign_errors(
+            ArtifactsUnreadable, f"cannot export {self._output!r} from the eval model"
+        ):
+            self._module.export_model_for_inferencing(path, [self._output])
+
+    def _run(self, training: bool, inputs: Sequence[Array], target: Array) -> tuple[Array, ...]:
+        self._module.train(training)
+        try:
+            outputs = self._module(*inputs, target)
+        except RuntimeError as error:
+            check_memory(error)
+            raise
+        # One output comes bare.
+        return outputs if isinstance(outputs, tuple) else (outputs,)
+
+    def _position_of(self, output: str) -> int:
+        names: list[str] = self._module.eval().output_names()
+        if output not in names:
+            raise ArtifactsUnreadable(
+                f"the eval model gives {names} and not {output!r}; generate the artifacts with"
+                f" additional_output_names=[{output!r}]"
+            )
+        return names.index(output)
+
+    @cached_property
+    def _is_sgd(self) -> bool:
+        import onnx
+
+        model = onnx.load(self._artifacts.optimizer_model, load_external_data=False)
+        return any(node.op_type.startswith("SGD") for node in model.graph.node)
+
+
+def session_options(threads: int) -> Any:
+    """A session that leaves the device alone: no spinning threads, no hoarded memory."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # The arena would keep the memory of the largest batch; without it steps are as fast.
+    options.enable_cpu_mem_arena = False
+    options.log_severity_level = 3
+    return options
+
+
+@contextmanager
+def foreign_errors(kind: type[HoneError], doing: str) -> Iterator[None]:
+    """Turn the runtime's errors into one of ours."""
+    try:
+        yield
+    except RuntimeError as error:
+        check_memory(error)
+        raise kind(f"{doing}: {error}") from error
+
+
+def check_memory(error: RuntimeError) -> None:
+    """Raises OutOfMemory if that is what the runtime means."""
+    if any(words in str(error) for words in ("bad_alloc", "Failed to allocate memory")):
+        raise OutOfMemory(f"the engine found no memory: {error}") from error

@@ -1,0 +1,34 @@
+"""Carries out the order `Prepare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from service.training import messages
+from service.training.artifacts import make_artifacts, paths
+from service.training.conform import bundle
+from service.training.errors import GraphRefused
+
+
+def prepare(order: messages.Prepare) -> messages.Prepared | messages.Refused:
+    """Make an upload ready to train, or say all that is wrong with it."""
+    try:
+        return _prepare(order)
+    except GraphRefused as refused:
+        return messages.Refused(refused.detail, refused.problems)
+
+
+def _prepare(order: messages.Prepare) -> messages.Prepared:
+    if order.form == "artifacts":
+        return bundle.take(Path(order.source), paths(Path(order.work_dir)), order)
+    return make_artifacts(
+        Path(order.source),
+        directory=Path(order.work_dir),
+        loss=order.loss,
+        optimizer=order.optimizer,
+        output=order.output,
+        trainable=order.trainable,
+        classes=order.classes,
+        weight_decay=order.weight_decay,
+        max_grad_norm=order.max_grad_norm,
+    )

@@ -1,0 +1,111 @@
+"""What hyperparameters mean: how many steps, at which learning rate, and when it is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, cos, pi
+from typing import Literal
+
+from service.training.messages import Hyperparameters, LoopState
+
+Ending = Literal["finished", "early_stopped", "out_of_time"]
+DEFAULT_EPOCHS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A job's course. epochs: None if steps or time alone end it.
+
+    total_steps: None if time alone ends it. A step is one move of the optimizer; the last of an
+    epoch takes the samples that are left.
+    """
+
+    hyperparameters: Hyperparameters
+    steps_per_epoch: int
+    epochs: int | None
+    total_steps: int | None
+
+    def ending(self, state: LoopState) -> Ending | None:
+        """Why training is over in this state, or None."""
+        wanted = self.hyperparameters
+        if self.total_steps is not None and state.step >= self.total_steps:
+            return "finished"
+        patience = wanted.early_stopping_patience
+        if patience is not None and state.stale_epochs >= max(1, patience):
+            return "early_stopped"
+        if wanted.max_seconds is not None and state.seconds >= wanted.max_seconds:
+            return "out_of_time"
+        return None
+
+    def step_in_epoch(self, state: LoopState) -> int:
+        """Steps done of the running epoch."""
+        return max(0, state.step - state.epoch * self.steps_per_epoch)
+
+    def epoch_is_complete(self, state: LoopState) -> bool:
+        """Whether every sample of the running epoch was seen, and its validation is due."""
+        return self.step_in_epoch(state) >= self.steps_per_epoch
+
+    def after_step(
+        self, state: LoopState, *, loss_sum: float, samples: int, seconds: float
+    ) -> LoopState:
+        """The state one step on. loss_sum: of the step's batches, weighted by their samples."""
+        fresh = state.step == state.epoch * self.steps_per_epoch
+        # Spelled out: `replace` takes twice the time, at every step.
+        return LoopState(
+            step=state.step + 1,
+            epoch=state.epoch,
+            seconds=seconds,
+            loss_sum=loss_sum if fresh else state.loss_sum + loss_sum,
+            loss_count=samples if fresh else state.loss_count + samples,
+            best_loss=state.best_loss,
+            stale_epochs=state.stale_epochs,
+            threads=state.threads,
+            baseline=state.baseline,
+        )
+
+    def learning_rate(self, state: LoopState) -> float:
+        """The rate of the next step.
+
+        Where time alone ends the job, the decay runs with the seconds and not with the steps.
+        """
+        wanted = self.hyperparameters
+        warmup = warmup_factor(state.step, wanted.warmup_steps)
+        if self.total_steps is not None:
+            done = decay_fraction(state.step, wanted.warmup_steps, self.total_steps)
+        else:
+            done = min(1.0, state.seconds / (wanted.max_seconds or 1.0))
+        return wanted.learning_rate * warmup * decay_factor(wanted.schedule, done)
+
+
+def make_plan(wanted: Hyperparameters, train_samples: int) -> Plan:
+    """The course for this many samples; five epochs if nothing is said of the end."""
+    samples_per_step = wanted.batch_size * wanted.accumulation_steps
+    steps_per_epoch = ceil(train_samples / samples_per_step)
+    epochs = wanted.epochs
+    if epochs is None and wanted.max_steps is None and wanted.max_seconds is None:
+        epochs = DEFAULT_EPOCHS
+    limits = [] if epochs is None else [epochs * steps_per_epoch]
+    if wanted.max_steps is not None:
+        limits.append(wanted.max_steps)
+    return Plan(wanted, steps_per_epoch, epochs, min(limits, default=None))
+
+
+def warmup_factor(step: int, warmup_steps: int) -> float:
+    """Linear rise from 0 before the first step to 1 at step `warmup_steps`; no step is at 0."""
+    return (step + 1) / (warmup_steps + 1) if step < warmup_steps else 1.0
+
+
+def decay_fraction(step: int, warmup_steps: int, total_steps: int) -> float:
+    """How much of the decay lies behind: 0 until warm-up ends, 1 after the last step."""
+    if step <= warmup_steps:
+        return 0.0
+    return min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
+
+
+def decay_factor(schedule: str, fraction: float) -> float:
+    """The share of the peak at this fraction of the decay, in [0, 1]."""
+    if schedule == "linear":
+        return 1.0 - fraction
+    if schedule == "cosine":
+        return 0.5 * (1.0 + cos(pi * fraction))
+    return 1.0

@@ -1,0 +1,42 @@
+"""A validation pass: loss and metrics over a dataset, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from service.training.data import Dataset
+from service.training.engine import Engine
+from service.training.errors import LossNotFinite
+from service.training.metrics import Metrics
+
+
+def validate(
+    engine: Engine,
+    dataset: Dataset,
+    *,
+    make_metrics: Callable[[], Metrics],
+    batch_size: int,
+    tick: Callable[[], None],
+) -> dict[str, Any]:
+    """`samples`, `loss` and the metrics; empty without samples.
+
+    tick runs after each batch, and may raise to end the pass. Raises LossNotFinite.
+    """
+    if len(dataset) == 0:
+        return {}
+    metrics, loss_sum = make_metrics(), 0.0
+    for inputs, target in dataset.batches(np.arange(len(dataset)), batch_size=batch_size):
+        loss, output = engine.evaluate(inputs, target)
+        if not isfinite(loss):
+            raise LossNotFinite(
+                "the validation loss is not finite: the parameters have grown too large;"
+                " try a lower learning_rate"
+            )
+        loss_sum += loss * len(target)
+        metrics.update(output, target)
+        tick()
+    return {"samples": len(dataset), "loss": loss_sum / len(dataset), **metrics.result()}

@@ -1,0 +1,142 @@
+"""What happens between the steps of a job: it is reported, saved, validated, and obeys."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from service.training.checkpoints import Best, Saver
+from service.training.data import Dataset
+from service.training.engine import Engine
+from service.training.errors import CheckpointUnreadable
+from service.training.messages import LoopState, Start, Train
+from service.training.metrics import metrics_for
+from service.training.pipe import Interrupted, Pipe
+from service.training.report import Reporter
+from service.training.schedule import Plan
+from service.training.validation import validate
+
+logger = logging.getLogger(__name__)
+
+
+class Stopwatch:
+    """Training time in seconds, going on from what earlier runs of the job have spent."""
+
+    def __init__(self, clock: Callable[[], float], *, spent: float) -> None:
+        self._clock = clock
+        self._zero = clock() - spent
+
+    def __call__(self) -> float:
+        return self._clock() - self._zero
+
+
+class JobWatch:
+    """The loop's `Watch` of a job, from `state` on. Its clock starts when it is made.
+
+    Raises Interrupted where the parent wants the job to end: for a pause, once the state is saved.
+    """
+
+    def __init__(
+        self,
+        order: Train,
+        pipe: Pipe,
+        engine: Engine,
+        validation_set: Dataset,
+        *,
+        plan: Plan,
+        state: LoopState,
+        clock: Callable[[], float],
+    ) -> None:
+        self.seconds = Stopwatch(clock, spent=state.seconds)
+        self.reporter = Reporter(plan, state, seconds=self.seconds, send=pipe.send)
+        self.saver = Saver(engine, work_dir=Path(order.work_dir), send=pipe.send)
+        self.best = self._early_stopping(order, validation_set)
+        self._pipe = pipe
+        self._engine = engine
+        self._validation_set = validation_set
+        self._make_metrics = metrics_for(order.loss, order.signature.target)
+        self._batch_size = order.hyperparameters.batch_size
+        self._interval_s = order.checkpoint_interval_s
+        self._save_at = state.seconds + self._interval_s
+        self._rate: float | None = None
+        self._validated_step: int | None = None
+        self._validation: dict[str, Any] = {}
+
+    def after_step(self, state: LoopState, *, loss_sum: float, samples: int, rate: float) -> None:
+        self._rate = rate
+        self.reporter.after_step(state, loss_sum=loss_sum, samples=samples, rate=rate)
+        if state.seconds >= self._save_at:
+            self._save(state)
+        if self._pipe.stop is not None:
+            self._obey(state)
+
+    def after_epoch(self, state: LoopState) -> LoopState:
+        metrics = self.measure(state)
+        state = replace(state, epoch=state.epoch + 1)
+        if self.best is not None:
+            state = replace(state, stale_epochs=state.stale_epochs + 1)
+            state = self.best.offer(state, metrics)
+        self.reporter.steps_go_on(state)
+        return state
+
+    def measure(self, state: LoopState) -> dict[str, Any]:
+        """Validate, and send a point of the curve; at most once for one step."""
+        if self._validated_step != state.step:
+            self._validation = self.validate(state)
+            self._validated_step = state.step
+            self.reporter.measured(state, rate=self._rate, validation=self._validation)
+            self.reporter.flush()
+        return self._validation
+
+    def validate(self, state: LoopState) -> dict[str, Any]:
+        """Validation of the parameters as they are now. Commands are obeyed between batches."""
+        return validate(
+            self._engine,
+            self._validation_set,
+            make_metrics=self._make_metrics,
+            batch_size=self._batch_size,
+            tick=lambda: self._tick(state),
+        )
+
+    def _tick(self, state: LoopState) -> None:
+        self.reporter.alive(state)
+        if self._pipe.stop is not None:
+            self._obey(state)
+
+    def _obey(self, state: LoopState) -> None:
+        reason = self._pipe.stop
+        assert reason is not None
+        if reason == "paused":
+            self._save(state)
+        raise Interrupted(reason)
+
+    def _save(self, state: LoopState) -> None:
+        self.reporter.flush()
+        self.saver.save(state, "periodic")
+        self._save_at = self.seconds() + self._interval_s
+        self.reporter.steps_go_on(state)
+
+    def _early_stopping(self, order: Train, validation_set: Dataset) -> Best | None:
+        if order.hyperparameters.early_stopping_patience is None:
+            return None
+        if len(validation_set) == 0:
+            logger.warning("early_stopping_off reason=no_validation_samples")
+            return None
+        return Best(self.saver, best_so_far(order.start))
+
+
+def best_so_far(start: Start) -> Path | None:
+    """Where the best parameters of a resumed job lie, if it has any.
+
+    Raises CheckpointUnreadable if its state knows of some, and the order does not.
+    """
+    if start.how != "resume" or start.state is None or start.state.best_loss is None:
+        return None
+    if start.best_checkpoint is None:
+        raise CheckpointUnreadable(
+            "the job stops early, but its best checkpoint is gone; start a new job instead"
+        )
+    return Path(start.best_checkpoint)

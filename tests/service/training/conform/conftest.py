@@ -1,0 +1,202 @@
+"""Hand-made graphs, and what the engine makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from service.training import messages, ort_runtime
+from service.training.prepare import prepare
+
+Answer = messages.Prepared | messages.Refused
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """Makes forward models with input `x` and output `y`."""
+
+    opset: int = 17
+
+    def model(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        weights: dict[str, Any],
+        *,
+        x: Sequence[int | str] = ("batch", 6),
+        y: Sequence[int | str] = ("batch", 3),
+        x_type: int = TensorProto.FLOAT,
+        opset: int | None = None,
+        domains: Sequence[str] = (),
+        functions: Sequence[onnx.FunctionProto] = (),
+    ) -> onnx.ModelProto:
+        """A model around the nodes; weights: name → array."""
+        graph = helper.make_graph(
+            list(nodes),
+            "graph",
+            [helper.make_tensor_value_info("x", x_type, list(x))],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, list(y))],
+            [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
+        )
+        imports = [helper.make_opsetid("", opset or self.opset)]
+        imports += [helper.make_opsetid(domain, 1) for domain in domains]
+        return helper.make_model(
+            graph, opset_imports=imports, ir_version=8, functions=list(functions)
+        )
+
+    def around(
+        self, *nodes: onnx.NodeProto, size: int = 5, out: int | None = None, **weights: Any
+    ) -> onnx.ModelProto:
+        """x (batch, 6) → Gemm w, b → h (batch, size) → the nodes → g (batch, out) → Gemm v → y."""
+        out = out or size
+        first = helper.make_node("Gemm", ["x", "w", "b"], ["h"], name="first")
+        last = helper.make_node("Gemm", ["g", "v"], ["y"], name="last")
+        own = {"w": normal(6, size), "b": normal(size, seed=1), "v": normal(out, 3, seed=2)}
+        opset = weights.pop("opset", None)
+        domains = weights.pop("domains", ())
+        return self.model([first, *nodes, last], {**own, **weights}, opset=opset, domains=domains)
+
+
+def normal(*shape: int, seed: int = 0, scale: float = 0.5) -> np.ndarray:
+    values = np.random.default_rng(seed).standard_normal(shape) * scale
+    return values.astype(np.float32)
+
+
+@pytest.fixture(scope="session")
+def graphs() -> Graphs:
+    return Graphs()
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Callable[..., Answer]:
+    """Carry out `Prepare` on a model, on bytes or on a file."""
+
+    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> Answer:
+        source = tmp_path / "upload"
+        if isinstance(model, Path):
+            source = model
+        else:
+            data = model if isinstance(model, bytes) else model.SerializeToString()
+            source.write_bytes(data)
+        choices.setdefault("loss", "mse")
+        choices.setdefault("form", "forward")
+        return prepare(
+            messages.Prepare(source=str(source), work_dir=str(tmp_path / "work"), **choices)
+        )
+
+    return carry_out
+
+
+@pytest.fixture
+def accept(order: Callable[..., Answer]) -> Callable[..., messages.Prepared]:
+    """Prepare a model that must be taken."""
+
+    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> messages.Prepared:
+        answer = order(model, **choices)
+        assert isinstance(answer, messages.Prepared), answer
+        return answer
+
+    return carry_out
+
+
+@pytest.fixture
+def refuse(order: Callable[..., Answer]) -> Callable[..., dict[str, str]]:
+    """Prepare a model that must be refused; pointer → detail of all problems."""
+
+    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> dict[str, str]:
+        answer = order(model, **choices)
+        assert isinstance(answer, messages.Refused), answer
+        assert answer.problems
+        assert "Traceback" not in answer.detail
+        return {problem.pointer: problem.detail for problem in answer.problems}
+
+    return carry_out
+
+
+class Trainer:
+    """The bare engine on prepared artifacts, one thread."""
+
+    def __init__(self, artifacts: messages.Artifacts) -> None:
+        api = ort_runtime.training_api()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self.state = api.CheckpointState.load_checkpoint(artifacts.checkpoint)
+        self.module = api.Module(
+            artifacts.training_model,
+            self.state,
+            artifacts.eval_model,
+            session_options=options,
+        )
+        self.optimizer = api.Optimizer(artifacts.optimizer_model, self.module)
+
+    def step(self, *feeds: np.ndarray, learning_rate: float) -> float:
+        self.module.train()
+        outputs = self.module(*feeds)
+        self.optimizer.set_learning_rate(learning_rate)
+        self.optimizer.step()
+        self.module.lazy_reset_grad()
+        return float(outputs[0] if isinstance(outputs, tuple) else outputs)
+
+    def evaluate(self, *feeds: np.ndarray) -> tuple[float, np.ndarray]:
+        self.module.eval()
+        loss, output = self.module(*feeds)
+        return float(loss), output
+
+    def parameter(self, name: str) -> np.ndarray:
+        return np.array(self.state.parameters[name].data)
+
+    def gradients(self, names: Sequence[str], *feeds: np.ndarray) -> dict[str, np.ndarray]:
+        """What one SGD step with learning rate 1 subtracts."""
+        before = {name: self.parameter(name) for name in names}
+        self.step(*feeds, learning_rate=1.0)
+        return {name: before[name] - self.parameter(name) for name in names}
+
+
+@pytest.fixture(scope="session")
+def trainer() -> type[Trainer]:
+    return Trainer
+
+
+@pytest.fixture(scope="session")
+def differences() -> Callable[..., np.ndarray]:
+    """Gradient of the mean squared error by central differences, in the model as it came."""
+
+    def measure(
+        model: onnx.ModelProto, name: str, x: np.ndarray, target: np.ndarray, width: float = 1e-2
+    ) -> np.ndarray:
+        value = next(
+            numpy_helper.to_array(t) for t in model.graph.initializer if t.name == name
+        ).copy()
+        gradient = np.zeros(value.shape)
+        session = _session_with_input(model, name)
+        for index in np.ndindex(value.shape):
+            losses = []
+            for side in (width, -width):
+                moved = value.copy()
+                moved[index] += side
+                output = session.run(None, {"x": x, name: moved})[0]
+                losses.append(np.mean((output.astype(np.float64) - target) ** 2))
+            gradient[index] = (losses[0] - losses[1]) / (2 * width)
+        return gradient
+
+    return measure
+
+
+def _session_with_input(model: onnx.ModelProto, name: str) -> onnxruntime.InferenceSession:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    kept = [t for t in copy.graph.initializer if t.name != name]
+    shape = next(t.dims for t in copy.graph.initializer if t.name == name)
+    copy.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(kept)
+    return onnxruntime.InferenceSession(
+        copy.SerializeToString(), providers=["CPUExecutionProvider"]
+    )

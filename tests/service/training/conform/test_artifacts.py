@@ -1,0 +1,212 @@
+"""Artifacts train as asked for: loss, optimizer, decay, clipping, frozen parameters."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+from service.training.artifacts import make_artifacts
+from service.training.errors import GraphRefused
+from service.training.messages import Prepared
+
+node = helper.make_node
+ROWS = 4
+
+
+@pytest.fixture
+def mlp(graphs: Any) -> onnx.ModelProto:
+    return graphs.around(node("Tanh", ["h"], ["g"], name="t"))
+
+
+def batch(columns: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(4)
+    x = generator.standard_normal((ROWS, 6)).astype(np.float32)
+    return x, generator.random((ROWS, columns)).astype(np.float32)
+
+
+def forward(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, {"x": x})[0].astype(np.float64)
+
+
+LOSSES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "mse": lambda y, t: float(np.mean((y - t) ** 2)),
+    "l1": lambda y, t: float(np.mean(np.abs(y - t))),
+    "bce_with_logits": lambda y, t: float(
+        np.mean(-t * np.log(1 / (1 + np.exp(-y))) - (1 - t) * np.log(1 / (1 + np.exp(y))))
+    ),
+    "cross_entropy": lambda y, t: float(
+        -np.mean(np.log(np.exp(y) / np.exp(y).sum(1, keepdims=True))[np.arange(len(t)), t])
+    ),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_each_loss_is_the_mean_that_its_name_says(
+    loss: str, mlp: onnx.ModelProto, accept: Callable[..., Prepared], trainer: type
+) -> None:
+    x, target = batch()
+    if loss == "cross_entropy":
+        target = np.array([0, 2, 1, 2])
+    engine = trainer(accept(mlp, loss=loss).artifacts)
+    found, output = engine.evaluate(x, target)
+    expected = forward(mlp, x)
+    np.testing.assert_allclose(output, expected, rtol=0, atol=1e-6)
+    assert found == pytest.approx(LOSSES[loss](expected, target), rel=1e-5)
+
+
+def test_bce_stays_finite_for_logits_of_any_size(
+    mlp: onnx.ModelProto, accept: Callable[..., Prepared], trainer: type
+) -> None:
+    prepared = accept(mlp, loss="bce_with_logits", output="h", optimizer="sgd")
+    engine = trainer(prepared.artifacts)
+    x, target = batch(5)
+    gradients = engine.gradients(prepared.trainable, x * 1000, np.round(target))
+    assert all(np.all(np.isfinite(value)) for value in gradients.values())
+
+
+def test_cross_entropy_takes_the_classes_of_axis_1_at_every_position(
+    graphs: Any, accept: Callable[..., Prepared], trainer: type
+) -> None:
+    model = graphs.model(
+        [node("Conv", ["x", "k"], ["y"], name="conv")],
+        {"k": np.random.default_rng(0).standard_normal((4, 2, 1)).astype(np.float32)},
+        x=("batch", 2, 5),
+        y=("batch", 4, 5),
+    )
+    prepared = accept(model, loss="cross_entropy")
+    target = prepared.signature.target
+    assert (target.dtype, target.shape, target.num_classes) == ("int64", (5,), 4)
+    labels = np.random.default_rng(1).integers(0, 4, (3, 5))
+    x = np.random.default_rng(2).standard_normal((3, 2, 5)).astype(np.float32)
+    assert np.isfinite(trainer(prepared.artifacts).step(x, labels, learning_rate=0.1))
+
+
+def test_weight_decay_shrinks_the_weights_as_in_pytorch(
+    mlp: onnx.ModelProto, accept: Callable[..., Prepared], trainer: type
+) -> None:
+    x, target = batch()
+    moved = []
+    for decay in (0.0, 0.5):
+        engine = trainer(accept(copy.deepcopy(mlp), weight_decay=decay).artifacts)
+        before = engine.parameter("w")
+        engine.step(x, target, learning_rate=0.1)
+        moved.append(engine.parameter("w"))
+    np.testing.assert_allclose(moved[0] - moved[1], 0.1 * 0.5 * before, rtol=0, atol=1e-6)
+
+
+def test_gradients_are_clipped_to_the_norm(
+    mlp: onnx.ModelProto, accept: Callable[..., Prepared], trainer: type
+) -> None:
+    prepared = accept(mlp, optimizer="sgd", max_grad_norm=0.01)
+    x, target = batch()
+    gradients = trainer(prepared.artifacts).gradients(prepared.trainable, x, target * 100)
+    norm = np.sqrt(sum(float((value**2).sum()) for value in gradients.values()))
+    assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+def test_frozen_parameters_stay_and_are_counted(
+    mlp: onnx.ModelProto, accept: Callable[..., Prepared], trainer: type
+) -> None:
+    prepared = accept(mlp, trainable=("v",))
+    assert (prepared.trainable, prepared.trainable_parameters) == (("v",), 15)
+    assert prepared.frozen_parameters == 35
+    engine = trainer(prepared.artifacts)
+    before = engine.parameter("w")
+    engine.step(*batch(), learning_rate=0.1)
+    np.testing.assert_array_equal(engine.parameter("w"), before)
+
+
+def test_version_1_is_the_upload_byte_for_byte(
+    mlp: onnx.ModelProto, accept: Callable[..., Prepared]
+) -> None:
+    assert Path(accept(mlp).base_model).read_bytes() == mlp.SerializeToString()
+
+
+def test_version_1_of_a_model_exported_for_training_infers(
+    graphs: Any, accept: Callable[..., Prepared]
+) -> None:
+    dropout = node("Dropout", ["h", "ratio", "on"], ["g"], name="drop")
+    model = graphs.around(dropout, ratio=np.float32(0.5), on=np.array(True))
+    prepared = accept(model)
+    assert any("mask output" in note for note in prepared.notes)
+    base = onnx.load(prepared.base_model)
+    x, _ = batch()
+    np.testing.assert_array_equal(forward(base, x), forward(base, x))
+
+
+def test_all_files_load_with_the_engines_ir_and_opsets(
+    mlp: onnx.ModelProto, accept: Callable[..., Prepared]
+) -> None:
+    artifacts = accept(mlp).artifacts
+    for path in (artifacts.training_model, artifacts.eval_model, artifacts.optimizer_model):
+        model = onnx.load(path)
+        assert model.ir_version <= 10
+        used = {made.domain for made in model.graph.node} | {""}
+        assert {opset.domain for opset in model.opset_import} <= used
+
+
+def test_generating_writes_nothing_to_stderr(
+    mlp: onnx.ModelProto, accept: Callable[..., Prepared], capfd: pytest.CaptureFixture[str]
+) -> None:
+    accept(mlp)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_artifacts_are_made_without_a_daemon(mlp: onnx.ModelProto, tmp_path: Path) -> None:
+    onnx.save(mlp, tmp_path / "m.onnx")
+    made = make_artifacts(tmp_path / "m.onnx", loss="mse", directory=tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {
+        "training_model.onnx",
+        "eval_model.onnx",
+        "optimizer_model.onnx",
+        "checkpoint",
+    }
+    assert made.output == "y"
+
+
+def test_a_refused_graph_raises_with_its_problems(mlp: onnx.ModelProto, tmp_path: Path) -> None:
+    onnx.save(mlp, tmp_path / "m.onnx")
+    with pytest.raises(GraphRefused) as refused:
+        make_artifacts(tmp_path / "m.onnx", loss="hinge", directory=tmp_path / "out")
+    assert [problem.pointer for problem in refused.value.problems] == ["/spec/loss"]
+
+
+def test_token_ids_and_several_inputs_keep_their_order_and_types(
+    graphs: Any, accept: Callable[..., Prepared]
+) -> None:
+    generator = np.random.default_rng(0)
+    model = graphs.model(
+        [
+            node("Gather", ["table", "x"], ["e"], name="embed"),
+            node("ReduceMean", ["e"], ["m"], name="mean", axes=[1], keepdims=0),
+            node("Concat", ["m", "extra"], ["c"], name="join", axis=1),
+            node("Gemm", ["c", "w"], ["y"], name="head"),
+        ],
+        {
+            "table": generator.standard_normal((9, 4)).astype(np.float32),
+            "w": generator.standard_normal((6, 3)).astype(np.float32),
+        },
+        x=("batch", 7),
+        x_type=onnx.TensorProto.INT64,
+    )
+    model.graph.input.append(
+        helper.make_tensor_value_info("extra", onnx.TensorProto.FLOAT, ["batch", 2])
+    )
+    prepared = accept(model, loss="cross_entropy", classes=("a", "b", "c"))
+    assert [(i.name, i.dtype, i.shape) for i in prepared.signature.inputs] == [
+        ("x", "int64", (7,)),
+        ("extra", "float32", (2,)),
+    ]
+    assert prepared.trainable == ("table", "w")
+    assert prepared.signature.target.classes == ("a", "b", "c")

@@ -1,0 +1,130 @@
+"""A model is brought into one form before anything is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from service.training.messages import Prepared
+
+node = helper.make_node
+Accept = Callable[..., Prepared]
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+def spread(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def test_weights_in_constant_nodes_train(graphs: Any, accept: Accept) -> None:
+    constant = node("Constant", [], ["w"], name="c", value=numpy_helper.from_array(spread(6, 3)))
+    head = node("MatMul", ["x", "w"], ["y"], name="head")
+    assert accept(graphs.model([constant, head], {})).trainable == ("w",)
+
+
+def test_local_functions_are_inlined(graphs: Any, accept: Accept) -> None:
+    body = [node("MatMul", ["a", "b"], ["m"]), node("Softplus", ["m"], ["o"])]
+    function = helper.make_function(
+        "own", "Dense", ["a", "b"], ["o"], body, [helper.make_opsetid("", 17)]
+    )
+    call = node("Dense", ["x", "w"], ["y"], name="call", domain="own")
+    prepared = accept(
+        graphs.model([call], {"w": spread(6, 3)}, functions=[function], domains=["own"])
+    )
+    assert prepared.trainable == ("w",)
+    assert any("inlined" in note for note in prepared.notes)
+
+
+def test_nodes_without_names_and_with_equal_names_are_taken(graphs: Any, accept: Accept) -> None:
+    model = graphs.around(
+        node("Softplus", ["h"], ["h1"]), node("Elu", ["h1"], ["h2"]), node("Selu", ["h2"], ["g"])
+    )
+    model.graph.node[2].name = model.graph.node[3].name = "same"
+    assert accept(model).trainable == ("w", "b", "v")
+
+
+def test_initializers_that_are_listed_as_inputs_are_no_inputs(graphs: Any, accept: Accept) -> None:
+    model = graphs.model([node("MatMul", ["x", "w"], ["y"], name="head")], {"w": spread(6, 3)})
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [6, 3]))
+    model.ir_version = 3
+    prepared = accept(model)
+    assert [spec.name for spec in prepared.signature.inputs] == ["x"]
+    assert prepared.trainable == ("w",)
+
+
+def test_an_input_that_the_output_does_not_need_is_dropped(graphs: Any, accept: Accept) -> None:
+    model = graphs.model([node("MatMul", ["x", "w"], ["y"], name="head")], {"w": spread(6, 3)})
+    model.graph.input.append(helper.make_tensor_value_info("idle", TensorProto.FLOAT, ["b", "t"]))
+    prepared = accept(model)
+    assert [spec.name for spec in prepared.signature.inputs] == ["x"]
+    assert any("idle" in note for note in prepared.notes)
+
+
+def test_a_transpose_that_moves_nothing_beside_a_gemm_is_no_swap(
+    graphs: Any, accept: Accept, trainer: type
+) -> None:
+    model = graphs.around(node("Transpose", ["h"], ["g"], name="idle", perm=[0, 1]))
+    engine = trainer(accept(model).artifacts)
+    assert np.isfinite(engine.step(ones(4, 6), ones(4, 3), learning_rate=0.1))
+
+
+@pytest.mark.parametrize(
+    ("value", "trained"), [(ones(3), ("b", "w", "c")), (spread(3), ("b", "w"))]
+)
+def test_equal_parameters_are_untied_only_if_they_are_of_one_value(
+    value: np.ndarray, trained: tuple[str, ...], graphs: Any, accept: Accept
+) -> None:
+    nodes = [
+        node("Identity", ["b"], ["c"], name="merged"),
+        node("Gemm", ["x", "w", "b"], ["h"], name="first"),
+        node("Add", ["h", "c"], ["y"], name="second"),
+    ]
+    prepared = accept(graphs.model(nodes, {"b": value, "w": spread(6, 3)}))
+    assert prepared.trainable == trained
+
+
+def test_scalars_statistics_and_masks_do_not_train(graphs: Any, accept: Accept) -> None:
+    nodes = [
+        node("BatchNormalization", ["h", "s", "t", "mean", "var"], ["n"], name="bn"),
+        node("Mul", ["n", "half"], ["m"], name="scale"),
+        node("Add", ["m", "mask"], ["k"], name="mask"),
+        node("Softmax", ["k"], ["g"], name="attend"),
+    ]
+    mask = np.array([0, 0, -np.inf, 0, 0], np.float32)
+    model = graphs.around(
+        *nodes, s=ones(5), t=ones(5), mean=ones(5), var=ones(5), half=np.float32(0.5), mask=mask
+    )
+    prepared = accept(model)
+    assert set(prepared.trainable) == {"w", "b", "v", "s", "t"}
+    assert set(accept(model, trainable=("*",)).trainable).isdisjoint({"mean", "var", "half"})
+
+
+def test_frozen_batch_statistics_do_not_move(graphs: Any, accept: Accept, trainer: type) -> None:
+    normalize = node("BatchNormalization", ["h", "s", "t", "mean", "var"], ["g"], name="bn")
+    statistics = {"mean": spread(5), "var": ones(5) * 2}
+    model = graphs.around(normalize, s=ones(5), t=ones(5), **statistics)
+    prepared = accept(model, optimizer="sgd", trainable=("v",))
+    engine = trainer(prepared.artifacts)
+    x, target = spread(8, 6) * 3, spread(8, 3)
+    for _ in range(3):
+        engine.step(x, target, learning_rate=0.0)
+    _, output = engine.evaluate(x, target)
+    expected = _run(model, x)
+    np.testing.assert_allclose(output, expected, rtol=0, atol=1e-5)
+
+
+def _run(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, {"x": x})[0]

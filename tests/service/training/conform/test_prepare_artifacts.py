@@ -1,0 +1,197 @@
+"""Artifacts made by Microsoft's tools are taken as they are, after checks."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from service.training import ort_runtime
+from service.training.messages import Prepared
+
+node = helper.make_node
+Refuse = Callable[..., dict[str, str]]
+NAMES = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
+KINDS = {
+    "MSELoss": "mse",
+    "L1Loss": "l1",
+    "BCEWithLogitsLoss": "bce_with_logits",
+    "CrossEntropyLoss": "cross_entropy",
+}
+
+
+@pytest.fixture
+def microsoft(graphs: Any, tmp_path: Path) -> Callable[..., Path]:
+    """A folder of artifacts, written by generate_artifacts itself."""
+
+    def generate(
+        loss: str = "MSELoss",
+        optimizer: str = "AdamW",
+        model: onnx.ModelProto | None = None,
+        trainable: Sequence[str] = ("w", "v"),
+    ) -> Path:
+        tools = ort_runtime.training_artifacts()
+        directory = tmp_path / "made"
+        directory.mkdir()
+        with ort_runtime.quiet():
+            tools.generate_artifacts(
+                model or graphs.around(node("Relu", ["h"], ["g"], name="r")),
+                requires_grad=list(trainable),
+                frozen_params=[] if model else ["b"],
+                loss=tools.LossType[loss],
+                optimizer=tools.OptimType[optimizer],
+                artifact_directory=directory,
+            )
+        return directory
+
+    return generate
+
+
+def pack(directory: Path, prefix: str = "", **replaced: bytes | None) -> Path:
+    """A zip of the four files; replaced: stem → other bytes, None to leave it out."""
+    path = directory / "artifacts.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in NAMES:
+            data = replaced.get(name.partition(".")[0], (directory / name).read_bytes())
+            if data is not None:
+                archive.writestr(prefix + name, data)
+    return path
+
+
+@pytest.mark.parametrize("loss", KINDS)
+@pytest.mark.parametrize("prefix", ["", "artifacts/"])
+def test_artifacts_of_microsofts_tools_are_taken(
+    loss: str,
+    prefix: str,
+    microsoft: Callable[..., Path],
+    accept: Callable[..., Prepared],
+    trainer: type,
+) -> None:
+    path = pack(microsoft(loss), prefix)
+    prepared = accept(path, form="artifacts", loss=KINDS[loss])
+    assert prepared.output == "y"
+    assert prepared.trainable == ("w", "v")
+    assert (prepared.trainable_parameters, prepared.frozen_parameters) == (45, 5)
+    assert [(i.name, i.shape) for i in prepared.signature.inputs] == [("x", (6,))]
+    x = np.ones((2, 6), np.float32)
+    label = np.array([1, 2]) if loss == "CrossEntropyLoss" else np.ones((2, 3), np.float32)
+    _, output = trainer(prepared.artifacts).evaluate(x, label)
+    assert output.shape == (2, 3)
+    assert [o.name for o in onnx.load(prepared.base_model).graph.output] == ["y"]
+
+
+def test_an_inner_tensor_may_be_measured_and_exported(
+    microsoft: Callable[..., Path], accept: Callable[..., Prepared]
+) -> None:
+    prepared = accept(pack(microsoft()), form="artifacts", output="y")
+    assert prepared.output == "y"
+
+
+def test_our_own_artifacts_are_taken_again(
+    graphs: Any, accept: Callable[..., Prepared], tmp_path: Path
+) -> None:
+    for loss in KINDS.values():
+        made = accept(graphs.around(node("Relu", ["h"], ["g"], name="r")), loss=loss)
+        path = pack(Path(made.artifacts.checkpoint).parent)
+        again = accept(path.rename(tmp_path / "again.zip"), form="artifacts", loss=loss)
+        assert again.signature == made.signature
+        assert (again.output, again.trainable) == (made.output, made.trainable)
+
+
+def test_another_loss_or_optimizer_than_ordered_is_refused(
+    microsoft: Callable[..., Path], refuse: Refuse
+) -> None:
+    problems = refuse(pack(microsoft("L1Loss", "SGD")), form="artifacts", loss="mse")
+    assert "say loss: l1" in problems["/spec/loss"]
+    assert "the artifacts hold sgd" in problems["/spec/optimizer"]
+
+
+def test_choices_that_artifacts_have_made_already_are_refused(
+    microsoft: Callable[..., Path], refuse: Refuse
+) -> None:
+    problems = refuse(
+        pack(microsoft()), form="artifacts", trainable=("w",), weight_decay=0.1, max_grad_norm=1.0
+    )
+    assert set(problems) == {"/spec/trainable", "/spec/weight_decay", "/spec/max_grad_norm"}
+
+
+def test_missing_files_are_all_named(microsoft: Callable[..., Path], refuse: Refuse) -> None:
+    path = pack(microsoft(), eval_model=None, checkpoint=None)
+    assert set(refuse(path, form="artifacts")) == {
+        "/artifacts/eval_model.onnx",
+        "/artifacts/checkpoint",
+    }
+
+
+@pytest.mark.parametrize("stem", ["training_model", "eval_model", "optimizer_model", "checkpoint"])
+def test_a_broken_file_is_refused(
+    stem: str, microsoft: Callable[..., Path], refuse: Refuse
+) -> None:
+    assert refuse(pack(microsoft(), **{stem: b"\x01broken"}), form="artifacts")
+
+
+@pytest.mark.parametrize("name", ["../checkpoint", "/etc/checkpoint", "a\\..\\checkpoint", "C:x"])
+def test_an_entry_that_leads_out_of_the_zip_is_refused(
+    name: str, microsoft: Callable[..., Path], refuse: Refuse, tmp_path: Path
+) -> None:
+    path = pack(microsoft())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(name, b"escaped")
+    problems = refuse(path, form="artifacts")
+    assert any("leads out of the zip" in detail for detail in problems.values())
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(
+    microsoft: Callable[..., Path], refuse: Refuse, tmp_path: Path
+) -> None:
+    directory = microsoft()
+    path = directory / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in NAMES:
+            archive.writestr(name, bytes(20 << 20))
+    problems = refuse(path, form="artifacts")
+    assert len(problems) == 4
+    assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04broken", b"no zip at all"])
+def test_a_file_that_is_no_zip_is_refused(data: bytes, refuse: Refuse) -> None:
+    assert "not a whole zip" in refuse(data, form="artifacts")["/artifacts"]
+
+
+def test_artifacts_whose_gradient_is_wrong_are_refused(
+    graphs: Any, microsoft: Callable[..., Path], refuse: Refuse
+) -> None:
+    """Microsoft's tools take a Conv with `auto_pad`, whose gradient the engine gets wrong."""
+    generator = np.random.default_rng(0)
+    model = graphs.model(
+        [
+            node("Conv", ["x", "k"], ["c"], name="conv", auto_pad="SAME_UPPER"),
+            node("Conv", ["c", "k"], ["d"], name="again", auto_pad="SAME_UPPER"),
+            node("Flatten", ["d"], ["y"], name="flatten"),
+        ],
+        {"k": generator.standard_normal((2, 2, 2, 2)).astype(np.float32)},
+        x=("batch", 2, 3, 3),
+        y=("batch", 18),
+    )
+    problems = refuse(pack(microsoft(model=model, trainable=["k"])), form="artifacts")
+    assert "gradient of k is not that of the loss" in problems["/artifacts"]
+
+
+def test_external_data_in_artifacts_is_refused(
+    microsoft: Callable[..., Path], refuse: Refuse
+) -> None:
+    directory = microsoft()
+    model = onnx.load(directory / "eval_model.onnx")
+    tensor = model.graph.initializer.add(name="outside", data_type=1, dims=[1])
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="../secret")
+    problems = refuse(pack(directory, eval_model=model.SerializeToString()), form="artifacts")
+    assert "/artifacts/eval_model.onnx/graph/initializer/outside" in problems

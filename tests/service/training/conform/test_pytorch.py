@@ -1,0 +1,80 @@
+"""Models exported from PyTorch train as they do in PyTorch (see ../graphs/make.py)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from service.training.messages import Prepared
+
+GRAPHS = Path(__file__).parent.parent / "graphs"
+CURVES: list[dict[str, Any]] = json.loads((GRAPHS / "curves.json").read_text())
+BATCH, ROWS = 16, 48
+TOLERANCE = 5e-6
+"""Of every loss of 30 steps without random operators; float32 rounding, added up, gave 7e-7."""
+RANDOM_TOLERANCE = 0.05
+"""Of the mean loss of the last epoch with Dropout, whose random bits are each engine's own."""
+
+
+def train(case: dict[str, Any], trainer: Any) -> list[float]:
+    """The recipe of make.py."""
+    with np.load(GRAPHS / "data.npz") as data:
+        x = data[case["input"]]
+        y = data["label" if case["loss"] == "cross_entropy" else "value"]
+    rate = case["learning_rate"]
+    batches = [slice(start, start + BATCH) for start in range(0, ROWS, BATCH)]
+    epochs = len(case["losses"]) // len(batches)
+    return [trainer.step(x[b], y[b], learning_rate=rate) for _ in range(epochs) for b in batches]
+
+
+@pytest.mark.parametrize("case", CURVES, ids=[case["name"] for case in CURVES])
+def test_an_exported_model_follows_the_loss_curve_of_pytorch(
+    case: dict[str, Any], accept: Callable[..., Prepared], trainer: type
+) -> None:
+    path = GRAPHS / f"{case['name']}.onnx"
+    prepared = accept(path, loss=case["loss"], optimizer=case["optimizer"])
+    assert prepared.trainable_parameters == case["parameters"]
+
+    losses = train(case, trainer(prepared.artifacts))
+
+    if case["random"]:
+        assert np.mean(losses[-3:]) < np.mean(losses[:3])
+        assert np.mean(losses[-3:]) == pytest.approx(
+            np.mean(case["losses"][-3:]), abs=RANDOM_TOLERANCE
+        )
+    else:
+        np.testing.assert_allclose(losses, case["losses"], rtol=0, atol=TOLERANCE)
+        assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("case", CURVES, ids=[case["name"] for case in CURVES])
+def test_what_was_trained_is_exported_for_plain_inference(
+    case: dict[str, Any], accept: Callable[..., Prepared], trainer: type, tmp_path: Path
+) -> None:
+    path = GRAPHS / f"{case['name']}.onnx"
+    prepared = accept(path, loss=case["loss"], optimizer=case["optimizer"])
+    engine = trainer(prepared.artifacts)
+    with np.load(GRAPHS / "data.npz") as data:
+        x = data[case["input"]][:5]
+        y = data["label" if case["loss"] == "cross_entropy" else "value"][:5]
+    engine.step(x, y, learning_rate=0.01)
+    _, expected = engine.evaluate(x, y)
+    engine.module.export_model_for_inferencing(tmp_path / "model.onnx", [prepared.output])
+    session = onnxruntime.InferenceSession(
+        tmp_path / "model.onnx", providers=["CPUExecutionProvider"]
+    )
+    assert [value.name for value in session.get_inputs()] == [case["input"]]
+    found = session.run([prepared.output], {case["input"]: x})[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_fixtures_cover_both_exporters_and_opsets_13_to_21() -> None:
+    seen = {(case["exporter"], case["opset"]) for case in CURVES}
+    assert {exporter for exporter, _ in seen} == {"torchscript", "dynamo"}
+    assert {opset for _, opset in seen} >= {13, 14, 15, 17, 18, 20, 21}

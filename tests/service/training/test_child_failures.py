@@ -1,0 +1,120 @@
+"""How the training child fails: for good with a message, or as a crash that is tried again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.training.limits import MIN_MEMORY_BYTES
+from service.training.messages import (
+    Artifacts,
+    Failed,
+    Limits,
+    LoopState,
+    Pause,
+    Prepare,
+    Refused,
+    Start,
+)
+
+MakeArtifacts = Callable[..., Artifacts]
+
+
+def test_without_labelled_samples_a_job_fails_for_good(
+    make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
+) -> None:
+    child = spawn(make_workshop(train=0, validation=0).order(make_artifacts()))
+    last = child.last()
+    assert isinstance(last, Failed)
+    assert (last.code, child.end()) == ("no_samples", 0)
+
+
+def test_a_loss_that_is_not_finite_fails_for_good_and_says_what_to_try(
+    make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
+) -> None:
+    order = make_workshop().order(make_artifacts(optimizer="SGD"), epochs=5, learning_rate=1e30)
+    last = spawn(order).last()
+    assert isinstance(last, Failed)
+    assert last.code == "loss_not_finite"
+    assert "try a lower learning_rate" in last.detail
+
+
+@pytest.mark.parametrize("how", ["resume", "parameters"])
+def test_a_damaged_checkpoint_fails_for_good(
+    make_workshop: Callable[..., Any],
+    make_artifacts: MakeArtifacts,
+    spawn: Any,
+    tmp_path: Path,
+    how: Any,
+) -> None:
+    (tmp_path / "damaged").write_bytes(b"no checkpoint")
+    start = Start(how=how, checkpoint=str(tmp_path / "damaged"), state=LoopState())
+    last = spawn(replace(make_workshop().order(make_artifacts()), start=start)).last()
+    assert isinstance(last, Failed)
+    assert last.code == "checkpoint_unreadable"
+    assert str(tmp_path / "damaged") in last.detail
+
+
+def test_a_label_out_of_range_never_reaches_the_engine(
+    make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any, samples: Any
+) -> None:
+    workshop = make_workshop()
+    _, labels = samples(260, target=workshop.signature.target)
+    target = replace(workshop.signature.target, num_classes=2)
+    workshop.signature = replace(workshop.signature, target=target)
+    last = spawn(workshop.order(make_artifacts())).last()
+    assert isinstance(last, Failed)
+    assert last.code == "samples_invalid"
+    assert last.detail.startswith(f"sample {int(np.argmax(labels == 2)) + 1}: ")
+
+
+def test_an_unexpected_error_is_a_crash_with_a_traceback(
+    make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
+) -> None:
+    order = replace(make_workshop().order(make_artifacts()), database="/nowhere/hone.db")
+    child = spawn(order)
+    assert child.end() == 1
+    assert "child_broke" in (errors := child.errors())
+    assert "Traceback" in errors
+
+
+def test_a_first_line_that_is_no_order_is_a_crash(spawn: Any) -> None:
+    child = spawn(Pause())
+    assert child.end() == 1
+    assert "it must be an order" in child.errors()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mappings on Linux alone")
+@pytest.mark.parametrize("limit_mib", [48, 128, 160, 256])
+def test_too_little_memory_fails_with_a_clear_last_word(
+    make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any, limit_mib: int
+) -> None:
+    artifacts = make_artifacts(sizes=(6, 4000, 4000, 3))
+    limits = Limits(threads=1, nice=0, memory_bytes=limit_mib << 20)
+    order = replace(make_workshop().order(artifacts, epochs=1), limits=limits)
+    child = spawn(order)
+    last = child.last()
+    assert isinstance(last, Failed)
+    assert last.code == "out_of_memory", last
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mappings on Linux alone")
+def test_the_smallest_memory_that_is_allowed_trains_a_small_model(
+    make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, train: Any
+) -> None:
+    limits = Limits(threads=1, nice=0, memory_bytes=MIN_MEMORY_BYTES)
+    train(replace(make_workshop().order(make_artifacts(), epochs=1), limits=limits))
+
+
+def test_an_upload_that_is_no_model_is_refused_by_the_child(spawn: Any, tmp_path: Path) -> None:
+    (tmp_path / "upload").write_bytes(b"no model")
+    source, work_dir = str(tmp_path / "upload"), str(tmp_path / "prepared")
+    child = spawn(Prepare(source=source, form="forward", work_dir=work_dir, loss="mse"))
+    assert isinstance(child.last(), Refused)
+    assert child.end() == 0

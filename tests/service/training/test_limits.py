@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import psutil
+import pytest
+
+from service.training.messages import Limits
+
+PROGRAM = """
+import json, os, sys
+from service.training.limits import apply_limits
+from service.training.messages import Limits
+apply_limits({limits!r}, threads=3)
+assert "numpy" not in sys.modules and "onnxruntime" not in sys.modules
+import psutil
+process = psutil.Process()
+report = {{"nice": process.nice(), "threads": os.environ["OMP_NUM_THREADS"]}}
+if sys.platform == "linux":
+    import resource
+    report["ionice"] = int(process.ionice().ioclass)
+    report["data"] = resource.getrlimit(resource.RLIMIT_DATA)[0]
+print(json.dumps(report))
+"""
+
+
+def report(limits: Limits) -> dict[str, Any]:
+    command = [sys.executable, "-c", PROGRAM.format(limits=limits)]
+    run = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    result: dict[str, Any] = json.loads(run.stdout)
+    return result
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has priority classes")
+def test_the_child_steps_back_before_it_loads_an_engine() -> None:
+    ours = psutil.Process().nice()
+    assert report(Limits(nice=11))["nice"] == max(11, ours)
+    # A daemon that runs at a low priority itself must not make the child ask for a higher one.
+    assert report(Limits(nice=0))["nice"] == max(0, ours)
+
+
+def test_libraries_learn_the_number_of_threads_before_they_start_any() -> None:
+    assert report(Limits())["threads"] == "3"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="I/O classes and RLIMIT_DATA are Linux's")
+def test_the_disk_is_used_when_nobody_else_does_and_memory_is_limited() -> None:
+    result = report(Limits(memory_bytes=300 << 20))
+    assert result["ionice"] == int(psutil.IOPRIO_CLASS_IDLE)
+    assert result["data"] == 300 << 20

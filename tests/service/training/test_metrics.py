@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.training.metrics import (
+    MAX_CONFUSION_CLASSES,
+    Classification,
+    Metrics,
+    MultiLabel,
+    Regression,
+    metrics_for,
+)
+from storage.records import TargetSpec
+
+
+def measure(metrics: Metrics, output: Any, target: Any, batch_size: int = 7) -> dict[str, Any]:
+    for start in range(0, len(target), batch_size):
+        metrics.update(output[start : start + batch_size], target[start : start + batch_size])
+    result = metrics.result()
+    json.dumps(result, allow_nan=False)
+    return result
+
+
+def test_classification_by_hand() -> None:
+    # Truth 0 0 1 1 2, prediction 0 1 1 1 0; class 3 occurs in neither.
+    output = np.eye(4, dtype=np.float32)[[0, 1, 1, 1, 0]]
+    result = measure(Classification(4), output, np.array([0, 0, 1, 1, 2]), batch_size=2)
+    assert result["accuracy"] == 3 / 5
+    # F1 of class 0: 2·1/(2+2), of class 1: 2·2/(2+3), of class 2: 0.
+    assert result["macro_f1"] == pytest.approx((1 / 2 + 4 / 5 + 0) / 3)
+    assert result["confusion_matrix"] == [[1, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_classes_are_the_second_axis_where_every_pixel_has_a_label() -> None:
+    target = np.arange(24).reshape(2, 3, 4) % 5
+    output = np.moveaxis(np.eye(5, dtype=np.float32)[target], -1, 1)
+    result = measure(Classification(5), output, target)
+    assert (result["accuracy"], result["macro_f1"]) == (1.0, 1.0)
+
+
+def test_a_matrix_of_very_many_classes_is_left_out() -> None:
+    classes = MAX_CONFUSION_CLASSES + 1
+    result = measure(Classification(classes), np.eye(classes), np.arange(classes))
+    assert result == {"accuracy": 1.0, "macro_f1": 1.0, "confusion_matrix": None}
+
+
+def test_multi_label_by_hand() -> None:
+    target = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0]], np.float32)
+    logits = np.array([[2, -1, -1], [-1, 3, -1], [1, 1, 0]], np.float32)
+    result = measure(MultiLabel(), logits, target, batch_size=2)
+    assert result["accuracy"] == pytest.approx(7 / 9)
+    # F1 of output 0: 2·1/(2+2), of output 1: 1; output 2 occurs in neither.
+    assert result["macro_f1"] == pytest.approx((1 / 2 + 1) / 2)
+
+
+def test_regression_by_hand() -> None:
+    target = np.array([[1.0, 5.0], [2.0, 5.0], [6.0, 5.0]], np.float32)
+    output = np.array([[1.0, 5.0], [4.0, 5.0], [5.0, 8.0]], np.float32)
+    result = measure(Regression(), output, target, batch_size=2)
+    assert result["mae"] == pytest.approx((0 + 0 + 2 + 0 + 1 + 3) / 6)
+    # Output 0: residual 5, total 14; the truth of output 1 does not vary.
+    assert result["r2"] == pytest.approx(1 - 5 / 14)
+
+
+@pytest.mark.parametrize("samples", [1, 5])
+def test_r2_of_a_truth_that_does_not_vary_is_undefined(samples: int) -> None:
+    result = measure(Regression(), np.ones((samples, 1)), np.full((samples, 1), 0.5))
+    assert result == {"mae": 0.5, "r2": None}
+
+
+def test_without_samples_everything_is_undefined() -> None:
+    assert MultiLabel().result() == {"accuracy": None, "macro_f1": None}
+    assert Regression().result() == {"mae": None, "r2": None}
+    assert Classification(2).result()["accuracy"] is None
+
+
+@given(seed=st.integers(0, 2**32), batch_size=st.integers(1, 60), offset=st.sampled_from([0, 1e6]))
+def test_r2_does_not_depend_on_the_batches_even_far_from_zero(
+    seed: int, batch_size: int, offset: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    target = rng.standard_normal((50, 3)) + offset
+    output = target + rng.standard_normal((50, 3))
+    total = np.square(target - target.mean(axis=0)).sum(axis=0)
+    expected = (1 - np.square(target - output).sum(axis=0) / total).mean()
+    assert measure(Regression(), output, target, batch_size)["r2"] == pytest.approx(expected)
+
+
+@given(seed=st.integers(0, 2**32), batch_size=st.integers(1, 60))
+def test_macro_f1_does_not_depend_on_the_batches(seed: int, batch_size: int) -> None:
+    rng = np.random.default_rng(seed)
+    output, target = rng.standard_normal((50, 6)), rng.integers(0, 4, 50)
+    guess = output.argmax(axis=1)
+    scores = [
+        2 * ((target == c) & (guess == c)).sum() / ((target == c).sum() + (guess == c).sum())
+        for c in np.union1d(target, guess)
+    ]
+    result = measure(Classification(6), output, target, batch_size)
+    assert result["macro_f1"] == pytest.approx(np.mean(scores))
+    assert np.sum(result["confusion_matrix"]) == 50
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind"),
+    [
+        ("cross_entropy", Classification),
+        ("bce_with_logits", MultiLabel),
+        ("mse", Regression),
+        ("l1", Regression),
+    ],
+)
+def test_the_loss_decides_the_metrics(loss: str, kind: type) -> None:
+    assert isinstance(metrics_for(loss, TargetSpec("labels", "int64", (), 3))(), kind)
+
+
+def test_class_indices_without_a_number_of_classes_are_refused() -> None:
+    with pytest.raises(ValueError, match="num_classes"):
+        metrics_for("cross_entropy", TargetSpec("labels", "int64", ()))
