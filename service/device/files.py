@@ -1,0 +1,50 @@
+"""Small kernel files: read whole, without a buffer, because they are read all day long."""
+
+from __future__ import annotations
+
+import os
+
+MAX_BYTES = 65536
+
+
+def read_bytes(path: str) -> bytes:
+    """Content of a /sys or /proc file. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        return os.read(descriptor, MAX_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def read_attribute(path: str) -> str | None:
+    """A sysfs attribute without its newline, or None.
+
+    A device may lack the attribute, be unplugged between two calls, or have nothing to say at
+    the moment (ENODATA, EAGAIN): all of it means that the value is not known.
+    """
+    try:
+        return read_bytes(path).decode("utf-8", "replace").strip()
+    except OSError:
+        return None
+
+
+def read_int(path: str) -> int | None:
+    """A sysfs attribute that holds an integer, or None if it is absent or is none."""
+    text = read_attribute(path)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def list_folder(path: str) -> list[str]:
+    """Sorted names in a folder; empty if there is no such folder."""
+    try:
+        return sorted(os.listdir(path))  # noqa: PTH208 - plain names, many times a minute
+    except OSError:
+        return []
+
+
+def reason(error: OSError) -> str:
+    """Why a file could not be read, in a few words."""
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)

@@ -1,0 +1,50 @@
+"""Power: which readings there are, and where each platform finds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.device.reading import Moment, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """How the device is fed; None is unknown.
+
+    battery_percent: of all the device's batteries together. battery_state, ups_state:
+    `charging`, `discharging`, `not charging`, `full` or `none`.
+    """
+
+    on_ac_power: bool | None = None
+    battery_present: bool | None = None
+    battery_percent: float | None = None
+    battery_state: str | None = None
+    battery_saver: bool | None = None
+    ups_state: str | None = None
+
+
+UNITS = {
+    "on_ac_power": "",
+    "battery_present": "",
+    "battery_percent": "%",
+    "battery_state": "",
+    "battery_saver": "",
+    "ups_state": "",
+}
+
+
+def readings(
+    power: Power, now: Moment, *, sources: dict[str, str], details: dict[str, str]
+) -> tuple[Reading, ...]:
+    """One reading a field. sources: field → where it was found. details: field → why unknown."""
+    return tuple(
+        Reading(
+            name=name,
+            value=getattr(power, name),
+            unit=unit,
+            source=sources[name],
+            read_at=now,
+            detail=details.get(name, "") if getattr(power, name) is None else "",
+        )
+        for name, unit in UNITS.items()
+    )

@@ -1,0 +1,62 @@
+"""What every signal gives: a value with its source and its age."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from time import monotonic
+from typing import Protocol
+
+Value = bool | int | float | str | tuple[str, ...] | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One instant on two clocks.
+
+    wall: aware, UTC; tells the time of day and may jump. monotonic_s: measures durations; on
+    Linux and macOS it stands still while the device sleeps.
+    """
+
+    wall: datetime
+    monotonic_s: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        """The device's clocks, as they stand."""
+        return cls(datetime.now(timezone.utc), monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One signal at one moment.
+
+    value: None for unknown, and `detail` then says why. unit: `%`, `s`, `B`, `°C` or empty.
+    source: where the value was found.
+    """
+
+    name: str
+    value: Value | None
+    unit: str
+    source: str
+    read_at: Moment
+    detail: str = ""
+
+    def age_s(self, now: Moment) -> float:
+        """Seconds since the value was read, whatever the wall clock did."""
+        return max(0.0, now.monotonic_s - self.read_at.monotonic_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Every signal by name. Readings are as old as their `read_at` says."""
+
+    signals: Mapping[str, Reading]
+
+
+class Sensor(Protocol):
+    """One source of signals."""
+
+    def read(self, now: Moment) -> tuple[Reading, ...]:
+        """The same names in every call. What cannot be had is unknown, and never raises."""

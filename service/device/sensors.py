@@ -1,0 +1,115 @@
+"""The device: all signals in one place, each read as often as it is worth."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.device.bus import SystemBus
+from service.device.cpu import LinuxForeignCpu
+from service.device.disk import FreeDisk
+from service.device.idle import LinuxUserIdle, NoUserIdle
+from service.device.localtime import LocalTime
+from service.device.memory import LinuxMemory
+from service.device.power_linux import LinuxPower
+from service.device.power_windows import WindowsPower
+from service.device.pressure import LinuxPressure, NoPressure
+from service.device.processes import LinuxProcesses, ProcessWatcher, unique
+from service.device.reading import Moment, Reading, Sensor, Snapshot
+from service.device.temperature import LinuxTemperature, NoTemperature
+from service.device.upower import UPower
+
+EVERY_TIME = 0.0
+OFTEN_S = 1.0
+NOW_AND_THEN_S = 5.0
+
+
+@dataclass(slots=True)
+class Slot:
+    """A sensor, how old its readings may grow, and the last ones."""
+
+    sensor: Sensor
+    period_s: float
+    readings: tuple[Reading, ...] = ()
+
+    def read(self, now: Moment) -> tuple[Reading, ...]:
+        """The last readings, or new ones if those are too old."""
+        if not self.readings or self.readings[0].age_s(now) >= self.period_s:
+            self.readings = self.sensor.read(now)
+        return self.readings
+
+
+class Device:
+    """What the device says of itself. One thread at a time may read it.
+
+    sysfs, procfs, dev: roots, elsewhere in containers and tests. A reading may wait a second
+    for services that hang, once in a while, so it has no place in an event loop.
+    """
+
+    def __init__(
+        self,
+        *,
+        data_dir: Path,
+        now: Moment,
+        sysfs: Path = Path("/sys"),
+        procfs: Path = Path("/proc"),
+        dev: Path = Path("/dev"),
+    ) -> None:
+        self._buses = (SystemBus(), SystemBus())
+        if sys.platform == "linux":
+            self._processes: ProcessWatcher = LinuxProcesses(procfs)
+            slots = self._linux(sysfs, procfs, dev, now)
+        else:
+            from service.device.elsewhere import PsutilProcesses
+
+            self._processes = PsutilProcesses()
+            slots = self._elsewhere()
+        self._watch_slot = Slot(self._processes, NOW_AND_THEN_S)
+        self._slots = (
+            *slots,
+            Slot(FreeDisk(data_dir), NOW_AND_THEN_S),
+            self._watch_slot,
+            Slot(LocalTime(), EVERY_TIME),
+        )
+
+    def watch(self, names: Sequence[str]) -> None:
+        """Look for these programs from the next reading on."""
+        if unique(names) != self._processes.watched:
+            self._processes.watched = unique(names)
+            self._watch_slot.readings = ()
+
+    def read(self, now: Moment) -> Snapshot:
+        """Every signal; those that cost more than they change keep a reading for some seconds."""
+        readings = (reading for slot in self._slots for reading in slot.read(now))
+        return Snapshot({reading.name: reading for reading in readings})
+
+    def close(self) -> None:
+        """Leave the bus."""
+        for bus in self._buses:
+            bus.close()
+
+    def _linux(self, sysfs: Path, procfs: Path, dev: Path, now: Moment) -> tuple[Slot, ...]:
+        for_upower, for_logind = self._buses
+        return (
+            Slot(LinuxPower(sysfs, UPower(for_upower)), EVERY_TIME),
+            Slot(LinuxUserIdle(procfs=procfs, dev=dev, bus=for_logind), NOW_AND_THEN_S),
+            Slot(LinuxForeignCpu(procfs, now), OFTEN_S),
+            Slot(LinuxPressure(procfs), OFTEN_S),
+            Slot(LinuxMemory(procfs), OFTEN_S),
+            Slot(LinuxTemperature(sysfs), NOW_AND_THEN_S),
+        )
+
+    def _elsewhere(self) -> tuple[Slot, ...]:
+        from service.device.elsewhere import MacPower, PsutilForeignCpu, PsutilMemory
+
+        power = WindowsPower() if sys.platform == "win32" else MacPower()
+        return (
+            Slot(power, OFTEN_S),
+            Slot(NoUserIdle(), NOW_AND_THEN_S),
+            Slot(PsutilForeignCpu(), NOW_AND_THEN_S),
+            Slot(NoPressure(), NOW_AND_THEN_S),
+            Slot(PsutilMemory(), OFTEN_S),
+            Slot(NoTemperature(), NOW_AND_THEN_S),
+        )

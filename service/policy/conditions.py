@@ -1,0 +1,224 @@
+"""The policy's conditions: what each asks of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from service.policy.checks import Check, above_floor, below_limit, short, unknown_signal
+from service.policy.policy import Policy
+from service.policy.signals import Signals
+from service.policy.windows import is_open, next_opening
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What was trained already, of what the policy allows in a day."""
+
+    trained_today_s: float
+
+
+Condition = Callable[[Policy, Signals, Used], Iterator[Check]]
+
+
+def power(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """Mains feed the device."""
+    if not policy.require_ac_power:
+        return
+    on_ac = signals.flag("on_ac_power")
+    if on_ac is None:
+        yield unknown_signal("power", policy.unknown.power, signals, "on_ac_power")
+        return
+    detail = "on AC power" if on_ac else "on battery power, needs AC power"
+    yield Check("power", not on_ac, on_ac, detail, clear_after_s=policy.settle_seconds)
+
+
+def battery(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """The battery, if there is one, is charged enough, on mains as well."""
+    stop, resume = policy.min_battery_percent, policy.resume_battery_percent
+    if stop is None or resume is None or signals.flag("battery_present") is False:
+        return
+    percent = signals.number("battery_percent")
+    if percent is None:
+        yield unknown_signal("battery", policy.unknown.battery, signals, "battery_percent")
+        return
+    yield Check(
+        "battery",
+        percent < stop,
+        percent >= resume,
+        f"battery at {short(percent)} %, needs {short(resume)} % to resume "
+        f"(stops below {short(stop)} %)",
+    )
+
+
+def battery_saver(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """The person has not asked the device to save energy."""
+    if not policy.obey_battery_saver:
+        return
+    saving = signals.flag("battery_saver")
+    if saving is None:
+        yield unknown_signal(
+            "battery_saver", policy.unknown.battery_saver, signals, "battery_saver"
+        )
+        return
+    detail = "battery saver is on, needs it off" if saving else "battery saver is off"
+    yield Check("battery_saver", saving, not saving, detail, clear_after_s=policy.settle_seconds)
+
+
+def user_idle(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """Nobody has used the device for a while."""
+    if not policy.require_idle:
+        return
+    idle_s, input_s = signals.number("user_idle_s"), signals.number("last_input_s")
+    needed_s = policy.idle_minutes * 60
+    if idle_s is None and input_s is not None and input_s < needed_s:
+        idle_s = input_s  # Who gives no sign may have been active still later.
+    if idle_s is None:
+        yield unknown_signal("user_idle", policy.unknown.user_idle, signals, "user_idle_s")
+        return
+    is_idle = idle_s >= needed_s
+    detail = (
+        f"the device was used {short(idle_s / 60)} minutes ago, "
+        f"needs {short(policy.idle_minutes)} minutes without input"
+    )
+    yield Check("user_idle", not is_idle, is_idle, detail)
+
+
+def foreign_cpu(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """Other programs leave the processors alone."""
+    yield from below_limit(
+        policy,
+        signals,
+        condition="foreign_cpu",
+        signal="foreign_cpu_percent",
+        limit=policy.max_foreign_cpu_percent,
+        unknown=policy.unknown.foreign_cpu,
+        said="other programs use {value} % of the processors, the limit is {limit} %",
+    )
+
+
+def pressure(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """Nothing waits for processor, memory or disk."""
+    limits = {
+        "cpu": policy.max_cpu_pressure_percent,
+        "memory": policy.max_memory_pressure_percent,
+        "io": policy.max_io_pressure_percent,
+    }
+    for resource, limit in limits.items():
+        yield from below_limit(
+            policy,
+            signals,
+            condition=f"{resource}_pressure",
+            signal=f"{resource}_pressure_percent",
+            limit=limit,
+            unknown=policy.unknown.pressure,
+            said=f"programs wait for {resource} {{value}} % of the time, the limit is {{limit}} %",
+        )
+
+
+def temperature(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """The device is not hot."""
+    stop, resume = policy.max_temperature_c, policy.resume_temperature_c
+    if stop is None or resume is None:
+        return
+    celsius = signals.number("temperature_c")
+    if celsius is None:
+        yield unknown_signal("temperature", policy.unknown.temperature, signals, "temperature_c")
+        return
+    yield Check(
+        "temperature",
+        celsius > stop,
+        celsius <= resume,
+        f"hottest sensor at {short(celsius)} °C, needs {short(resume)} °C to resume "
+        f"(stops above {short(stop)} °C)",
+    )
+
+
+def memory(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """There is memory to spare."""
+    yield from above_floor(
+        signals,
+        condition="memory",
+        signal="available_memory_bytes",
+        levels=(policy.min_free_memory_bytes, policy.resume_free_memory_bytes),
+        unknown=policy.unknown.memory,
+        settle_s=policy.settle_seconds,
+        said="memory available",
+    )
+
+
+def disk(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """There is room for checkpoints."""
+    yield from above_floor(
+        signals,
+        condition="disk",
+        signal="free_disk_bytes",
+        levels=(policy.min_free_disk_bytes, policy.resume_free_disk_bytes),
+        unknown=policy.unknown.disk,
+        settle_s=0.0,
+        said="free where the data lies",
+    )
+
+
+def window(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """It is a time of the week that the policy allows."""
+    if not policy.windows:
+        return
+    local = signals.time("local_time")
+    if local is None:
+        yield Check("window", True, False, "the local time is unknown, so no window can be kept")
+        return
+    is_inside = is_open(policy.windows, local)
+    detail = f"it is {local:%a %H:%M}"
+    if not is_inside:
+        detail += f", the next window opens {next_opening(policy.windows, local):%a %H:%M}"
+    yield Check("window", not is_inside, is_inside, detail)
+
+
+def processes(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+    """None of the programs that the person named runs."""
+    if not policy.blocking_processes:
+        return
+    running = signals.names("running_processes")
+    if running is None:
+        yield unknown_signal("processes", policy.unknown.processes, signals, "running_processes")
+        return
+    some = ", ".join(running)
+    detail = f"running now: {some}; must end first" if running else "no blocking process runs"
+    yield Check(
+        "processes", bool(running), not running, detail, clear_after_s=policy.settle_seconds
+    )
+
+
+def daily_limit(policy: Policy, _: Signals, used: Used) -> Iterator[Check]:
+    """Today's minutes are not used up."""
+    limit = policy.max_minutes_per_day
+    if limit is None:
+        return
+    is_used_up = used.trained_today_s >= limit * 60
+    detail = (
+        f"trained {short(used.trained_today_s / 60)} minutes today, the limit is {short(limit)}"
+    )
+    yield Check("daily_limit", is_used_up, not is_used_up, detail)
+
+
+CONDITIONS: tuple[Condition, ...] = (
+    power,
+    battery,
+    battery_saver,
+    user_idle,
+    foreign_cpu,
+    pressure,
+    temperature,
+    memory,
+    disk,
+    window,
+    processes,
+    daily_limit,
+)
+
+
+def checks(policy: Policy, signals: Signals, used: Used) -> Iterator[Check]:
+    """Every condition that is switched on, in the order in which people are told."""
+    for condition in CONDITIONS:
+        yield from condition(policy, signals, used)

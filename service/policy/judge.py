@@ -1,0 +1,174 @@
+"""The verdict: may a job run now, and if not, what keeps it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from service.device.reading import Moment, Reading, Snapshot
+from service.policy.checks import Check
+from service.policy.conditions import Used, checks
+from service.policy.gate import Gate
+from service.policy.policy import Policy
+from service.policy.signals import Signals
+from storage.records import Blocker
+
+UNKNOWN_AFTER_S = 30.0
+"""A signal that fails keeps its last value this long: one failed reading moves no verdict."""
+
+NEVER_KEPT = frozenset({"user_idle_s"})
+"""Somebody who has just logged in and gives no sign yet must not pass for idle."""
+
+CLOCK_JUMP_S = 5.0
+"""The wall clock ran this far from the monotonic one between two looks: a jump, or a sleep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """eligible: a job may run. blocked_by: every condition that blocks. since: wall, UTC."""
+
+    eligible: bool
+    blocked_by: tuple[Blocker, ...]
+    since: datetime
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Names of what blocks. They change less often than the details: log when they do."""
+        return tuple(blocker.condition for blocker in self.blocked_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """Until a time of the wall clock, but no longer than it seemed when the person asked.
+
+    So a wall clock that is put back does not prolong it.
+    """
+
+    until: datetime
+    deadline_s: float
+
+    def left_s(self, now: Moment) -> float:
+        """Seconds that it still lasts, by the clock that ends it first; none if not above 0."""
+        return min((self.until - now.wall).total_seconds(), self.deadline_s - now.monotonic_s)
+
+
+class Judge:
+    """Turns snapshots into verdicts; a state machine without a clock of its own.
+
+    Call it once for each snapshot, in the order of time. Conditions block at once, but for load
+    and pressure, which have a grace; they clear when the signal has been good for a while.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._gates: dict[str, Gate] = {}
+        self._last_known: dict[str, Reading] = {}
+        self._last_look: Moment | None = None
+        self._snooze: Snooze | None = None
+        self._since: dict[bool, tuple[bool, datetime]] = {}
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._policy
+
+    def adopt(self, policy: Policy) -> None:
+        """Judge by another policy from now on; what was observed stays."""
+        self._policy = policy
+
+    def judge(
+        self,
+        snapshot: Snapshot,
+        now: Moment,
+        *,
+        trained_today_s: float = 0.0,
+        snoozed_until: datetime | None = None,
+        paused: bool = False,
+        ignore_policy: bool = False,
+    ) -> Verdict:
+        """The verdict at this moment.
+
+        trained_today_s: since local midnight. snoozed_until: aware. paused: everything, by hand.
+        ignore_policy: for a job that runs in spite of the policy; a snooze and a pause, which
+        are a person's later word, still hold it.
+        """
+        self._notice_jump(now)
+        signals = self._signals(snapshot, now)
+        blockers = [*self._by_people(signals, now, snoozed_until, paused)]
+        by_policy = [*self._by_policy(signals, now, Used(trained_today_s))]
+        if not ignore_policy:
+            blockers += by_policy
+        eligible = not blockers
+        return Verdict(eligible, tuple(blockers), self._held_since(eligible, now, ignore_policy))
+
+    def _by_people(
+        self, signals: Signals, now: Moment, snoozed_until: datetime | None, paused: bool
+    ) -> Iterator[Blocker]:
+        if paused:
+            yield Blocker("paused", "training is paused by hand, until it is resumed")
+        if snoozed_until is None:
+            self._snooze = None
+            return
+        if self._snooze is None or self._snooze.until != snoozed_until:
+            left_s = (snoozed_until - now.wall).total_seconds()
+            self._snooze = Snooze(snoozed_until, now.monotonic_s + left_s)
+        left_s = self._snooze.left_s(now)
+        if left_s > 0:
+            local = signals.time("local_time")
+            end = snoozed_until.astimezone(local.tzinfo if local else None)
+            minutes = math.ceil(left_s / 60)
+            yield Blocker("snoozed", f"snoozed until {end:%a %H:%M}, {minutes} minutes more")
+
+    def _by_policy(self, signals: Signals, now: Moment, used: Used) -> Iterator[Blocker]:
+        found = {check.condition: check for check in checks(self._policy, signals, used)}
+        self._gates = {name: self._gates.get(name) or Gate() for name in found}
+        for name, check in found.items():
+            gate = self._gates[name]
+            blocks = gate.update(
+                bad=check.bad,
+                good=check.good,
+                now_s=now.monotonic_s,
+                block_after_s=check.block_after_s,
+                clear_after_s=check.clear_after_s,
+            )
+            if blocks:
+                yield Blocker(name, _sentence(check, gate.held_s(now.monotonic_s)))
+
+    def _signals(self, snapshot: Snapshot, now: Moment) -> Signals:
+        """The readings; for one that has just become unknown, its last value."""
+        readings = dict(snapshot.signals)
+        for name, reading in snapshot.signals.items():
+            last = self._last_known.get(name)
+            if reading.value is not None:
+                self._last_known[name] = reading
+            elif name in NEVER_KEPT or last is None:
+                continue
+            elif last.age_s(now) < UNKNOWN_AFTER_S:
+                readings[name] = last
+        return Signals(readings)
+
+    def _notice_jump(self, now: Moment) -> None:
+        """After a sleep or a jump of the clock, what was pending proves nothing."""
+        last, self._last_look = self._last_look, now
+        if last is None:
+            return
+        by_wall_s = (now.wall - last.wall).total_seconds()
+        if abs(by_wall_s - (now.monotonic_s - last.monotonic_s)) > CLOCK_JUMP_S:
+            for gate in self._gates.values():
+                gate.restart()
+
+    def _held_since(self, eligible: bool, now: Moment, ignore_policy: bool) -> datetime:
+        was_eligible, since = self._since.get(ignore_policy, (not eligible, now.wall))
+        if was_eligible != eligible:
+            since = now.wall
+        since = min(since, now.wall)
+        self._since[ignore_policy] = (eligible, since)
+        return since
+
+
+def _sentence(check: Check, held_s: float) -> str:
+    if not check.good or check.clear_after_s == 0:
+        return check.detail
+    return f"{check.detail}; must stay so for {check.clear_after_s:g} s, has for {held_s:.0f} s"

@@ -1,0 +1,92 @@
+"""A device that the test describes, and a clock that it turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from service.device.reading import Moment, Reading, Snapshot
+from service.policy import Judge, default_policy
+
+# A machine under load is no failure of the property.
+settings.register_profile("policy", deadline=None)
+settings.load_profile("policy")
+
+CALM: dict[str, Any] = {
+    "on_ac_power": True,
+    "battery_present": True,
+    "battery_percent": 90.0,
+    "battery_saver": False,
+    "user_idle_s": 3600.0,
+    "last_input_s": 3600.0,
+    "foreign_cpu_percent": 3.0,
+    "cpu_pressure_percent": 0.0,
+    "memory_pressure_percent": 0.0,
+    "io_pressure_percent": 0.0,
+    "available_memory_bytes": 8 * 2**30,
+    "temperature_c": 45.0,
+    "free_disk_bytes": 80 * 2**30,
+    "running_processes": (),
+    "local_time": datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc),
+}
+
+
+class Clock:
+    """Two clocks that the test moves."""
+
+    def __init__(self) -> None:
+        self.wall = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc)
+        self.monotonic_s = 1000.0
+
+    def now(self) -> Moment:
+        return Moment(self.wall, self.monotonic_s)
+
+    def advance(self, seconds: float) -> Moment:
+        self.wall += timedelta(seconds=seconds)
+        self.monotonic_s += seconds
+        return self.now()
+
+    def jump(self, seconds: float) -> Moment:
+        """The wall clock alone: somebody sets it, or the device sleeps."""
+        self.wall += timedelta(seconds=seconds)
+        return self.now()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def describe(now: Moment, **signals: Any) -> Snapshot:
+    """A calm device, but for these signals."""
+    values = {**CALM, **signals}
+    return Snapshot(
+        {
+            name: Reading(name, value, "", "test", now, "the sensor broke")
+            for name, value in values.items()
+        }
+    )
+
+
+@pytest.fixture
+def device() -> Callable[..., Snapshot]:
+    return describe
+
+
+@pytest.fixture
+def verdict(device, clock):
+    """The verdict of one judge on a calm device, but for these signals, after some seconds."""
+    judges = {}
+
+    def give(signals=None, *, after_s=1.0, policy=None, **inputs):
+        policy = policy or default_policy(has_battery=True, processors=8)
+        judge = judges.setdefault("judge", Judge(policy))
+        judge.adopt(policy)
+        now = clock.advance(after_s)
+        return judge.judge(device(now, **(signals or {})), now, **inputs)
+
+    return give

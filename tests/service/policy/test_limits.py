@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import pytest
+
+from service.policy import default_policy
+from service.policy.limits import child_limits
+from service.training.messages import Limits
+
+
+@pytest.mark.parametrize(("idle_s", "threads"), [(301, 4), (299, 1), (None, 1)])
+def test_a_device_in_use_lends_fewer_threads(device, clock, idle_s, threads):
+    policy = default_policy(has_battery=False, processors=8)
+    snapshot = device(clock.now(), user_idle_s=idle_s)
+    assert child_limits(policy, snapshot) == Limits(threads=threads, nice=19, memory_bytes=None)

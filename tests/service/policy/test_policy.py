@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.errors import InvalidInput
+from service.policy import Policy, Unknown, Window, default_policy, from_dict, to_dict, validate
+
+BASE = default_policy(has_battery=True, processors=8)
+
+
+def pointers(data, base=BASE):
+    return [problem.pointer for problem in validate(data, base=base)]
+
+
+def details(data, base=BASE):
+    return [problem.detail for problem in validate(data, base=base)]
+
+
+@pytest.mark.parametrize("has_battery", [True, False])
+def test_the_defaults_are_valid_and_survive_json(has_battery):
+    policy = default_policy(has_battery, processors=8)
+    assert validate(to_dict(policy), base=BASE) == ()
+    assert from_dict(to_dict(policy), base=Policy()) == policy
+
+
+def test_the_defaults_spare_a_battery():
+    desk, laptop = default_policy(False, processors=8), default_policy(True, processors=8)
+    assert desk.min_battery_percent is None
+    assert (laptop.min_battery_percent, laptop.resume_battery_percent) == (30, 50)
+    assert laptop.max_foreign_cpu_percent < desk.max_foreign_cpu_percent
+    assert laptop.unknown.power == "block"
+    assert desk.unknown.power == "allow"
+
+
+@pytest.mark.parametrize(("processors", "threads"), [(1, 1), (2, 1), (8, 4)])
+def test_an_idle_device_lends_half_of_its_processors(processors, threads):
+    assert default_policy(False, processors=processors).max_threads_idle == threads
+
+
+def test_what_is_left_out_stays_as_it_was():
+    policy = from_dict({"require_idle": True, "unknown": {"disk": "allow"}}, base=BASE)
+    assert policy == replace(BASE, require_idle=True, unknown=replace(BASE.unknown, disk="allow"))
+
+
+def test_windows_and_names_are_read():
+    policy = from_dict(
+        {
+            "windows": [{"days": ["tue", "mon"], "start": "22:30", "end": "00:00"}],
+            "blocking_processes": ["steam", "steam", "zoom"],
+        },
+        base=BASE,
+    )
+    assert policy.windows == (Window(("mon", "tue"), 1350, 1440),)
+    assert policy.blocking_processes == ("steam", "zoom")
+    assert to_dict(policy)["windows"] == [
+        {"days": ["mon", "tue"], "start": "22:30", "end": "24:00"}
+    ]
+
+
+def test_every_problem_is_told_at_once():
+    data = {
+        "require_idle": "yes",
+        "idle_minutes": -1,
+        "max_foreign_cpu_percent": 101,
+        "max_threads_busy": 0,
+        "nice": 2.5,
+        "grace_seconds": None,
+        "unknown": {"disk": "perhaps", "moon": "allow"},
+        "windows": [{"days": ["funday"], "start": "25:00", "end": "6"}, 3],
+        "blocking_processes": ["/usr/bin/steam", ""],
+        "min/battery": 1,
+    }
+    assert pointers(data) == [
+        "/require_idle",
+        "/idle_minutes",
+        "/max_foreign_cpu_percent",
+        "/max_threads_busy",
+        "/nice",
+        "/grace_seconds",
+        "/unknown/disk",
+        "/unknown/moon",
+        "/windows/0/days",
+        "/windows/0/start",
+        "/windows/0/end",
+        "/windows/1",
+        "/blocking_processes/0",
+        "/blocking_processes/1",
+        "/min~1battery",
+    ]
+
+
+def test_a_refused_policy_is_an_invalid_input_with_its_problems():
+    with pytest.raises(InvalidInput, match="nothing was changed") as caught:
+        from_dict({"nice": 99, "max_temperature_c": 900}, base=BASE)
+    assert [problem.pointer for problem in caught.value.problems] == ["/nice", "/max_temperature_c"]
+
+
+def test_a_problem_says_what_would_be_right():
+    assert details({"max_temperature_c": "hot"}) == [
+        "must be a number from 20 to 120 °C, or null, not 'hot'"
+    ]
+    assert details({"nice": True}) == ["must be a whole number from 0 to 19, not True"]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_must_be_finite(number):
+    assert pointers({"idle_minutes": number}) == ["/idle_minutes"]
+
+
+@pytest.mark.parametrize(
+    ("data", "pointer"),
+    [
+        ({"min_battery_percent": 60}, "/resume_battery_percent"),
+        ({"resume_battery_percent": None}, "/resume_battery_percent"),
+        ({"resume_temperature_c": 95}, "/resume_temperature_c"),
+        ({"min_free_memory_bytes": 2**40}, "/resume_free_memory_bytes"),
+        ({"min_free_disk_bytes": 2**40}, "/resume_free_disk_bytes"),
+    ],
+)
+def test_a_resume_level_lies_on_the_safe_side_of_its_stop_level(data, pointer):
+    assert pointers(data) == [pointer]
+
+
+def test_a_condition_that_is_switched_off_needs_no_resume_level():
+    assert pointers({"min_battery_percent": None, "max_temperature_c": None}) == []
+
+
+def test_a_window_without_length_is_refused():
+    window = {"days": ["mon"], "start": "06:00", "end": "06:00"}
+    assert details({"windows": [window]}) == ["has no length; a whole day is 00:00 to 24:00"]
+    assert pointers({"windows": [{**window, "start": "24:00"}]}) == ["/windows/0/start"]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+names = st.sampled_from([field.name for field in fields(Policy)]) | st.text(max_size=6)
+
+
+@given(st.dictionaries(names, json_values, max_size=6))
+def test_whatever_comes_in_is_either_a_policy_or_a_list_of_problems(data):
+    if validate(data, base=BASE):
+        with pytest.raises(InvalidInput):
+            from_dict(data, base=BASE)
+    else:
+        policy = from_dict(data, base=BASE)
+        assert from_dict(to_dict(policy), base=Policy()) == policy
+
+
+def test_each_condition_that_can_be_unknown_has_a_rule():
+    rules = {field.metadata["bounds"].unknown for field in fields(Policy)} - {""}
+    assert rules == {field.name for field in fields(Unknown)}
