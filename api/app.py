@@ -1,0 +1,66 @@
+"""The FastAPI app: routes, guards and errors around one daemon."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from api import docs, errors
+from api.routes import (
+    checkpoints,
+    events,
+    health,
+    jobs,
+    models,
+    open_inference,
+    predict,
+    samples,
+    versions,
+)
+from api.security import Guard
+from api.uploads import BodyLimit
+from service.daemon import Daemon
+from service.settings import Settings
+
+DESCRIPTION = (
+    "Trains models on the device where the data is born. "
+    "Send `Authorization: Bearer …` with the token of `DATA_DIR/admin.token`."
+)
+
+
+def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
+    """The app of one daemon, which is to be started before the first request."""
+    app = FastAPI(
+        title="Hone",
+        version=version("honed"),
+        description=DESCRIPTION,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=_operation_id,
+        swagger_ui_oauth2_redirect_url=None,
+    )
+    app.add_middleware(BodyLimit, max_bytes=settings.max_upload_bytes)
+    app.add_middleware(Guard, allowed_hosts=settings.allowed_hosts)
+    errors.install(app)
+    for module in (
+        health,
+        models,
+        samples,
+        jobs,
+        checkpoints,
+        versions,
+        predict,
+        open_inference,
+        events,
+    ):
+        app.include_router(module.router)
+    docs.install(app)
+    app.state.daemon = daemon
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name

@@ -1,0 +1,73 @@
+"""What routes are handed: the daemon's parts, the model of the path, the page asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
+
+from fastapi import Depends, Query, Request
+
+from api.schemas import Page
+from service.daemon import Daemon
+from service.errors import InvalidInput, NotReady
+from storage.errors import Problem
+from storage.records import Model
+from storage.store import Store
+
+Row = TypeVar("Row")
+Body = TypeVar("Body")
+
+
+async def daemon_of(request: Request) -> Daemon:
+    """The running daemon. Raises NotReady while it starts or stops."""
+    daemon: Daemon = request.app.state.daemon
+    if not daemon.is_ready:
+        raise NotReady("the daemon is starting or stopping; ask again in a moment")
+    return daemon
+
+
+TheDaemon = Annotated[Daemon, Depends(daemon_of)]
+
+
+async def store_of(daemon: TheDaemon) -> Store:
+    """The store of the running daemon."""
+    return daemon.store
+
+
+TheStore = Annotated[Store, Depends(store_of)]
+
+
+def model_of(name: str, store: TheStore) -> Model:
+    """The model named in the path. Raises NotFound."""
+    return store.models.get(name)
+
+
+TheModel = Annotated[Model, Depends(model_of)]
+
+Limit = Annotated[int, Query(ge=1, le=1000, description="Most items of this page.")]
+Cursor = Annotated[
+    str | None, Query(max_length=100, description="`next` of the page before; none for the first.")
+]
+
+
+def after_id(cursor: str | None) -> int | None:
+    """The id that a numeric cursor stands for. Raises InvalidInput for a made-up one."""
+    if cursor is None:
+        return None
+    if not cursor.isdecimal() or len(cursor) > 18:
+        problem = Problem("/query/cursor", "a cursor is `next` of the page before, unchanged")
+        raise InvalidInput("the cursor is wrong", problems=[problem])
+    return int(cursor)
+
+
+def page(
+    rows: Sequence[Row],
+    limit: int,
+    *,
+    cursor: Callable[[Row], object],
+    show: Callable[[Row], Body],
+) -> Page[Body]:
+    """A page of rows; rows: up to limit + 1, the last of which only says that there are more."""
+    more = len(rows) > limit
+    shown = rows[:limit]
+    return Page(items=[show(row) for row in shown], next=str(cursor(shown[-1])) if more else None)

@@ -1,0 +1,156 @@
+"""Errors as RFC 9457 problem documents: the one place that maps codes to HTTP status."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from storage.errors import HoneError, Problem
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_BASE = "urn:honed:error:"
+"""Names the kind of problem; docs/errors.md describes each."""
+
+STATUS: dict[str, int] = {
+    "already_exists": 409,
+    "busy": 503,
+    "child_died": 500,
+    "foreign_origin": 403,
+    "graph_refused": 422,
+    "in_use": 409,
+    "internal": 500,
+    "invalid_input": 422,
+    "method_not_allowed": 405,
+    "model_not_loadable": 503,
+    "no_samples": 409,
+    "not_found": 404,
+    "not_ready": 503,
+    "prediction_failed": 422,
+    "prediction_timeout": 504,
+    "preparation_failed": 422,
+    "range_not_satisfiable": 416,
+    "state_conflict": 409,
+    "storage_broken": 500,
+    "storage_full": 507,
+    "too_large": 413,
+    "unauthorized": 401,
+    "unsupported_media_type": 415,
+    "wrong_host": 421,
+}
+NEVER_ANSWERED = frozenset(
+    {
+        "artifacts_unreadable",
+        "bad_setting",
+        "checkpoint_unreadable",
+        "data_dir_locked",
+        "export_mismatch",
+        "loss_not_finite",
+        "out_of_memory",
+        "samples_invalid",
+        "unknown_schema",
+    }
+)
+"""Codes that stop the start, or stand in a failed job's `error`."""
+
+OF_STATUS = {404: "not_found", 405: "method_not_allowed", 416: "range_not_satisfiable"}
+
+
+def problem(
+    code: str,
+    detail: str,
+    *,
+    errors: Iterable[Problem] = (),
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """The answer for an error. errors: every place that is wrong, with its remedy."""
+    status = STATUS[code]
+    body: dict[str, Any] = {
+        "type": TYPE_BASE + code,
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+    }
+    if listed := [{"pointer": e.pointer, "detail": e.detail} for e in errors]:
+        body["errors"] = listed
+    return ProblemAnswer(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+
+
+class ProblemAnswer(JSONResponse):
+    """A problem document; below /v2 the one field that the Open Inference Protocol has."""
+
+    def __init__(self, body: dict[str, Any], **options: Any) -> None:
+        super().__init__(body, **options)
+        self._problem = body
+        self._options = {name: options[name] for name in ("status_code", "headers")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/v2" or scope["path"].startswith("/v2/"):
+            faults = self._problem.get("errors", ())
+            places = [f"{fault['pointer']}: {fault['detail']}" for fault in faults]
+            body = {"error": "; ".join([self._problem["detail"], *places])}
+            await JSONResponse(body, **self._options)(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of this app with a problem document."""
+    app.add_exception_handler(HoneError, _hone_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _hone_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HoneError)
+    headers = {"Retry-After": "1"} if STATUS[error.code] == 503 else None
+    return problem(error.code, error.detail, errors=error.problems, headers=headers)
+
+
+async def _validation_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    faults = error.errors()
+    if faults and faults[0]["type"] == "json_invalid":
+        place = Problem("", f"{faults[0]['ctx']['error']}; send UTF-8 JSON")
+        return problem("invalid_input", "the body is not JSON", errors=[place])
+    return problem("invalid_input", "the request is wrong", errors=problems_of(faults))
+
+
+def problems_of(faults: Iterable[Mapping[str, Any]], *, prefix: str = "") -> list[Problem]:
+    """pydantic's faults as problems. The pointer is of the body, or `/query/…`, `/path/…`."""
+    listed = []
+    for fault in faults:
+        place = [str(part).replace("~", "~0").replace("/", "~1") for part in fault["loc"]]
+        if place[:1] == ["body"]:
+            place = place[1:]
+        listed.append(Problem(prefix + "".join(f"/{part}" for part in place), fault["msg"]))
+    return listed
+
+
+async def _http_exception(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = OF_STATUS.get(error.status_code)
+    if code is None:
+        code = "invalid_input" if error.status_code < 500 else "internal"
+    detail = f"{request.method} {request.url.path}: {error.detail}"
+    return problem(code, detail, headers=error.headers)
+
+
+async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    logger.error(
+        "request.failed",
+        exc_info=error,
+        extra={"fields": {"method": request.method, "path": request.url.path}},
+    )
+    return problem("internal", "the daemon made a mistake; its log holds the traceback")

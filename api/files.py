@@ -1,0 +1,179 @@
+"""Immutable files over HTTP: strong ETag (the SHA-256), 304, Range, digests, sent by the kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from email.utils import format_datetime
+from pathlib import Path
+from typing import IO, Literal
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from api.errors import problem
+from api.protocol import ZERO_COPY
+from storage.errors import NotFound
+from storage.records import FileRecord
+from storage.store import Store
+
+IMMUTABLE = "private, max-age=31536000, immutable"
+REVALIDATE = "private, no-cache"
+CHUNK_BYTES = 2**20
+"""Read at once where the server cannot send files by itself, and for files no longer than this."""
+ONE_RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.IGNORECASE)
+
+Span = tuple[int, int]
+"""First byte, and the one after the last."""
+
+
+def etag(file: FileRecord) -> str:
+    """The strong entity tag of a file (RFC 9110, section 8.8.3)."""
+    return f'"{file.sha256}"'
+
+
+def is_known(request: Request, tag: str) -> bool:
+    """Whether `If-None-Match` names this tag (RFC 9110, section 13.1.2: weak comparison)."""
+    given = request.headers.get("if-none-match")
+    if given is None:
+        return False
+    return given.strip() == "*" or any(
+        each.strip().removeprefix("W/") == tag for each in given.split(",")
+    )
+
+
+def file_answer(
+    request: Request,
+    store: Store,
+    file: FileRecord,
+    *,
+    media_type: str,
+    filename: str,
+    cache_control: str = IMMUTABLE,
+    created_at: datetime | None = None,
+) -> Response:
+    """304 if the asker has the file, else the file or the range asked for.
+
+    created_at: sent as Last-Modified. `If-Modified-Since` is not looked at: what `latest` names may
+    become older.
+    """
+    tag = etag(file)
+    headers = {"ETag": tag, "Cache-Control": cache_control}
+    if is_known(request, tag):
+        return Response(status_code=304, headers=headers)
+    headers |= {
+        "Accept-Ranges": "bytes",
+        "Content-Type": media_type,
+        "Content-Disposition": f'attachment; filename="{filename}"',
+        "Repr-Digest": _digest(file),
+    }
+    if created_at is not None:
+        modified = created_at.astimezone(timezone.utc).replace(microsecond=0)
+        headers["Last-Modified"] = format_datetime(modified, usegmt=True)
+    span = _span(request, headers, file.size_bytes)
+    if span == "unsatisfiable":
+        where = {"Content-Range": f"bytes */{file.size_bytes}"}
+        detail = f"the file has {file.size_bytes} bytes; ask for some of them"
+        return problem("range_not_satisfiable", detail, headers=where)
+    return StoredFile(store.files.path(file.sha256), file, headers=headers, span=span)
+
+
+class StoredFile(Response):
+    """The bytes of a stored file, or of one span of it. Raises NotFound if it was removed."""
+
+    def __init__(
+        self, path: Path, file: FileRecord, *, headers: Mapping[str, str], span: Span | None
+    ) -> None:
+        self._path = path
+        self._span = span or (0, file.size_bytes)
+        start, end = self._span
+        extra = {"Content-Length": str(end - start)}
+        if span is not None:
+            extra["Content-Range"] = f"bytes {start}-{end - 1}/{file.size_bytes}"
+        self._digest = _digest(file) if span is None else None
+        self.background = None
+        self.status_code = 200 if span is None else 206
+        self.init_headers({**headers, **extra})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Small ones from memory, large ones by the server where it can."""
+        del receive
+        start, end = self._span
+        begin = {"type": "http.response.start", "status": self.status_code}
+        if scope["method"] == "HEAD":
+            await send({**begin, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        if self._digest is not None:
+            self.headers["Content-Digest"] = self._digest
+        file, first = await asyncio.to_thread(_open, self._path, start, end)
+        try:
+            await send({**begin, "headers": self.raw_headers})
+            if first is None and ZERO_COPY in scope.get("extensions", {}):
+                slice_ = {"file": file, "offset": start, "count": end - start}
+                await send({"type": ZERO_COPY, **slice_})
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                await _send_chunks(send, file, first, start=start, end=end)
+        finally:
+            file.close()
+
+
+async def _send_chunks(
+    send: Send, file: IO[bytes], chunk: bytes | None, *, start: int, end: int
+) -> None:
+    """Send up to `end`; chunk: what was read at `start` already."""
+    while True:
+        if chunk is None:
+            chunk = await asyncio.to_thread(file.read, min(CHUNK_BYTES, end - start))
+        start += len(chunk)
+        more = start < end
+        await send({"type": "http.response.body", "body": chunk, "more_body": more})
+        if not more:
+            return
+        chunk = None
+
+
+def _open(path: Path, start: int, end: int) -> tuple[IO[bytes], bytes | None]:
+    """The file, positioned at `start`, and its bytes if they are few."""
+    try:
+        file = path.open("rb", buffering=0)
+    except FileNotFoundError as error:
+        raise NotFound("the file was removed just now; ask for a newer version") from error
+    if end - start <= CHUNK_BYTES:
+        file.seek(start)
+        return file, file.read(end - start)
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file.fileno(), start, end - start, os.POSIX_FADV_SEQUENTIAL)
+    file.seek(start)
+    return file, None
+
+
+def _span(
+    request: Request, headers: Mapping[str, str], size: int
+) -> Span | Literal["unsatisfiable"] | None:
+    """The one range asked for (RFC 9110, section 14). Anything else is answered with the whole."""
+    asked = ONE_RANGE.fullmatch(request.headers.get("range", ""))
+    condition = request.headers.get("if-range")
+    if request.method != "GET" or asked is None or asked[1] + asked[2] == "":
+        return None
+    if condition is not None and condition not in (headers["ETag"], headers.get("Last-Modified")):
+        return None
+    if not asked[1]:
+        start, end = max(0, size - int(asked[2])), size
+    else:
+        start = int(asked[1])
+        end = min(size, int(asked[2]) + 1) if asked[2] else size
+        if asked[2] and int(asked[2]) < start:
+            return None
+    return (start, end) if start < end else "unsatisfiable"
+
+
+def _digest(file: FileRecord) -> str:
+    """RFC 9530."""
+    return f"sha-256=:{base64.b64encode(bytes.fromhex(file.sha256)).decode()}:"

@@ -1,0 +1,93 @@
+"""What the OpenAPI description says of errors, bodies and the token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from api.errors import MEDIA_TYPE, STATUS, TYPE_BASE
+from api.schemas import ProblemBody
+from api.security import OPEN_PATHS
+
+GUARDED = ("wrong_host", "foreign_origin")
+"""Errors of every route; those that need the token have two more."""
+DETAILS = {
+    "already_exists": "a model named 'digits' exists; choose another name or delete it",
+    "graph_refused": "2 nodes of the graph cannot be trained",
+    "in_use": "version 3 is needed by the alias latest; move the alias first",
+    "invalid_input": "1 of 2 samples are bad, so none was stored",
+    "model_not_loadable": "version 4 of model 'digits' cannot be loaded",
+    "no_samples": "model 'digits' has no labelled training samples",
+    "not_found": "there is no model named 'digits'",
+    "not_ready": "the daemon is starting or stopping; ask again in a moment",
+    "prediction_failed": "version 4 of model 'digits': the model cannot compute these inputs",
+    "prediction_timeout": "no answer within 30 s; send fewer inputs",
+    "preparation_failed": "checking the model ended the process that did it",
+    "range_not_satisfiable": "the file has 41733 bytes",
+    "state_conflict": "job 3 is succeeded; only a paused job resumes",
+    "storage_full": "the disk is full; nothing of the request was stored",
+    "too_large": "a JSON body has at most 33554432 bytes",
+    "unsupported_media_type": "the body is text/plain; set Content-Type to application/json",
+}
+SAMPLE_FAULT = {
+    "pointer": "/samples/1/inputs/image",
+    "detail": 'input "image" has shape [8, 8], the model takes [1, 8, 8]',
+}
+
+
+def answers(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """The error responses of a route that needs the token; codes: those of its own."""
+    return open_answers("invalid_input", "unauthorized", *codes)
+
+
+def open_answers(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """The error responses of a route that anybody on the device may ask."""
+    by_status: dict[int | str, dict[str, Any]] = {}
+    for code in dict.fromkeys((*codes, *GUARDED)):
+        entry = by_status.setdefault(
+            STATUS[code],
+            {
+                "model": ProblemBody,
+                "description": HTTPStatus(STATUS[code]).phrase,
+                "content": {MEDIA_TYPE: {"examples": {}}},
+            },
+        )
+        entry["content"][MEDIA_TYPE]["examples"][code] = {"value": _example(code)}
+    return by_status
+
+
+def body(content: Mapping[str, Any]) -> dict[str, Any]:
+    """`openapi_extra` for a body that a route reads by itself; content: by media type."""
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _example(code: str) -> dict[str, Any]:
+    status = STATUS[code]
+    example: dict[str, Any] = {
+        "type": TYPE_BASE + code,
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": DETAILS.get(code, HTTPStatus(status).description or code),
+        "code": code,
+    }
+    if code == "invalid_input":
+        example["errors"] = [SAMPLE_FAULT]
+    return example
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI description, with the token that every route but health needs."""
+    description = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
+    components = description.setdefault("components", {})
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, operations in description["paths"].items():
+        if path not in OPEN_PATHS:
+            for operation in operations.values():
+                operation["security"] = [{"token": []}]
+    return description

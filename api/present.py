@@ -1,0 +1,111 @@
+"""Rows of the store as bodies of the contract."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from api import schemas
+from service.curation import shown_label
+from service.ingest.result import IngestResult
+from storage.records import Checkpoint, Job, Model, Sample, Version
+
+
+def model(row: Model) -> schemas.ModelBody:
+    """A model."""
+    return schemas.ModelBody(
+        name=row.name,
+        created_at=row.created_at,
+        inputs=[schemas.InputBody(**asdict(spec)) for spec in row.signature.inputs],
+        target=schemas.TargetBody(**asdict(row.signature.target)),
+        loss=row.loss,
+        optimizer=row.optimizer,
+        output=row.output,
+        parameters=schemas.ParameterCounts(
+            trainable=row.trainable_parameters,
+            frozen=row.frozen_parameters,
+            names=list(row.trainable),
+        ),
+        hyperparameters=row.hyperparameters,
+        samples=schemas.SampleCountsBody(**asdict(row.samples)),
+        latest_version=row.latest_version,
+        notes=list(row.notes),
+    )
+
+
+def accepted(result: IngestResult) -> schemas.SamplesAccepted:
+    """What became of an upload."""
+    return schemas.SamplesAccepted(
+        accepted=result.accepted,
+        duplicates=result.duplicates,
+        ids=result.ids,
+        rejected=result.rejected,
+        errors=[schemas.FaultBody(**asdict(problem)) for problem in result.problems],
+    )
+
+
+def sample(row: Sample, of: Model) -> schemas.SampleBody:
+    """A sample of a model."""
+    return schemas.SampleBody(
+        id=row.id,
+        key=row.key,
+        split=row.split.value,
+        label=shown_label(of, row.label),
+        sha256=row.sha256,
+        size_bytes=row.size_bytes,
+        created_at=row.created_at,
+    )
+
+
+def job(row: Job) -> schemas.JobBody:
+    """A job."""
+    return schemas.JobBody(
+        id=row.id,
+        model=row.model,
+        state=row.state.value,
+        blocked_by=[schemas.BlockerBody(**asdict(blocker)) for blocker in row.blocked_by],
+        trigger=row.trigger,
+        hyperparameters={**row.hyperparameters, "from": row.start},
+        watermark=row.watermark,
+        progress=schemas.ProgressBody(**row.progress),
+        metrics=schemas.MetricsBody(**row.metrics),
+        version=row.version,
+        restarts=row.restarts,
+        error=schemas.JobErrorBody(**row.error) if row.error else None,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )
+
+
+def checkpoint(row: Checkpoint, of: Model) -> schemas.CheckpointBody:
+    """A checkpoint of a model."""
+    return schemas.CheckpointBody(
+        id=row.id,
+        model=of.name,
+        job_id=row.job_id,
+        role=row.role,
+        step=row.step,
+        epoch=row.epoch,
+        sha256=row.file.sha256,
+        size_bytes=row.file.size_bytes,
+        pinned=row.pinned,
+        note=row.note,
+        created_at=row.created_at,
+    )
+
+
+def version(row: Version) -> schemas.VersionBody:
+    """A version."""
+    return schemas.VersionBody(
+        model=row.model,
+        version=row.version,
+        sha256=row.file.sha256,
+        size_bytes=row.file.size_bytes,
+        created_at=row.created_at,
+        job_id=row.job_id,
+        metrics=row.metrics,
+        baseline=row.baseline,
+        aliases=list(row.aliases),
+        promoted=row.promoted,
+        reason=row.reason,
+    )

@@ -1,0 +1,75 @@
+"""HTTP/1.1 of the daemon: uvicorn's, with files sent by the kernel and connections that can be cut.
+
+uvicorn has no sendfile. h11 has room for it: a placeholder passes through its framing, and the file
+goes to the socket in its place (https://h11.readthedocs.io/en/latest/api.html#support-for-sendfile).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h11
+from starlette.types import Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+ZERO_COPY = "http.response.zerocopysend"
+"""ASGI extension: a body that is part of an open file (asgi.readthedocs.io, Extensions)."""
+ABORT = "honed.abort"
+"""Our extension: `{"abort": callable}` cuts the connection at once, whatever is still unsent."""
+
+
+class FileSlice:
+    """Stands for `count` bytes of a file while h11 counts them."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+
+class FileProtocol(H11Protocol):
+    """One connection. Offers the extensions ZERO_COPY and ABORT to the app."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._plain_app: Any = self.app
+        self.app = self._extended_app
+
+    async def _extended_app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._plain_app(scope, receive, send)
+            return
+        scope["extensions"] = {ZERO_COPY: {}, ABORT: {"abort": self.transport.abort}}
+
+        async def send_extended(message: Message) -> None:
+            if message["type"] == ZERO_COPY:
+                await self._send_file(message, receive)
+            else:
+                await send(message)
+
+        await self._plain_app(scope, receive, send_extended)
+
+    async def _send_file(self, message: Message, receive: Receive) -> None:
+        """Send `count` bytes of `file` from `offset`; returns early if the client goes away."""
+        if self.cycle.disconnected:
+            return
+        count: int = message["count"]
+        placeholder = FileSlice(count)
+        try:
+            for piece in self._framed(placeholder):
+                if piece is not placeholder:
+                    self.transport.write(piece)
+                elif not self.transport.is_closing():
+                    file, offset = message["file"], message["offset"]
+                    sent = await self.loop.sendfile(self.transport, file, offset, count)
+                    if sent < count:
+                        raise ConnectionAbortedError(f"the file ends {count - sent} bytes early")
+        except ConnectionError:
+            self.transport.abort()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+    def _framed(self, placeholder: FileSlice) -> list[Any]:
+        data: Any = placeholder
+        return self.conn.send_with_data_passthrough(h11.Data(data=data)) or []

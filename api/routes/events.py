@@ -1,0 +1,135 @@
+"""Events as they happen, as server-sent events (WHATWG HTML, section 9.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from api.dependencies import TheDaemon
+from api.openapi import answers
+from api.protocol import ABORT
+from api.waiting import client_of
+from service.daemon import Daemon
+from service.events import Happening, Reader, replay
+
+router = APIRouter(prefix="/v1", tags=["events"])
+
+MEDIA_TYPE = "text/event-stream"
+RETRY_MS = 1000
+"""How long a reader waits before it comes back."""
+Id = Annotated[
+    int | None, Query(alias="last_event_id", ge=0, lt=2**63, description="As the header.")
+]
+LastEventId = Annotated[
+    int | None, Header(ge=0, lt=2**63, description="The last id seen; what came later follows.")
+]
+Models = Annotated[list[str] | None, Query(description="Events of these models only.")]
+Types = Annotated[
+    list[str] | None, Query(description="Types that begin with one of these, such as `job.`.")
+]
+
+
+@router.get(
+    "/events",
+    summary="Follow what happens",
+    response_class=Response,
+    responses={200: {"content": {MEDIA_TYPE: {}}}, **answers("invalid_input", "not_ready")},
+)
+async def follow_events(
+    request: Request,
+    daemon: TheDaemon,
+    model: Models = None,
+    type: Types = None,  # noqa: A002
+    last_event_id: LastEventId = None,
+    after: Id = None,
+) -> Response:
+    """Each has `id`, `event` (its type) and `data` (JSON). Without a last id: from now on."""
+    models, types = frozenset(model or ()), tuple(type or ())
+
+    def wants(happened: Happening) -> bool:
+        return (not models or happened.model in models) and (
+            not types or happened.type.startswith(types)
+        )
+
+    seen = after if last_event_id is None else last_event_id
+    return EventStream(request, daemon, wants, after=seen)
+
+
+class EventStream(Response):
+    """What a reader wants, until it leaves, falls behind, or the daemon stops.
+
+    after: the last id that the reader has seen, None for only what is to come.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        daemon: Daemon,
+        wants: Callable[[Happening], bool],
+        *,
+        after: int | None,
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self.init_headers({"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"})
+        self._request = request
+        self._daemon = daemon
+        self._wants = wants
+        self._after = after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Old events from the store, then new ones from the feed."""
+        del receive
+        abort = scope.get("extensions", {}).get(ABORT, {"abort": lambda: None})["abort"]
+        size = self._daemon.settings.event_queue_size
+        with self._daemon.feed.reader(self._wants, size=size, on_drop=abort) as reader:
+            async with client_of(self._request) as leaving:
+                leaving.add_done_callback(lambda _: reader.end())
+                await send(
+                    {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+                )
+                await self._stream(reader, send)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _stream(self, reader: Reader, send: Send) -> None:
+        seen = self._after
+        if seen is None:
+            seen = await asyncio.to_thread(self._daemon.store.events.last_id)
+            await _send(send, f"retry: {RETRY_MS}\nid: {seen}\n\n")
+        else:
+            await _send(send, f"retry: {RETRY_MS}\n\n")
+            async for covered, stored in replay(self._daemon.store, after=seen):
+                if reader.ended:
+                    return
+                seen = covered
+                await _send(send, _frames(filter(self._wants, stored)))
+        while not reader.ended:
+            taken = await reader.take(timeout_s=self._daemon.settings.event_heartbeat_s)
+            fresh = (each for each in taken if each.id is None or each.id > seen)
+            await _send(send, _frames(fresh) or ": still here\n\n")
+
+
+async def _send(send: Send, text: str) -> None:
+    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+
+def _frames(happenings: Iterable[Happening]) -> str:
+    return "".join(map(_frame, happenings))
+
+
+def _frame(happened: Happening) -> str:
+    data = {
+        "id": happened.id,
+        "type": happened.type,
+        "model": happened.model,
+        "created_at": happened.created_at.isoformat().replace("+00:00", "Z"),
+        "data": happened.data,
+    }
+    id_line = "" if happened.id is None else f"id: {happened.id}\n"
+    return f"{id_line}event: {happened.type}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

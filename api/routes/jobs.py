@@ -1,0 +1,103 @@
+"""Jobs: ask for one, list, show, cancel, pause, resume, the loss curve."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from api import present
+from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
+from api.openapi import answers
+from api.schemas import JobBody, JobRequest, MetricPointBody, Page, State
+from service import jobs
+from storage.records import JobState
+
+router = APIRouter(prefix="/v1", tags=["jobs"])
+
+JobId = Annotated[int, Path(ge=1, lt=2**63)]
+MOVES = answers("not_found", "state_conflict")
+
+
+@router.post(
+    "/models/{name}/jobs",
+    status_code=202,
+    summary="Train a model",
+    responses=answers("busy", "no_samples", "not_found"),
+)
+def ask_for_job(
+    model: TheModel, store: TheStore, response: Response, request: JobRequest | None = None
+) -> JobBody:
+    """Queue a job on the samples stored by now. Without a body: the model's defaults."""
+    asked = request or JobRequest()
+    job = jobs.enqueue(
+        store,
+        model,
+        asked.model_dump(exclude={"from_", "ignore_policy"}),
+        trigger="request",
+        start=str(asked.from_),
+        ignore_policy=asked.ignore_policy,
+    )
+    response.headers["Location"] = f"/v1/jobs/{job.id}"
+    return present.job(job)
+
+
+@router.get("/jobs", summary="List jobs", responses=answers("not_found"))
+def list_jobs(
+    store: TheStore,
+    model: Annotated[str | None, Query(description="Jobs of this model only.")] = None,
+    state: Annotated[State | None, Query(description="Jobs in this state only.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Page[JobBody]:
+    """Newest first."""
+    rows = store.jobs.list(
+        model=model,
+        state=JobState(state) if state else None,
+        limit=limit + 1,
+        after=after_id(cursor),
+    )
+    return page(rows, limit, cursor=lambda row: row.id, show=present.job)
+
+
+@router.get("/jobs/{job_id}", summary="Show a job", responses=answers("not_found"))
+def show_job(job_id: JobId, store: TheStore) -> JobBody:
+    """Its state, what it waits for, its progress and metrics."""
+    return present.job(store.jobs.get(job_id))
+
+
+@router.post("/jobs/{job_id}/cancel", summary="Cancel a job", responses=MOVES)
+async def cancel_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
+    """End it; no version is made. A running job ends at its next step."""
+    return present.job(await daemon.trainer.cancel(job_id))
+
+
+@router.post("/jobs/{job_id}/pause", summary="Pause a job", responses=MOVES)
+async def pause_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
+    """Save a checkpoint at the next step and wait for `resume`."""
+    return present.job(await daemon.trainer.pause(job_id))
+
+
+@router.post("/jobs/{job_id}/resume", summary="Resume a job", responses=MOVES)
+async def resume_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
+    """Let a paused job go on, bit for bit as if it had never stopped."""
+    return present.job(await daemon.trainer.resume(job_id))
+
+
+@router.get(
+    "/jobs/{job_id}/metrics",
+    summary="Show a job's curves",
+    responses=answers("not_found"),
+)
+def job_metrics(
+    job_id: JobId, store: TheStore, limit: Limit = 1000, cursor: Cursor = None
+) -> Page[MetricPointBody]:
+    """Points by step: training loss and learning rate; validation at each epoch's end."""
+    job = store.jobs.get(job_id)
+    rows = store.metrics.list(job.id, limit + 1, after_id(cursor))
+    return page(
+        rows,
+        limit,
+        cursor=lambda row: row.step,
+        show=lambda row: MetricPointBody(step=row.step, epoch=row.epoch, values=row.values),
+    )

@@ -1,0 +1,143 @@
+"""Models: register, list, show, change, delete."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
+from starlette.datastructures import FormData, UploadFile
+
+from api import present
+from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, page
+from api.errors import problems_of
+from api.openapi import answers, body
+from api.schemas import ModelBody, ModelPatch, ModelSpecBody, Page
+from api.uploads import require_media_type, spooled_part
+from service import catalogue
+from service.errors import InvalidInput
+from service.registry import Form, ModelSpec
+from storage.errors import Problem
+
+router = APIRouter(prefix="/v1/models", tags=["models"])
+
+PARTS: dict[str, Form] = {"model": "forward", "artifacts": "artifacts"}
+UPLOAD = body(
+    {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["spec"],
+                "properties": {
+                    "spec": {"$ref": "#/components/schemas/ModelSpecBody"},
+                    "model": {"type": "string", "format": "binary"},
+                    "artifacts": {"type": "string", "format": "binary"},
+                },
+            },
+            "example": {"spec": {"name": "digits", "loss": "cross_entropy"}},
+        }
+    }
+)
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Register a model",
+    responses=answers(
+        "already_exists",
+        "graph_refused",
+        "preparation_failed",
+        "storage_full",
+        "too_large",
+        "unsupported_media_type",
+    ),
+    openapi_extra=UPLOAD,
+)
+async def register(request: Request, response: Response, daemon: TheDaemon) -> ModelBody:
+    """Parts: `spec` (JSON) and either `model` (a forward ONNX file) or `artifacts` (a zip)."""
+    require_media_type(request, "multipart/form-data")
+    async with request.form(max_files=2, max_fields=4) as form:
+        spec = await _spec(form)
+        name, upload = _upload(form)
+        async with spooled_part(upload, folder=daemon.store.tmp_dir) as path:
+            model = await daemon.registry.register(spec, Path(path), form=PARTS[name])
+    response.headers["Location"] = f"/v1/models/{model.name}"
+    return present.model(model)
+
+
+@router.get("", summary="List models", responses=answers())
+def list_models(store: TheStore, limit: Limit = 100, cursor: Cursor = None) -> Page[ModelBody]:
+    """By name."""
+    rows = store.models.list(limit + 1, cursor)
+    return page(rows, limit, cursor=lambda row: row.name, show=present.model)
+
+
+@router.get("/{name}", summary="Show a model", responses=answers("not_found"))
+def show_model(model: TheModel) -> ModelBody:
+    """With its signature, and the counts of its samples."""
+    return present.model(model)
+
+
+@router.patch("/{name}", summary="Change a model", responses=answers("not_found"))
+def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBody:
+    """Its jobs' default hyperparameters, or the names of its classes."""
+    hyperparameters = patch.hyperparameters
+    changed = catalogue.change_model(
+        store,
+        model,
+        hyperparameters=hyperparameters.model_dump(exclude_unset=True) if hyperparameters else {},
+        classes=patch.classes,
+    )
+    return present.model(changed)
+
+
+@router.delete(
+    "/{name}", status_code=204, summary="Delete a model", responses=answers("not_found", "in_use")
+)
+async def delete_model(model: TheModel, store: TheStore) -> None:
+    """With its samples, jobs, checkpoints and versions. A model in training is refused."""
+    await asyncio.to_thread(store.models.delete, model.name)
+
+
+async def _spec(form: FormData) -> ModelSpec:
+    part = form.get("spec")
+    text = await part.read() if isinstance(part, UploadFile) else part
+    if text is None:
+        raise _wrong_form("/spec", 'the part "spec" is missing; it holds JSON')
+    try:
+        parsed: Any = json.loads(text)
+        spec = ModelSpecBody.model_validate(parsed)
+    except ValidationError as error:
+        listed = problems_of(error.errors(), prefix="/spec")
+        raise InvalidInput("the spec is wrong", problems=listed) from error
+    except (ValueError, RecursionError) as error:
+        raise _wrong_form("/spec", f"not JSON: {error}") from error
+    return ModelSpec(
+        name=spec.name,
+        loss=spec.loss,
+        optimizer=spec.optimizer,
+        output=spec.output,
+        trainable=tuple(spec.trainable) if spec.trainable else None,
+        classes=tuple(spec.classes) if spec.classes else None,
+        hyperparameters=spec.hyperparameters.model_dump(exclude_none=True),
+    )
+
+
+def _upload(form: FormData) -> tuple[str, UploadFile]:
+    given = [(name, part) for name, part in form.multi_items() if name != "spec"]
+    if len(given) != 1 or given[0][0] not in PARTS:
+        names = [name for name, _ in given]
+        detail = f'beside "spec" send one part, "model" or "artifacts"; there are {names}'
+        raise _wrong_form("", detail)
+    name, part = given[0]
+    if not isinstance(part, UploadFile):
+        raise _wrong_form(f"/{name}", f'the part "{name}" is a file: give it a filename')
+    return name, part
+
+
+def _wrong_form(pointer: str, detail: str) -> InvalidInput:
+    return InvalidInput("the form is wrong", problems=[Problem(pointer, detail)])

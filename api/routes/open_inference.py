@@ -1,0 +1,171 @@
+"""The Open Inference Protocol v2, so that existing clients work."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version as installed_version
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Request
+from starlette.responses import JSONResponse, Response
+
+from api.dependencies import TheDaemon
+from api.inference import near, not_loaded, read_body
+from api.openapi import body
+from service.errors import UnsupportedMediaType
+from service.prediction.open_inference import describe, read_request, write_answer
+
+router = APIRouter(prefix="/v2", tags=["open inference protocol v2"])
+
+Number = Annotated[int, Path(ge=1, lt=2**63)]
+HeaderLength = Annotated[
+    int | None,
+    Header(alias="Inference-Header-Content-Length", ge=0, description="JSON; tensors follow it."),
+]
+MOST_VERSIONS = 1000
+TENSORS = body(
+    {
+        "application/json": {
+            "schema": {"type": "object", "required": ["inputs"]},
+            "example": {
+                "inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [0.1, 0.2]}]
+            },
+        },
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+    }
+)
+ERROR = {"description": 'An error: `{"error": "…"}`.'}
+ERRORS: dict[int | str, dict[str, Any]] = {
+    401: ERROR,
+    404: ERROR,
+    413: ERROR,
+    415: ERROR,
+    422: ERROR,
+    500: ERROR,
+    503: ERROR,
+    504: ERROR,
+}
+
+
+@router.get("", summary="Server metadata", responses={401: ERROR})
+async def server_metadata() -> JSONResponse:
+    """Name, version and extensions."""
+    extensions = ["binary_tensor_data"]
+    server = {"name": "honed", "version": installed_version("honed"), "extensions": extensions}
+    return JSONResponse(server)
+
+
+@router.get("/health/live", summary="Server live", responses={401: ERROR})
+async def server_live() -> JSONResponse:
+    """The process answers."""
+    return JSONResponse({"live": True})
+
+
+@router.get("/health/ready", summary="Server ready", responses={401: ERROR, 503: ERROR})
+async def server_ready(_: TheDaemon) -> JSONResponse:
+    """The store is open and the trainer runs."""
+    return JSONResponse({"ready": True})
+
+
+@router.get("/models/{name}", summary="Model metadata", responses={401: ERROR, 404: ERROR})
+async def model_metadata(name: str, daemon: TheDaemon) -> JSONResponse:
+    """Tensors of the model, and the numbers of its versions."""
+    model = (await daemon.latest.get(name)).model
+    rows = await asyncio.to_thread(daemon.store.versions.list, model.id, MOST_VERSIONS)
+    versions = [str(row.version) for row in rows]
+    described = {"versions": versions, "platform": "onnxruntime_onnx", **describe(model)}
+    return JSONResponse({"name": name, **described})
+
+
+@router.get(
+    "/models/{name}/versions/{number}",
+    summary="Version metadata",
+    responses={401: ERROR, 404: ERROR},
+)
+async def version_metadata(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
+    """Tensors of the model."""
+    model = (await daemon.latest.get(name)).model
+    await asyncio.to_thread(daemon.store.versions.get, model.id, number)
+    described = {"versions": [str(number)], "platform": "onnxruntime_onnx", **describe(model)}
+    return JSONResponse({"name": name, **described})
+
+
+@router.get("/models/{name}/ready", summary="Model ready", responses={401: ERROR, 404: ERROR})
+async def model_ready(name: str, daemon: TheDaemon) -> JSONResponse:
+    """It is registered; its session is loaded by the first request."""
+    await daemon.latest.get(name)
+    return JSONResponse({"name": name, "ready": True})
+
+
+@router.get(
+    "/models/{name}/versions/{number}/ready",
+    summary="Version ready",
+    responses={401: ERROR, 404: ERROR},
+)
+async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
+    """It exists; its session is loaded by the first request."""
+    model = (await daemon.latest.get(name)).model
+    await asyncio.to_thread(daemon.store.versions.get, model.id, number)
+    return JSONResponse({"name": name, "ready": True})
+
+
+@router.post(
+    "/models/{name}/infer",
+    summary="Infer",
+    response_class=Response,
+    responses=ERRORS,
+    openapi_extra=TENSORS,
+)
+async def infer(
+    name: str, request: Request, daemon: TheDaemon, header_length: HeaderLength = None
+) -> Response:
+    """With the promoted version. Tensors as JSON or binary, both ways."""
+    return await _infer(name, request, daemon, header_length, number=None)
+
+
+@router.post(
+    "/models/{name}/versions/{number}/infer",
+    summary="Infer with a version",
+    response_class=Response,
+    responses=ERRORS,
+    openapi_extra=TENSORS,
+)
+async def infer_with_version(
+    name: str,
+    number: Number,
+    request: Request,
+    daemon: TheDaemon,
+    header_length: HeaderLength = None,
+) -> Response:
+    """With the version of this number, promoted or not."""
+    return await _infer(name, request, daemon, header_length, number=number)
+
+
+async def _infer(
+    name: str,
+    request: Request,
+    daemon: TheDaemon,
+    header_length: int | None,
+    *,
+    number: int | None,
+) -> Response:
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaType("the body is compressed; send it as it is")
+    model = (await daemon.latest.get(name)).model
+    content = await read_body(request, max_bytes=daemon.settings.prediction_body_bytes)
+    asked = await near(len(content), read_request, model, content, header_bytes=header_length)
+    if number is None:
+        prediction = await daemon.predictor.predict(name, asked.inputs)
+        headers = not_loaded(prediction.serving)
+        number, outputs = prediction.serving.version.version, prediction.outputs
+    else:
+        version = await asyncio.to_thread(daemon.store.versions.get, model.id, number)
+        headers, outputs = {}, await daemon.predictor.predict_with(version, asked.inputs)
+    size = sum(output.nbytes for output in outputs.values())
+    parts, json_bytes = await near(
+        8 * size, write_answer, asked, outputs, model=name, version=number
+    )
+    if json_bytes is None:
+        return Response(parts[0], media_type="application/json", headers=headers)
+    headers["Inference-Header-Content-Length"] = str(json_bytes)
+    return Response(b"".join(parts), media_type="application/octet-stream", headers=headers)

@@ -1,0 +1,143 @@
+"""Versions and delivery: what apps fetch."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from asyncio import FIRST_COMPLETED
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+
+from api import present
+from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
+from api.files import IMMUTABLE, REVALIDATE, file_answer, is_known
+from api.openapi import answers
+from api.schemas import Page, VersionBody
+from api.waiting import client_of
+from service.daemon import Daemon
+from storage.records import Version
+
+router = APIRouter(prefix="/v1/models/{name}", tags=["versions"])
+
+MEDIA_TYPE = "application/onnx"
+Number = Annotated[int, Path(ge=1, lt=2**63)]
+Wait = Annotated[
+    float,
+    Query(ge=0, le=300, description="Seconds to wait for one that If-None-Match does not name."),
+]
+Answer = Callable[[], Awaitable[Response]]
+KNOWN: dict[int | str, dict[str, Any]] = {
+    304: {"description": "The asker has it: `If-None-Match` names its ETag."}
+}
+MODEL_FILE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {MEDIA_TYPE: {}}, "description": "The inference model."},
+    206: {"description": "The range asked for."},
+    **KNOWN,
+    **answers("not_found", "range_not_satisfiable"),
+}
+
+
+@router.get("/versions", summary="List versions", responses=answers("not_found"))
+def list_versions(
+    model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
+) -> Page[VersionBody]:
+    """Newest first; version 1 is the model as registered."""
+    rows = store.versions.list(model.id, limit + 1, after_id(cursor))
+    return page(rows, limit, cursor=lambda row: row.version, show=present.version)
+
+
+@router.get("/versions/{number}", summary="Show a version", responses=answers("not_found"))
+def show_version(number: Number, model: TheModel, store: TheStore) -> VersionBody:
+    """Its metrics, aliases, and whether and why it was promoted."""
+    return present.version(store.versions.get(model.id, number))
+
+
+@router.head("/versions/{number}/model.onnx", include_in_schema=False)
+@router.get(
+    "/versions/{number}/model.onnx",
+    summary="Download a version",
+    response_class=Response,
+    responses=MODEL_FILE,
+)
+async def version_file(number: Number, name: str, request: Request, daemon: TheDaemon) -> Response:
+    """The inference model; it never changes."""
+    latest = await daemon.latest.get(name)
+    version = latest.version
+    if version.version != number:
+        find = daemon.store.versions.get
+        version = await asyncio.to_thread(find, latest.model.id, number)
+    return _file(request, daemon, version, cache_control=IMMUTABLE)
+
+
+@router.head("/latest", include_in_schema=False)
+@router.get(
+    "/latest",
+    summary="Show the newest promoted version",
+    response_model=VersionBody,
+    responses={**KNOWN, **answers("not_found")},
+)
+async def show_latest(name: str, request: Request, daemon: TheDaemon, wait: Wait = 0) -> Response:
+    """What `latest` names now. Its ETag is of this answer, not of the model's file."""
+
+    async def answer() -> Response:
+        latest = await daemon.latest.get(name)
+        body = present.version(latest.version).model_dump_json().encode()
+        tag = f'"{hashlib.sha256(body).hexdigest()}"'
+        headers = {"ETag": tag, "Cache-Control": REVALIDATE}
+        if is_known(request, tag):
+            return Response(status_code=304, headers=headers)
+        return Response(body, media_type="application/json", headers=headers)
+
+    return await _newer(answer, name, request, daemon, wait_s=wait)
+
+
+@router.head("/latest/model.onnx", include_in_schema=False)
+@router.get(
+    "/latest/model.onnx",
+    summary="Download the newest promoted version",
+    response_class=Response,
+    responses=MODEL_FILE,
+)
+async def latest_file(name: str, request: Request, daemon: TheDaemon, wait: Wait = 0) -> Response:
+    """What apps fetch: `If-None-Match` costs next to nothing, `?wait=` waits for a newer one."""
+
+    async def answer() -> Response:
+        latest = await daemon.latest.get(name)
+        return _file(request, daemon, latest.version, cache_control=REVALIDATE)
+
+    return await _newer(answer, name, request, daemon, wait_s=wait)
+
+
+async def _newer(
+    answer: Answer, name: str, request: Request, daemon: Daemon, *, wait_s: float
+) -> Response:
+    """The first answer that is no 304, or the 304 when the time is up or the daemon stops."""
+    if not wait_s:
+        return await answer()
+    deadline = time.monotonic() + wait_s
+    async with client_of(request) as leaving:
+        while True:
+            with daemon.latest.change(name) as changed:
+                response = await answer()
+                left_s = deadline - time.monotonic()
+                if response.status_code != 304 or left_s <= 0 or daemon.latest.closed:
+                    return response
+                await asyncio.wait({changed, leaving}, timeout=left_s, return_when=FIRST_COMPLETED)
+            if leaving.done():
+                return response
+
+
+def _file(request: Request, daemon: Daemon, version: Version, *, cache_control: str) -> Response:
+    return file_answer(
+        request,
+        daemon.store,
+        version.file,
+        media_type=MEDIA_TYPE,
+        filename=f"{version.model}-{version.version}.onnx",
+        cache_control=cache_control,
+        created_at=version.created_at,
+    )

@@ -1,0 +1,93 @@
+"""Who may ask: the Host allow-list, foreign origins, the bearer token.
+
+A web page that a person visits can reach 127.0.0.1 (DNS rebinding, forms, `no-cors` fetches), so
+the network address alone proves nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.errors import problem
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
+"""Answered without a token. They hold no data; a browser sends none when a page is opened."""
+OPEN_PREFIXES = ("/docs/",)
+SAFE_SITES = frozenset({"same-origin", "none"})
+
+
+def admin_token(data_dir: Path) -> str:
+    """The admin token, made at the first start in DATA_DIR/admin.token, mode 0600."""
+    path = data_dir / "admin.token"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text("ascii").strip()
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return path.read_text("ascii").strip()
+
+
+class Guard:
+    """ASGI middleware that lets only the device's own apps in.
+
+    allowed_hosts: names accepted in Host beside the loopback ones; with a port, matched exactly.
+    """
+
+    def __init__(self, app: ASGIApp, *, allowed_hosts: tuple[str, ...]) -> None:
+        self._app = app
+        self._names = {"localhost", "127.0.0.1", "[::1]", *allowed_hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a refused request, or pass it on."""
+        if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
+            await refusal(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        hosts = self._allowed(scope)
+        if headers.get("host", "").lower() not in hosts:
+            return problem("wrong_host", "the Host header is not one that this daemon answers to")
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in {f"http://{host}" for host in hosts}:
+            return problem("foreign_origin", "web pages of other origins may not use this daemon")
+        if headers.get("sec-fetch-site", "none").lower() not in SAFE_SITES:
+            return problem("foreign_origin", "web pages of other sites may not use this daemon")
+        if _is_open(scope["path"]) or self._has_token(scope, headers):
+            return None
+        return problem(
+            "unauthorized",
+            "send the token of DATA_DIR/admin.token as `Authorization: Bearer …`",
+            headers={"WWW-Authenticate": 'Bearer realm="honed"'},
+        )
+
+    def _allowed(self, scope: Scope) -> set[str]:
+        port = scope["server"][1]
+        with_port = {name if _has_port(name) else f"{name}:{port}" for name in self._names}
+        return with_port | self._names if port == 80 else with_port
+
+    def _has_token(self, scope: Scope, headers: Headers) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        token: str = scope["app"].state.token
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            given.strip().encode(), token.encode()
+        )
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(OPEN_PREFIXES)
+
+
+def _has_port(name: str) -> bool:
+    return ":" in name.rpartition("]")[2]

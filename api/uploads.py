@@ -1,0 +1,116 @@
+"""Bodies of requests: small ones into memory, large ones into a file, both bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import IO
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.errors import problem
+from service.errors import TooLarge, UnsupportedMediaType
+
+WRITE_BYTES = 2**20
+
+
+class BodyLimit:
+    """ASGI middleware: no request's body is longer than max_bytes."""
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a body that is announced too long; cut off one that grows too long."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        announced = dict(scope["headers"]).get(b"content-length", b"0")
+        if announced.isdigit() and int(announced) > self._max_bytes:
+            await problem("too_large", self._detail())(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._max_bytes:
+                raise TooLarge(self._detail())
+            return message
+
+        await self._app(scope, counted, send)
+
+    def _detail(self) -> str:
+        return f"a body has at most {self._max_bytes} bytes (HONED_MAX_UPLOAD_BYTES); send less"
+
+
+def media_type(request: Request) -> str:
+    """The body's media type in lower case, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def require_media_type(request: Request, *allowed: str) -> str:
+    """The body's media type. Raises UnsupportedMediaType unless it is one of `allowed`."""
+    given = media_type(request)
+    if given not in allowed:
+        raise UnsupportedMediaType(
+            f"the body is {given or 'of no type'}; set Content-Type to {' or '.join(allowed)}"
+        )
+    return given
+
+
+async def read_small(request: Request, *, max_bytes: int) -> bytes:
+    """The whole body. Raises TooLarge."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > max_bytes:
+            raise TooLarge(
+                f"a JSON body has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES); "
+                "send several, or application/x-npz"
+            )
+    return bytes(body)
+
+
+@asynccontextmanager
+async def spooled(request: Request, *, folder: Path) -> AsyncIterator[Path]:
+    """The body in a file of its own, gone when the block ends."""
+    with temporary_file(folder) as (file, path):
+        pending = bytearray()
+        async for chunk in request.stream():
+            pending += chunk
+            if len(pending) >= WRITE_BYTES:
+                await asyncio.to_thread(file.write, pending)
+                pending = bytearray()
+        await asyncio.to_thread(file.write, pending)
+        file.flush()
+        yield path
+
+
+@asynccontextmanager
+async def spooled_part(upload: UploadFile, *, folder: Path) -> AsyncIterator[Path]:
+    """One file of a form in a file of its own, gone when the block ends."""
+    with temporary_file(folder) as (file, path):
+        await asyncio.to_thread(shutil.copyfileobj, upload.file, file, WRITE_BYTES)
+        file.flush()
+        yield path
+
+
+@contextmanager
+def temporary_file(folder: Path) -> Iterator[tuple[IO[bytes], Path]]:
+    """An open file and its path; others may open it too. It is gone when the block ends."""
+    descriptor, name = tempfile.mkstemp(prefix="upload-", dir=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file, Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)

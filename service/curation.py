@@ -1,0 +1,63 @@
+"""What people change of stored samples: the label, the split; and reading one back."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from service.errors import InvalidInput
+from service.ingest.json_upload import label_reader
+from service.ingest.tensors import input_bytes, little_endian
+from storage.errors import Problem
+from storage.records import UNSET, Model, Sample, Split
+from storage.store import Store
+
+
+def change_sample(store: Store, model: Model, sample_id: int, changes: dict[str, Any]) -> Sample:
+    """Set label (None takes it away) and split of a sample. Raises InvalidInput, NotFound."""
+    label: Any = UNSET
+    if "label" in changes:
+        label, complaint = label_reader(model).parse(changes["label"])
+        if complaint:
+            raise InvalidInput("the label is wrong", problems=[Problem("/label", complaint)])
+    split = Split(changes["split"]) if changes.get("split") else UNSET
+    return store.samples.update(model.id, sample_id, label=label, split=split)
+
+
+def shown_label(model: Model, label: int | bytes | None) -> Any:
+    """A stored label as apps sent it: an index, a list of numbers, or None."""
+    if not isinstance(label, bytes):
+        return label
+    target = model.signature.target
+    return np.frombuffer(label, little_endian(target.dtype)).reshape(target.shape).tolist()
+
+
+def content(store: Store, model: Model, sample_id: int) -> bytes:
+    """One sample as .npz, as it may be uploaded again: inputs and label, batch axis of 1."""
+    sample = store.samples.get(model.id, sample_id)
+    record = store.samples.content(model.id, sample_id)
+    arrays: dict[str, Any] = {}
+    start = 0
+    for spec in model.signature.inputs:
+        end = start + input_bytes(spec)
+        flat = np.frombuffer(record[start:end], little_endian(spec.dtype))
+        arrays[spec.name] = flat.reshape(1, *spec.shape)
+        start = end
+    if sample.label is not None:
+        arrays["label"] = np.array([shown_label(model, sample.label)])
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def class_index(model: Model, label: str) -> int:
+    """The class that a text names, by index or by name. Raises InvalidInput."""
+    target = model.signature.target
+    if target.classes is not None and label in target.classes:
+        return target.classes.index(label)
+    if label.isdecimal() and target.num_classes and int(label) < target.num_classes:
+        return int(label)
+    detail = f"{label!r} is no class of {model.name!r}; see its target in /v1/models/{model.name}"
+    raise InvalidInput("the label is wrong", problems=[Problem("/query/label", detail)])

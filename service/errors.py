@@ -1,0 +1,47 @@
+"""Errors that the service raises; `storage/errors.py` holds the root."""
+
+from __future__ import annotations
+
+from storage.errors import HoneError
+
+
+class InvalidInput(HoneError):
+    """The input is wrong; `problems` names every place and its remedy."""
+
+    code = "invalid_input"
+
+
+class TooLarge(HoneError):
+    """The body is larger than the setting allows."""
+
+    code = "too_large"
+
+
+class UnsupportedMediaType(HoneError):
+    """The body's Content-Type is not one that this route takes."""
+
+    code = "unsupported_media_type"
+
+
+class ChildDied(HoneError):
+    """The child process ended without an answer; the detail holds how, and its last words."""
+
+    code = "child_died"
+
+
+class BadSetting(HoneError):
+    """A setting is wrong; the detail names it, its source and what would be right."""
+
+    code = "bad_setting"
+
+
+class NotReady(HoneError):
+    """The daemon is starting or stopping."""
+
+    code = "not_ready"
+
+
+class PreparationFailed(HoneError):
+    """The child that checks an uploaded model crashed or took too long."""
+
+    code = "preparation_failed"

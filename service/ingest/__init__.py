@@ -1,0 +1,1 @@
+"""Ingest: checks shape, type, range of samples, and stages them for storage."""

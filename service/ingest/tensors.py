@@ -1,0 +1,85 @@
+"""From values as apps send them to tensors as the model takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.records import TensorSpec
+
+
+def record_bytes(inputs: tuple[TensorSpec, ...]) -> int:
+    """Bytes of one sample: all inputs, C order."""
+    return sum(input_bytes(spec) for spec in inputs)
+
+
+def input_bytes(spec: TensorSpec) -> int:
+    """Bytes of one input of one sample."""
+    return int(np.prod(spec.shape, dtype=np.int64)) * np.dtype(spec.dtype).itemsize
+
+
+def little_endian(dtype: str) -> np.dtype[Any]:
+    """How tensors lie in a pack."""
+    ordered: np.dtype[Any] = np.dtype(dtype).newbyteorder("<")
+    return ordered
+
+
+def parse(value: Any, spec: TensorSpec) -> NDArray[Any] | str:
+    """One input from JSON: the tensor, shape spec.shape, or what is wrong with it."""
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError):
+        return f"is a ragged list; the model takes shape {list(spec.shape)}"
+    if complaint := type_complaint(array.dtype, spec.dtype):
+        return complaint
+    if array.shape != spec.shape:
+        return f"has shape {list(array.shape)}, the model takes {list(spec.shape)}"
+    converted, bad = convert(array[None], spec.dtype)
+    return range_complaint(array, spec.dtype) if bad[0] else converted[0]
+
+
+def type_complaint(given: np.dtype[Any], wanted: str) -> str | None:
+    """Why values of dtype `given` cannot become `wanted`, or None if they can."""
+    allowed = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[np.dtype(wanted).kind]
+    if given.kind in allowed:
+        return None
+    names = {"f": "numbers", "i": "integers", "u": "integers", "b": "booleans"}
+    kinds = {"f": "fractions", "i": "integers", "u": "integers", "b": "booleans", "U": "text"}
+    held = kinds.get(given.kind, "values that are not numbers")
+    return f"holds {held}, the model takes {names[np.dtype(wanted).kind]} ({wanted})"
+
+
+def convert(rows: NDArray[Any], dtype: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Rows in the model's dtype, and which rows hold a value that it cannot take.
+
+    rows: (n, …) of a dtype that passed `type_complaint`. bad: (n,), for NaN, infinity, overflow.
+    """
+    wanted = little_endian(dtype)
+    flat = rows.reshape(len(rows), -1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        converted = np.ascontiguousarray(rows, dtype=wanted)
+    if wanted.kind == "f":
+        bad = ~np.isfinite(converted.reshape(len(rows), -1)).all(axis=1)
+    elif wanted.kind == "b" or np.can_cast(rows.dtype, wanted, "safe"):
+        bad = np.zeros(len(rows), dtype=bool)
+    else:
+        limits = np.iinfo(wanted)
+        bad = ((flat < limits.min) | (flat > limits.max)).any(axis=1)
+    return converted, bad
+
+
+def range_complaint(row: NDArray[Any], dtype: str) -> str:
+    """What is wrong with a row that `convert` called bad, and where its first bad value is."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.dtype(dtype).kind == "f":
+            bad = ~np.isfinite(row.astype(dtype))
+        else:
+            limits = np.iinfo(dtype)
+            bad = (row < limits.min) | (row > limits.max)
+    place = [int(axis) for axis in np.argwhere(bad)[0]]
+    value = row[tuple(place)]
+    if np.dtype(dtype).kind == "f":
+        return f"holds {value} at {place}; every value must be a finite {dtype}"
+    return f"holds {value} at {place}, out of the range of {dtype}"

@@ -1,0 +1,120 @@
+"""What a run writes into the store: progress, points of the curves, checkpoints, the end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from service import promotion
+from service.events import Announce
+from service.logs import event
+from service.training.messages import Done, Measured, Progress, Saved, Started
+from storage.records import Job, JobState, MetricPoint
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+REPORT_INTERVAL_S = 1.0
+"""Progress reaches the job's row at most this often: each write costs a flush of the disk."""
+
+
+class Journal:
+    """The written side of one job. Blocking: call it from a thread."""
+
+    def __init__(
+        self,
+        job: Job,
+        store: Store,
+        *,
+        announce: Announce,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._job = job
+        self._store = store
+        self._announce = announce
+        self._monotonic = monotonic
+        self._points: list[MetricPoint] = []
+        self._unwritten: Progress | None = None
+        self._reported_at = -REPORT_INTERVAL_S
+
+    def started(self, message: Started) -> None:
+        """The child has loaded engine and samples."""
+        self._log(
+            "job.training",
+            engine=message.engine,
+            threads=message.threads,
+            samples=message.train_samples,
+        )
+
+    def measured(self, message: Measured) -> None:
+        """Keep a point for the next report."""
+        self._points.append(MetricPoint(message.step, message.epoch, message.values))
+
+    def progressed(self, message: Progress) -> bool:
+        """Keep the progress. True when it is time to `report` it."""
+        self._unwritten = message
+        return self._monotonic() - self._reported_at >= REPORT_INTERVAL_S
+
+    def report(self) -> None:
+        """Write the progress and the points since the last report."""
+        points, self._points = self._points, []
+        if points:
+            self._store.metrics.add(self._job.id, points)
+        message, self._unwritten = self._unwritten, None
+        if message is not None:
+            self._reported_at = self._monotonic()
+            progress = asdict(message)
+            progress.pop("kind")
+            loss = progress.pop("train_loss")
+            self._store.jobs.report(self._job.id, progress=progress, metrics={"train_loss": loss})
+            told = {"job_id": self._job.id, **progress, "train_loss": loss}
+            self._announce("job.progress", self._job.model, told)
+
+    def saved(self, message: Saved) -> None:
+        """Publish a checkpoint's file, then its row."""
+        self.report()
+        self._store.checkpoints.add(
+            model_id=self._job.model_id,
+            job_id=self._job.id,
+            role=message.role,
+            step=message.state.step,
+            epoch=message.state.epoch,
+            file=self._store.files.adopt(Path(message.path)),
+            state=asdict(message.state),
+        )
+
+    def succeeded(self, message: Done) -> None:
+        """Publish the version, let the gate decide, end the job: one transaction."""
+        self.report()
+        decision = promotion.decide(message.validation, message.baseline)
+        final = self._store.checkpoints.latest_of(self._job.id, roles=("final",))
+        version = self._store.versions.publish(
+            model_id=self._job.model_id,
+            job_id=self._job.id,
+            checkpoint_id=final.id if final else None,
+            file=self._store.files.adopt(Path(message.path)),
+            metrics=message.validation,
+            baseline=message.baseline,
+            promoted=decision.promoted,
+            reason=decision.reason,
+            job_metrics={
+                "train_loss": message.train_loss,
+                "validation": message.validation,
+                "baseline": message.baseline,
+                "ended": message.reason,
+            },
+        )
+        self._log("job.succeeded", version=version.version, promoted=version.promoted)
+
+    def ended(self, to: JobState, **fields: Any) -> None:
+        """Move the job out of `running`."""
+        self.report()
+        self._store.jobs.move(self._job.id, JobState.RUNNING, to, **fields)
+        self._log(f"job.{to.value}", **fields)
+
+    def _log(self, name: str, **fields: Any) -> None:
+        event(logger, logging.INFO, name, job=self._job.id, model=self._job.model, **fields)

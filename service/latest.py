@@ -1,0 +1,109 @@
+"""What `latest` names now, in memory: apps ask for it every second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from service.events import Feed, Happening
+from storage.records import Model, Version
+from storage.store import Store
+
+CHANGES = ("alias.", "model.", "version.")
+"""Types of events after which a model's entry is read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """A model and the version that `latest` names. The model's sample counts may be old."""
+
+    model: Model
+    version: Version
+
+
+class LatestVersions:
+    """Model → `Latest`, read when first asked for, and again once an event says it has changed.
+
+    Belongs to the event loop. Whoever was told that a write is done sees it here: the write's event
+    forgets the entry first (see `Feed`).
+    """
+
+    def __init__(self, store: Store, feed: Feed) -> None:
+        self._store = store
+        self._known: dict[str, Latest] = {}
+        self._reading: dict[str, asyncio.Task[None]] = {}
+        self._changes = 0
+        self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self._closed = False
+        feed.listen(self._on_event)
+
+    async def get(self, model: str) -> Latest:
+        """No thread and no database unless it has changed. Raises NotFound."""
+        while (latest := self._known.get(model)) is None:
+            reading = self._reading.get(model)
+            if reading is None:
+                reading = asyncio.create_task(self._read(model))
+                self._reading[model] = reading
+                reading.add_done_callback(_retrieve)
+            await asyncio.shield(reading)
+        return latest
+
+    @contextmanager
+    def change(self, model: str) -> Iterator[asyncio.Future[None]]:
+        """A future that is done once the model's entry may have changed, or the daemon stops."""
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting[model]
+        waiting.add(changed)
+        if self._closed:
+            changed.set_result(None)
+        try:
+            yield changed
+        finally:
+            waiting.discard(changed)
+            if not waiting and self._waiting.get(model) is waiting:
+                del self._waiting[model]
+
+    @property
+    def closed(self) -> bool:
+        """Whether the daemon stops: nothing is worth waiting for."""
+        return self._closed
+
+    def close(self) -> None:
+        """Let everybody who waits for a change go on."""
+        self._closed = True
+        for model in list(self._waiting):
+            self._wake(model)
+
+    def _on_event(self, happened: Happening) -> None:
+        if happened.model is not None and happened.type.startswith(CHANGES):
+            self._changes += 1
+            self._known.pop(happened.model, None)
+            self._wake(happened.model)
+
+    def _wake(self, model: str) -> None:
+        for changed in self._waiting.pop(model, ()):
+            if not changed.done():
+                changed.set_result(None)
+
+    async def _read(self, model: str) -> None:
+        try:
+            changes = -1
+            while changes != self._changes:
+                changes = self._changes
+                latest = await asyncio.to_thread(self._load, model)
+            self._known[model] = latest
+        finally:
+            del self._reading[model]
+
+    def _load(self, name: str) -> Latest:
+        model = self._store.models.get(name)
+        return Latest(model, self._store.versions.by_alias(model.id, "latest"))
+
+
+def _retrieve(reading: asyncio.Task[None]) -> None:
+    """Mark the error as seen: those who wait for it may all have gone."""
+    if not reading.cancelled():
+        reading.exception()

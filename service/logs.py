@@ -1,0 +1,70 @@
+"""Logging: an event name plus fields, for people or as one JSON object a line.
+
+Events never hold a sample, a label or a token.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import datetime, timezone
+from typing import Any
+
+
+def event(logger: logging.Logger, level: int, name: str, **fields: Any) -> None:
+    """Log the event `name` with its fields."""
+    logger.log(level, name, extra={"fields": fields})
+
+
+class HumanFormatter(logging.Formatter):
+    """`12:00:01 info  job.started job=3 model=digits`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = getattr(record, "fields", {})
+        text = " ".join(f"{key}={_plain(value)}" for key, value in fields.items())
+        clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        line = f"{clock} {record.levelname.lower():7} {record.getMessage()} {text}".rstrip()
+        return _with_traceback(self, record, line)
+
+
+class JsonFormatter(logging.Formatter):
+    """`{"time": …, "level": "info", "logger": …, "event": "job.started", "job": 3}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, timezone.utc)
+        line: dict[str, Any] = {
+            "time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def configure(*, log_format: str, level: str) -> None:
+    """Send everything to stderr in one format; the HTTP server's loggers too."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else HumanFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in ("uvicorn", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+    logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, root.level))
+    for name in ("httpx", "httpcore", "apscheduler"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def _plain(value: Any) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if (" " in text or "\n" in text) else text
+
+
+def _with_traceback(formatter: logging.Formatter, record: logging.LogRecord, line: str) -> str:
+    return f"{line}\n{formatter.formatException(record.exc_info)}" if record.exc_info else line

@@ -1,0 +1,1 @@
+"""Prediction: the promoted versions at work, in a process of their own."""

@@ -1,0 +1,84 @@
+"""The predictor's main: frames in, frames out, until the daemon closes the pipe."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from typing import IO, TYPE_CHECKING
+
+from service.prediction.errors import ModelNotLoadable, PredictionFailed
+from service.prediction.frames import SIZES, Frame, Tensors, decode, encode
+
+if TYPE_CHECKING:
+    from service.prediction.sessions import Sessions
+
+logger = logging.getLogger("service.prediction")
+
+
+def main() -> int:
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    # Ctrl-C reaches the whole terminal group; the daemon decides when the predictor ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    options = _options()
+    # Whatever a library prints to descriptor 1 must not land between frames.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    try:
+        serve(sys.stdin.buffer, answers, options)
+    except BrokenPipeError:
+        return 0
+    except Exception:
+        logger.exception("predictor_broke")
+        return 1
+    return 0
+
+
+def serve(questions: IO[bytes], answers: IO[bytes], options: argparse.Namespace) -> None:
+    """Answer every question, in order, until the end of file."""
+    from service.prediction.sessions import Sessions
+
+    sessions = Sessions(
+        threads=options.threads, max_sessions=options.sessions, max_bytes=options.model_bytes
+    )
+    while (question := _read(questions)) is not None:
+        try:
+            answer = Frame({}, _answer(question, sessions))
+        except (ModelNotLoadable, PredictionFailed) as error:
+            answer = Frame({"error": {"code": error.code, "detail": error.detail}})
+        answers.writelines(encode(answer))
+        answers.flush()
+
+
+def _answer(question: Frame, sessions: Sessions) -> Tensors:
+    """The outputs; none for a question without inputs, which only loads or forgets a file."""
+    file = question.header["file"]
+    if question.header["forget"]:
+        sessions.forget(file["sha256"])
+        return {}
+    held = sessions.load(file["sha256"], file["path"], file["size_bytes"])
+    return held.run(question.tensors) if question.tensors else {}
+
+
+def _read(stream: IO[bytes]) -> Frame | None:
+    sizes = stream.read(SIZES.size)
+    if len(sizes) < SIZES.size:
+        return None
+    header_bytes, payload_bytes = SIZES.unpack(sizes)
+    header, payload = stream.read(header_bytes), stream.read(payload_bytes)
+    if len(header) + len(payload) < header_bytes + payload_bytes:
+        return None
+    return decode(header, payload)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m service.prediction")
+    for name in ("threads", "sessions", "model-bytes"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

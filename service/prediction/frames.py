@@ -1,0 +1,54 @@
+"""What daemon and predictor say to each other: a JSON header, and tensors as they lie in memory.
+
+A frame is `header_bytes` (u32), `payload_bytes` (u64), both little-endian, the header, and the
+tensors back to back. The predictor answers in the order in which it was asked.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SIZES = struct.Struct("<IQ")
+
+Array = NDArray[Any]
+Tensors = Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One question or answer. header: JSON values."""
+
+    header: dict[str, Any]
+    tensors: Tensors = field(default_factory=dict)
+
+
+def encode(frame: Frame) -> list[bytes | memoryview]:
+    """The frame in pieces, tensors uncopied where they are contiguous."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in frame.tensors.items()}
+    tensors = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
+    header = json.dumps({**frame.header, "tensors": tensors}).encode()
+    payload = [array.reshape(-1).view(np.uint8).data for array in arrays.values() if array.size]
+    sizes = SIZES.pack(len(header), sum(piece.nbytes for piece in payload))
+    return [sizes + header, *payload]
+
+
+def decode(header: bytes, payload: bytes | bytearray) -> Frame:
+    """The frame whose parts were read as SIZES says. Raises ValueError if they do not agree."""
+    values: dict[str, Any] = json.loads(header)
+    tensors: dict[str, Array] = {}
+    offset = 0
+    for name, dtype, shape in values.pop("tensors"):
+        count = math.prod(shape)
+        tensors[name] = np.frombuffer(payload, dtype, count, offset).reshape(shape)
+        offset += count * tensors[name].itemsize
+    if offset != len(payload):
+        raise ValueError(f"the tensors of {values} take {offset} bytes, {len(payload)} came")
+    return Frame(values, tensors)

@@ -1,0 +1,131 @@
+"""Bodies of prediction requests as tensors, checked like samples are."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.errors import InvalidInput
+from service.ingest import tensors
+from service.ingest.faults import Faults
+from service.ingest.json_upload import SampleParser
+from service.ingest.npz import NpzReader
+from service.ingest.npz_upload import NpzBatch
+from service.prediction.frames import Tensors
+from storage.errors import Problem
+from storage.records import Model, TensorSpec
+from storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Inputs that fit the model. records: (n, record_bytes) uint8, rows as storage keeps them."""
+
+    records: NDArray[np.uint8]
+
+    def tensors(self, inputs: tuple[TensorSpec, ...]) -> Tensors:
+        """Each input by its name, shape (n, …)."""
+        count = len(self.records)
+        found: dict[str, NDArray[Any]] = {}
+        start = 0
+        for spec in inputs:
+            end = start + tensors.input_bytes(spec)
+            rows = np.ascontiguousarray(self.records[:, start:end])
+            flat = rows.reshape(-1).view(tensors.little_endian(spec.dtype))
+            found[spec.name] = flat.reshape(count, *spec.shape)
+            start = end
+        return found
+
+
+Reader = Callable[[Model, bytes, int], Batch]
+"""From a model, a body and the most bytes that it may hold unpacked."""
+
+
+def read_json(model: Model, body: bytes, max_bytes: int) -> Batch:
+    """`{"inputs": …}` or `{"instances": [{"inputs": …}, …]}`. Raises InvalidInput."""
+    del max_bytes  # JSON unpacks to less than it is
+    instances, prefix = _instances(body)
+    parser = SampleParser(model)
+    faults = Faults()
+    records = []
+    for position, instance in enumerate(instances):
+        at = prefix and f"{prefix}/{position}"
+        problems = _strangers(instance, at)
+        if not problems:
+            parsed, problems = parser.parse(instance, at=at)
+            if parsed is not None:
+                records.append(parsed.record)
+        if problems:
+            faults.sample(problems)
+    _refuse(faults, len(instances))
+    flat = np.frombuffer(b"".join(records), np.uint8)
+    return Batch(flat.reshape(len(records), -1))
+
+
+def read_npz(model: Model, body: bytes, max_bytes: int) -> Batch:
+    """One array per input, batch first; `label` and `key` may be there.
+
+    Raises InvalidInput, TooLarge.
+    """
+    with NpzReader(io.BytesIO(body), max_bytes=max_bytes) as archive:
+        batch = NpzBatch(model, archive.members())
+        faults = Faults()
+        chunks = [chunk.records for chunk in batch.chunks(rows=batch.length, faults=faults)]
+    _refuse(faults, batch.length)
+    return Batch(np.concatenate(chunks))
+
+
+READERS: dict[str, Reader] = {"application/json": read_json, "application/x-npz": read_npz}
+"""By media type."""
+
+
+def keep(store: Store, model: Model, batch: Batch) -> list[int]:
+    """Store the inputs as unlabelled samples; their ids, in order. Blocking."""
+    with store.samples.stage(model.id, tensors.record_bytes(model.signature.inputs)) as staging:
+        staging.add(batch.records, [None] * len(batch.records))
+        stored = staging.commit()
+    assert stored.first_id is not None
+    assert stored.last_id is not None
+    return list(range(stored.first_id, stored.last_id + 1))
+
+
+def _instances(body: bytes) -> tuple[list[Any], str]:
+    """The instances, and the JSON pointer of the list, empty for a single one."""
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise _wrong("", f"{error}; send UTF-8 JSON") from error
+    if not isinstance(parsed, dict) or "instances" not in parsed:
+        return [parsed], ""
+    instances = parsed["instances"]
+    if extra := sorted(set(parsed) - {"instances"}):
+        raise _wrong(f"/{extra[0]}", "a batch has no other field than instances")
+    if not isinstance(instances, list) or not instances:
+        raise _wrong("/instances", "instances is a list of at least one instance")
+    return instances, "/instances"
+
+
+def _strangers(instance: Any, at: str) -> list[Problem]:
+    if not isinstance(instance, dict):
+        return [Problem(at, 'an instance is an object that holds "inputs"')]
+    return [
+        Problem(f"{at}/{name}", f'unknown field {name!r}; an instance holds "inputs" alone')
+        for name in instance
+        if name != "inputs"
+    ]
+
+
+def _refuse(faults: Faults, total: int) -> None:
+    if faults.samples:
+        detail = f"{faults.samples} of {total} instances are bad"
+        raise InvalidInput(detail, problems=faults.listed())
+
+
+def _wrong(pointer: str, detail: str) -> InvalidInput:
+    return InvalidInput("the body cannot be read", problems=[Problem(pointer, detail)])

@@ -1,0 +1,256 @@
+"""The predictor: answers with the promoted version, and moves to a new one without a gap."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from service.errors import ChildDied
+from service.events import Feed, Happening
+from service.latest import Latest, LatestVersions
+from service.logs import event
+from service.prediction.errors import ModelNotLoadable, PredictionFailed
+from service.prediction.frames import Frame, Tensors
+from service.prediction.process import NotBegun, PredictorProcess
+from service.settings import Settings
+from storage.errors import Busy, HoneError, NotFound
+from storage.records import Model, Version
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 256
+"""Predictions that may wait; each holds its inputs in memory."""
+TRIES = 2
+"""How often a question is asked whose process died over it."""
+LOOK_BACK = 10
+"""Versions that are looked at for one to fall back to."""
+CHANGES = ("alias.", "model.", "version.")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A promoted version that cannot be loaded."""
+
+    version: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The version of a model that answers now. refused: the promoted one, if it is another."""
+
+    model: Model
+    version: Version
+    refused: Refused | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Every output of the model by name, batch first, and what made it."""
+
+    serving: Serving
+    outputs: Tensors
+
+
+class Predictor:
+    """One process for all models: started at first use, dropped when idle.
+
+    Belongs to the event loop.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        latest: LatestVersions,
+        feed: Feed,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._latest = latest
+        self._feed = feed
+        self._monotonic = monotonic
+        self._process: PredictorProcess | None = None
+        self._starting = asyncio.Lock()
+        self._serving: dict[str, Serving] = {}
+        self._swaps: dict[str, asyncio.Task[None]] = {}
+        self._asking = 0
+        self._used_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._dropping: asyncio.Task[None] | None = None
+        feed.listen(self._on_event)
+
+    async def predict(self, model: str, inputs: Tensors) -> Prediction:
+        """With the promoted version; while a new one is being loaded, with the one before.
+
+        inputs: as the signature says, batch first. Raises NotFound, ModelNotLoadable,
+        PredictionFailed, PredictionTimeout, ChildDied, Busy.
+        """
+        serving = self._serving.get(model) or await self._begin(model)
+        return Prediction(serving, (await self._ask(serving.version, inputs)).tensors)
+
+    async def predict_with(self, version: Version, inputs: Tensors) -> Tensors:
+        """With one version, whatever is promoted. Raises as `predict` does."""
+        return (await self._ask(version, inputs)).tensors
+
+    def serving(self, model: str) -> Serving | None:
+        """What answers now, None if nothing is loaded."""
+        return self._serving.get(model)
+
+    async def stop(self) -> None:
+        """End the process."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for swap in self._swaps.values():
+            swap.cancel()
+        await self._drop()
+
+    async def _ask(self, version: Version, inputs: Tensors, *, forget: bool = False) -> Frame:
+        """Without inputs: only load the version, or forget it. Raises what the process answers."""
+        if self._asking >= MAX_WAITING:
+            raise Busy(f"{MAX_WAITING} predictions are waiting already; try again in a moment")
+        header = {"file": self._file(version), "forget": forget}
+        self._asking += 1
+        try:
+            answer = await self._ask_until_answered(Frame(header, inputs))
+        finally:
+            self._asking -= 1
+        if (error := answer.header.get("error")) is not None:
+            raise _error(version, error["code"], error["detail"])
+        return answer
+
+    async def _ask_until_answered(self, question: Frame) -> Frame:
+        tries = 0
+        while True:
+            process = await self._running()
+            self._used_at = self._monotonic()
+            try:
+                return await process.ask(question, timeout_s=self._settings.prediction_timeout_s)
+            except NotBegun:
+                continue
+            except ChildDied as death:
+                tries += 1
+                event(logger, logging.ERROR, "predictor.died", detail=death.detail, tries=tries)
+                if tries >= TRIES:
+                    raise
+
+    async def _running(self) -> PredictorProcess:
+        async with self._starting:
+            if self._process is None or not self._process.alive:
+                self._process = await PredictorProcess.spawn(self._settings)
+                self._look_again_later()
+            return self._process
+
+    def _look_again_later(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = self._used_at + self._settings.prediction_idle_timeout_s - self._monotonic()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(delay_s, 0.05), self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        quiet_s = self._monotonic() - self._used_at
+        if self._asking or quiet_s < self._settings.prediction_idle_timeout_s:
+            self._look_again_later()
+            return
+        event(logger, logging.INFO, "predictor.dropped", idle_s=round(quiet_s))
+        self._dropping = asyncio.create_task(self._drop())
+
+    async def _drop(self) -> None:
+        process, self._process = self._process, None
+        # Where the promoted version cannot be loaded, the one before is remembered.
+        self._serving = {name: each for name, each in self._serving.items() if each.refused}
+        if process is not None:
+            await process.close()
+
+    def _on_event(self, happened: Happening) -> None:
+        model = happened.model
+        if model not in self._serving or not happened.type.startswith(CHANGES):
+            return
+        if happened.type == "model.deleted":
+            del self._serving[model]
+        elif model not in self._swaps:
+            swap = self._swaps[model] = asyncio.create_task(self._swap(model))
+            swap.add_done_callback(lambda _: self._swaps.pop(model))
+
+    async def _begin(self, model: str) -> Serving:
+        """Load what is promoted. Raises NotFound, ModelNotLoadable, …"""
+        while True:
+            latest = await self._latest.get(model)
+            serving = Serving(latest.model, latest.version)
+            try:
+                await self._ask(latest.version, {})
+            except ModelNotLoadable as error:
+                refused = self._note(latest.version, error)
+                serving = Serving(latest.model, await self._one_before(latest, error), refused)
+            if await self._latest.get(model) is latest:
+                return self._serving.setdefault(model, serving)
+
+    async def _one_before(self, latest: Latest, error: ModelNotLoadable) -> Version:
+        """The newest of a few earlier promoted versions that can be loaded. Raises `error`."""
+        versions = await asyncio.to_thread(self._store.versions.list, latest.model.id, LOOK_BACK)
+        for version in versions:
+            if version.promoted and version.version != latest.version.version:
+                with suppress(ModelNotLoadable):
+                    await self._ask(version, {})
+                    return version
+        raise error
+
+    async def _swap(self, model: str) -> None:
+        """Load what is promoted now beside what serves, then switch."""
+        while (serving := self._serving.get(model)) is not None:
+            try:
+                latest = await self._latest.get(model)
+            except NotFound:
+                self._serving.pop(model, None)
+                return
+            if (latest.model, latest.version) == (serving.model, serving.version):
+                return
+            refused = await self._load(latest.version)
+            if model not in self._serving:
+                return
+            version = serving.version if refused else latest.version
+            self._serving[model] = Serving(latest.model, version, refused)
+            if refused:
+                return
+            if version.file != serving.version.file:
+                await self._forget(serving.version)
+
+    async def _load(self, version: Version) -> Refused | None:
+        """None, or why the version cannot be loaded."""
+        try:
+            await self._ask(version, {})
+        except HoneError as error:
+            return self._note(version, error)
+        return None
+
+    async def _forget(self, version: Version) -> None:
+        with suppress(HoneError):  # what is not forgotten is evicted some time
+            await self._ask(version, {}, forget=True)
+
+    def _note(self, version: Version, error: HoneError) -> Refused:
+        fields = {"version": version.version, "detail": error.detail}
+        event(logger, logging.ERROR, "prediction.load_failed", model=version.model, **fields)
+        self._feed.announce("prediction.load_failed", version.model, fields)
+        return Refused(version.version, error.detail)
+
+    def _file(self, version: Version) -> dict[str, object]:
+        file = version.file
+        path = str(self._store.files.path(file.sha256))
+        return {"sha256": file.sha256, "path": path, "size_bytes": file.size_bytes}
+
+
+def _error(version: Version, code: str, detail: str) -> HoneError:
+    if code == ModelNotLoadable.code:
+        return ModelNotLoadable(
+            f"version {version.version} of model {version.model!r} cannot be loaded; point "
+            f"`latest` at another. {detail}"
+        )
+    return PredictionFailed(f"version {version.version} of model {version.model!r}: {detail}")

@@ -1,0 +1,157 @@
+"""The daemon's end of the predictor process: ask, hear, kill, bury."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections import deque
+from contextlib import suppress
+
+from service.errors import ChildDied
+from service.prediction.errors import PredictionTimeout
+from service.prediction.frames import SIZES, Frame, decode, encode
+from service.settings import Settings
+
+BUFFER_BYTES = 2**20
+LAST_WORDS_BYTES = 4096
+GRACE_S = 2.0
+"""How long the process may take to end after its input was closed."""
+
+
+class NotBegun(Exception):
+    """The process ended while it worked on an earlier question: this one may be asked again."""
+
+
+class PredictorProcess:
+    """A fresh interpreter that answers questions one after the other."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        self._process = process
+        self._stdin = process.stdin
+        self._writing = asyncio.Lock()
+        self._waiting: deque[asyncio.Future[Frame]] = deque()
+        self._timed_out = False
+        self._last_words = b""
+        self._listening = asyncio.create_task(self._listen())
+        self._overhearing = asyncio.create_task(self._overhear())
+
+    @classmethod
+    async def spawn(cls, settings: Settings) -> PredictorProcess:
+        """Start `python -m service.prediction`. Raises ChildDied if the system refuses."""
+        options = {
+            "--threads": settings.prediction_threads,
+            "--sessions": settings.prediction_sessions,
+            "--model-bytes": settings.prediction_model_bytes,
+        }
+        arguments = [str(part) for option in options.items() for part in option]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "service.prediction",
+                *arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={name: value for name, value in os.environ.items() if name != "HONED_TOKEN"},
+                limit=BUFFER_BYTES,
+            )
+        except OSError as error:
+            raise ChildDied(f"the predictor cannot be started: {error}") from error
+        return cls(process)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still answers."""
+        return not self._listening.done()
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has answered everything."""
+        return not self._waiting
+
+    async def ask(self, question: Frame, *, timeout_s: float) -> Frame:
+        """The answer, once all earlier questions are answered.
+
+        Raises ChildDied if the process ended over this question, NotBegun if over an earlier one,
+        PredictionTimeout; a process that has worked on this question for too long is killed.
+        """
+        answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        pieces = encode(question)
+        async with self._writing:
+            if not self.alive:
+                raise NotBegun
+            self._waiting.append(answer)
+            self._stdin.writelines(pieces)
+            with suppress(ConnectionError):  # the listener tells the answer how the process ended
+                await self._stdin.drain()
+        try:
+            return await asyncio.wait_for(answer, timeout_s)
+        except asyncio.TimeoutError:
+            if self._waiting and self._waiting[0] is answer and self._process.returncode is None:
+                self._timed_out = True
+                self._process.kill()
+            raise PredictionTimeout(
+                f"no answer within {timeout_s:g} s (HONED_PREDICTION_TIMEOUT_S); send fewer inputs"
+            ) from None
+
+    async def close(self) -> None:
+        """End the process: end of input, then kill. Safe to call twice."""
+        self._stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), GRACE_S)
+        except asyncio.TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        await asyncio.wait({self._listening, self._overhearing})
+
+    async def _listen(self) -> None:
+        assert self._process.stdout is not None
+        stdout = self._process.stdout
+        try:
+            while True:
+                header_bytes, payload_bytes = SIZES.unpack(await stdout.readexactly(SIZES.size))
+                header = await stdout.readexactly(header_bytes)
+                frame = decode(header, await stdout.readexactly(payload_bytes))
+                answer = self._waiting.popleft()
+                if not answer.done():
+                    answer.set_result(frame)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        code = await self._process.wait()
+        await self._overhearing
+        self._fail(code)
+
+    def _fail(self, code: int) -> None:
+        """Tell everybody who waits; only the first was being worked on."""
+        waiting, self._waiting = self._waiting, deque()
+        if waiting and not self._timed_out:
+            _refuse(waiting.popleft(), ChildDied(f"the predictor {_how(code)}{self._quote()}"))
+        for answer in waiting:
+            _refuse(answer, NotBegun())
+
+    async def _overhear(self) -> None:
+        assert self._process.stderr is not None
+        while chunk := await self._process.stderr.read(LAST_WORDS_BYTES):
+            self._last_words = (self._last_words + chunk)[-LAST_WORDS_BYTES:]
+
+    def _quote(self) -> str:
+        words = self._last_words.decode(errors="replace").strip()
+        return f"; its last words: {words}" if words else ""
+
+
+def _refuse(answer: asyncio.Future[Frame], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

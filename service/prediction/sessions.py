@@ -1,0 +1,97 @@
+"""The predictor's sessions: the models used last, within bounds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnxruntime.capi import _pybind_state as runtime
+
+from service.prediction.errors import ModelNotLoadable, PredictionFailed
+from service.prediction.frames import Tensors
+
+ERRORS = (
+    runtime.EPFail,
+    runtime.Fail,
+    runtime.InvalidArgument,
+    runtime.InvalidGraph,
+    runtime.InvalidProtobuf,
+    runtime.NoSuchFile,
+    runtime.NotImplemented,
+    runtime.RuntimeException,
+)
+"""What a session raises; they share no root of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A loaded model. size_bytes: of its file."""
+
+    session: Any
+    output_names: list[str]
+    size_bytes: int
+
+    def run(self, inputs: Tensors) -> Tensors:
+        """Every output by name. Raises PredictionFailed."""
+        try:
+            values = self.session.run(None, dict(inputs))
+        except ERRORS as error:
+            raise PredictionFailed(f"the model cannot compute these inputs: {error}") from error
+        for name, value in zip(self.output_names, values, strict=True):
+            if not isinstance(value, np.ndarray) or value.dtype.hasobject:
+                raise PredictionFailed(f"output {name!r} holds no numbers; export one that does")
+        return dict(zip(self.output_names, values, strict=True))
+
+
+class Sessions:
+    """Sessions by SHA-256 of the file; the one used longest ago goes first.
+
+    The newest is always held, however large.
+    """
+
+    def __init__(self, *, threads: int, max_sessions: int, max_bytes: int) -> None:
+        self._max_sessions = max_sessions
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._options = _options(threads)
+
+    def load(self, sha256: str, path: str, size_bytes: int) -> Held:
+        """The session of a file, loaded unless it is held. Raises ModelNotLoadable."""
+        held = self._held.get(sha256)
+        if held is None:
+            held = self._held[sha256] = self._open(path, size_bytes)
+        self._held.move_to_end(sha256)
+        self._evict()
+        return held
+
+    def forget(self, sha256: str) -> None:
+        """Drop a session, if it is held."""
+        self._held.pop(sha256, None)
+
+    def _open(self, path: str, size_bytes: int) -> Held:
+        providers = ["CPUExecutionProvider"]
+        try:
+            session = onnxruntime.InferenceSession(path, self._options, providers=providers)
+        except ERRORS as error:
+            raise ModelNotLoadable(f"ONNX Runtime cannot load it: {error}") from error
+        return Held(session, [output.name for output in session.get_outputs()], size_bytes)
+
+    def _evict(self) -> None:
+        while len(self._held) > 1 and (
+            len(self._held) > self._max_sessions
+            or sum(held.size_bytes for held in self._held.values()) > self._max_bytes
+        ):
+            self._held.popitem(last=False)
+
+
+def _options(threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.enable_cpu_mem_arena = False
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options

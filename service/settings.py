@@ -1,0 +1,207 @@
+"""Settings: one frozen class, read from `HONED_*` variables and honed.toml."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import platformdirs
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from service.errors import BadSetting
+
+PREFIX = "HONED_"
+NOT_SETTINGS = frozenset({"HONED_CONFIG", "HONED_URL", "HONED_TOKEN"})
+"""Variables that the command line reads for itself."""
+HOOK_VARIABLES = frozenset({"HONED_MODEL", "HONED_MODEL_FILE", "HONED_SHA256", "HONED_VERSION"})
+"""Variables that the command of on_promoted finds; it may call `honed` itself."""
+
+
+def default_data_dir() -> Path:
+    """`$STATE_DIRECTORY` where systemd gives one, else the platform's folder for user data."""
+    state = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
+    return Path(state) if state else platformdirs.user_data_path("honed", appauthor=False)
+
+
+def config_file() -> Path:
+    """`$HONED_CONFIG`, else honed.toml in the platform's folder for user configuration."""
+    named = os.environ.get("HONED_CONFIG")
+    if named:
+        return Path(named)
+    return platformdirs.user_config_path("honed", appauthor=False) / "honed.toml"
+
+
+def default_threads() -> int:
+    """Half of the processors: the other half is the person's."""
+    return max(1, (os.cpu_count() or 1) // 2)
+
+
+class Settings(BaseSettings):
+    """Everything that an operator can set. Arguments win over variables, those over the file."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(
+        8471, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one."
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        (),
+        description="Host names accepted in the Host header beside localhost, 127.0.0.1, [::1] "
+        "and the address listened on.",
+    )
+    data_dir: Path = Field(
+        default_factory=default_data_dir,
+        description="Folder of the database, samples, models and the admin token.",
+    )
+    log_format: Literal["human", "json"] = Field(
+        "human", description="Log lines for people, or one JSON object a line."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe level that is logged."
+    )
+    max_json_bytes: int = Field(
+        32 * 2**20, ge=1024, description="Largest JSON body, bytes; it is held in memory."
+    )
+    max_upload_bytes: int = Field(
+        4 * 2**30, ge=1024, description="Largest streamed upload (npz, model), bytes, unpacked too."
+    )
+    write_queue_size: int = Field(
+        256, ge=1, le=65536, description="Writes that may wait for the database before 503."
+    )
+    training_threads: int = Field(
+        default_factory=default_threads,
+        ge=1,
+        le=256,
+        description="Threads of the training child. Default: half of the processors.",
+    )
+    training_nice: int = Field(
+        10, ge=0, le=19, description="Niceness of the training child, 19 is the most polite."
+    )
+    training_memory_bytes: int | None = Field(
+        None,
+        ge=64 * 2**20,
+        description="Most private memory of the training child, bytes. Default: no limit.",
+    )
+    checkpoint_interval_s: float = Field(
+        60.0, gt=0, le=86400, description="Seconds between two checkpoints of a running job."
+    )
+    heartbeat_timeout_s: float = Field(
+        300.0, gt=0, le=86400, description="Seconds of silence after which the child is killed."
+    )
+    retry_backoff_s: float = Field(
+        5.0,
+        ge=0,
+        le=3600,
+        description="Seconds before a dead child is tried again; doubles each time.",
+    )
+    prepare_timeout_s: float = Field(
+        300.0, gt=0, le=86400, description="Seconds that checking an uploaded model may take."
+    )
+    event_queue_size: int = Field(
+        1000, ge=1, le=100_000, description="Events that may wait for one reader before it is cut."
+    )
+    event_heartbeat_s: float = Field(
+        15.0, gt=0, le=3600, description="Seconds of silence before an event stream says it lives."
+    )
+    on_promoted: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Command that runs when `latest` of a model moves: a list of arguments, or one "
+        "line that is split like a shell does. No shell runs it.",
+    )
+    on_promoted_timeout_s: float = Field(
+        60.0, gt=0, le=86400, description="Seconds that the command of on_promoted may take."
+    )
+    prediction_threads: int = Field(
+        default_factory=default_threads,
+        ge=1,
+        le=256,
+        description="Threads of the predictor. Default: half of the processors.",
+    )
+    prediction_sessions: int = Field(
+        4, ge=1, le=1000, description="Models that the predictor holds in memory at once."
+    )
+    prediction_model_bytes: int = Field(
+        512 * 2**20,
+        ge=1024,
+        description="Bytes of model files that the predictor holds at once; one is always held.",
+    )
+    prediction_body_bytes: int = Field(
+        32 * 2**20,
+        ge=1024,
+        description="Largest body of a prediction, bytes, unpacked too; it is held in memory.",
+    )
+    prediction_timeout_s: float = Field(
+        30.0, gt=0, le=86400, description="Seconds that a prediction may take, loading included."
+    )
+    prediction_idle_timeout_s: float = Field(
+        300.0, gt=0, le=86400, description="Seconds without a prediction before its process ends."
+    )
+    sysfs_root: Path = Field(Path("/sys"), description="Where the device's /sys is found.")
+    procfs_root: Path = Field(Path("/proc"), description="Where the device's /proc is found.")
+
+    @field_validator("on_promoted", mode="before")
+    @classmethod
+    def split_command(cls, value: Any) -> Any:
+        """A command as one line, or as a list, which a variable holds as JSON."""
+        if not isinstance(value, str):
+            return value
+        return json.loads(value) if value.lstrip().startswith("[") else shlex.split(value)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then the file."""
+        return (
+            init_settings,
+            env_settings,
+            TomlConfigSettingsSource(settings_cls, toml_file=config_file()),
+        )
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Settings from arguments, environment and file. Raises BadSetting that names the field."""
+    _refuse_unknown_variables()
+    try:
+        return Settings(**{k: v for k, v in overrides.items() if v is not None})
+    except ValidationError as error:
+        raise BadSetting(_explain(error)) from error
+    except (OSError, ValueError) as error:
+        raise BadSetting(f"{config_file()}: {error}") from error
+
+
+def _refuse_unknown_variables() -> None:
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    known |= NOT_SETTINGS | HOOK_VARIABLES
+    for name in sorted(os.environ):
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            near = difflib.get_close_matches(name.upper(), known, n=1)
+            hint = f"did you mean {near[0]}?" if near else "see the table of settings in README.md"
+            raise BadSetting(f"{name} is not a setting; {hint}")
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for fault in error.errors():
+        field = ".".join(str(part) for part in fault["loc"])
+        lines.append(
+            f"setting {field} ({PREFIX}{field.upper()}): {fault['msg']}, got {fault['input']!r}"
+        )
+    return "; ".join(lines)

@@ -1,0 +1,102 @@
+"""A web page that the person visits must not reach the daemon; an app without the token neither."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from support import Served
+
+
+def ask(served: Served, path: str = "/v1/models", **headers: str) -> httpx.Response:
+    token = {"Authorization": f"Bearer {served.token}"}
+    return httpx.get(served.url + path, headers={**token, **headers}, trust_env=False)
+
+
+@pytest.mark.parametrize(
+    "authorization", ["", "Bearer", "Bearer wrong", "Basic {token}", "{token}", "Bearer {token}x"]
+)
+def test_a_request_without_the_token_gets_401(served: Served, authorization: str) -> None:
+    answer = ask(served, Authorization=authorization.format(token=served.token))
+
+    assert answer.status_code == 401
+    assert answer.json()["code"] == "unauthorized"
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert served.token not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/v1/nothing", "/metrics", "/v1/models/a/latest/model.onnx"])
+def test_without_the_token_nobody_learns_what_exists(served: Served, path: str) -> None:
+    assert httpx.get(served.url + path, trust_env=False).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/docs"])
+def test_health_and_documentation_need_no_token(served: Served, path: str) -> None:
+    assert httpx.get(served.url + path, trust_env=False).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1", "127.0.0.1.nip.io"]
+)
+def test_another_host_name_is_refused(served: Served, host: str) -> None:
+    port = served.url.rpartition(":")[2]
+
+    for path in ("/v1/models", "/healthz"):
+        answer = ask(served, path, Host=host.format(port=port))
+        assert answer.status_code == 421
+        assert answer.json()["code"] == "wrong_host"
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
+def test_the_loopback_names_are_accepted(served: Served, name: str) -> None:
+    port = served.url.rpartition(":")[2]
+
+    assert ask(served, Host=f"{name}:{port}").status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1"])
+def test_a_foreign_origin_is_refused(served: Served, origin: str) -> None:
+    answer = ask(served, Origin=origin)
+
+    assert answer.status_code == 403
+    assert answer.json()["code"] == "foreign_origin"
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_fetch_from_another_site_is_refused(served: Served, site: str) -> None:
+    assert ask(served, **{"Sec-Fetch-Site": site}).status_code == 403
+
+
+def test_the_daemons_own_pages_may_ask(served: Served) -> None:
+    answer = ask(served, Origin=served.url, **{"Sec-Fetch-Site": "same-origin"})
+
+    assert answer.status_code == 200
+
+
+def test_an_allowed_host_is_accepted(serve: Callable[..., Served]) -> None:
+    served = serve(allowed_hosts='["edge.local", "proxy.local:9000"]')
+    port = served.url.rpartition(":")[2]
+
+    assert ask(served, Host=f"edge.local:{port}").status_code == 200
+    assert ask(served, Host="proxy.local:9000").status_code == 200
+    assert ask(served, Host=f"proxy.local:{port}").status_code == 421
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_the_token_file_is_the_owners_alone_and_survives_a_restart(
+    serve: Callable[..., Served],
+) -> None:
+    first = serve()
+    mode = stat.S_IMODE((first.data_dir / "admin.token").stat().st_mode)
+    first.stop()
+
+    second = serve()
+
+    assert mode == 0o600
+    assert second.token == first.token
+    assert first.token not in first.log.read_text()

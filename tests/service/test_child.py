@@ -1,0 +1,88 @@
+"""The parent's end of a child: a real interpreter that dies, hangs or floods."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.child import Child
+from service.errors import ChildDied
+from service.training.messages import Failed, Message, Stopped, encode
+
+GOOD = encode(Failed(code="no_samples", detail="there is nothing")).decode()
+
+
+async def spawn(script: str) -> Child:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        script,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=2**20,
+    )
+    return Child(process)
+
+
+def hear(script: str, *, silence_timeout_s: float = 30) -> list[Message]:
+    async def run() -> list[Message]:
+        child = await spawn(script)
+        try:
+            return [m async for m in child.messages(silence_timeout_s=silence_timeout_s)]
+        finally:
+            await child.close()
+            assert child.returncode is not None
+
+    return asyncio.run(run())
+
+
+def test_messages_end_with_the_last_of_the_order() -> None:
+    heard = hear(f"print({GOOD!r}, end=''); print('never heard')")
+
+    assert heard == [Failed(code="no_samples", detail="there is nothing")]
+
+
+def test_a_dead_child_is_quoted() -> None:
+    with pytest.raises(ChildDied, match=r"exit code 3 .*last words: .*out of luck"):
+        hear("import sys; print('out of luck', file=sys.stderr); sys.exit(3)")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals of this kind")
+@pytest.mark.parametrize(("name", "words"), [("SIGSEGV", "SIGSEGV"), ("SIGKILL", "memory")])
+def test_a_native_crash_is_named(name: str, words: str) -> None:
+    with pytest.raises(ChildDied, match=words):
+        hear(f"import os, signal; os.kill(os.getpid(), signal.{name})")
+
+
+def test_a_silent_child_is_killed() -> None:
+    script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+    with pytest.raises(ChildDied, match=r"said nothing for 0\.2 s"):
+        hear(script, silence_timeout_s=0.2)
+
+
+def test_noise_on_the_message_pipe_is_a_fault_of_the_child() -> None:
+    with pytest.raises(ChildDied, match="out of turn"):
+        hear("print('hello')")
+
+
+def test_a_flood_on_stderr_does_not_block_the_child() -> None:
+    heard = hear(f"import sys; sys.stderr.write('x' * 10_000_000); print({GOOD!r}, end='')")
+
+    assert len(heard) == 1
+
+
+def test_a_child_ends_when_its_input_does(tmp_path: Path) -> None:
+    ended = encode(Stopped(reason="orphaned")).decode()
+    script = f"import sys; sys.stdin.read(); print({ended!r}, end='')"
+
+    async def run() -> int | None:
+        child = await spawn(script)
+        await child.close()
+        return child.returncode
+
+    assert asyncio.run(run()) == 0

@@ -1,0 +1,81 @@
+"""Settings: one frozen class; a wrong one is named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from service.errors import BadSetting
+from service.settings import Settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for name in [name for name in os.environ if name.startswith("HONED_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HONED_CONFIG", str(tmp_path / "honed.toml"))
+    return tmp_path / "honed.toml"
+
+
+def test_every_setting_has_a_description() -> None:
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+
+
+def test_an_argument_wins_over_a_variable_and_that_over_the_file(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean.write_text('port = 1\nlog_level = "debug"\ntraining_nice = 3\n')
+    monkeypatch.setenv("HONED_PORT", "2")
+    monkeypatch.setenv("HONED_TRAINING_NICE", "4")
+
+    settings = load_settings(port=5)
+
+    assert (settings.port, settings.training_nice, settings.log_level) == (5, 4, "debug")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("HONED_PORT", "70000", "HONED_PORT"),
+        ("HONED_PORT", "many", "integer"),
+        ("HONED_LOG_FORMAT", "xml", "'human' or 'json'"),
+        ("HONED_TRAINING_NICE", "-5", "greater than or equal to 0"),
+    ],
+)
+def test_a_wrong_value_names_the_setting(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, words: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    with pytest.raises(BadSetting, match=words):
+        load_settings()
+
+
+def test_a_mistyped_variable_is_not_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONED_PROT", "1")
+
+    with pytest.raises(BadSetting, match="did you mean HONED_PORT"):
+        load_settings()
+
+
+@pytest.mark.parametrize("text", ["prot = 1", "port = ", 'port = "x"'])
+def test_a_wrong_file_is_named(clean: Path, text: str) -> None:
+    clean.write_text(text)
+
+    with pytest.raises(BadSetting, match=r"prot|honed\.toml|HONED_PORT"):
+        load_settings()
+
+
+def test_systemds_state_directory_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/honed:/var/lib/other")
+
+    assert load_settings().data_dir == Path("/var/lib/honed")
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError):
+        load_settings().port = 1  # type: ignore[misc]

@@ -1,0 +1,181 @@
+"""A real daemon in a process of its own, small real models, real uploads."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+DEADLINE_S = 60.0
+ENDED = ("succeeded", "failed", "cancelled")
+
+
+def wait_until(condition: Callable[[], Any], what: str, *, deadline_s: float = DEADLINE_S) -> Any:
+    """Ask until the answer is true; fail at the deadline."""
+    deadline = time.monotonic() + deadline_s
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"waited {deadline_s:g} s for {what}"
+        time.sleep(0.02)
+    return answer
+
+
+class Served:
+    """A running `honed serve`, and a client that has its token."""
+
+    def __init__(self, data_dir: Path, **settings: object) -> None:
+        self.data_dir = data_dir
+        self.log = data_dir.with_name(data_dir.name + ".log")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("HONED_")}
+        chosen = {f"HONED_{name.upper()}": str(value) for name, value in settings.items()}
+        with self.log.open("ab") as output:
+            start = output.tell()
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "cli", "serve", "--port", "0", "--data-dir", str(data_dir)],
+                env={**kept, "HONED_CONFIG": str(data_dir / "none.toml"), **chosen},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self.url = wait_until(lambda: self._announced(start), "the daemon to listen")
+        wait_until(self._answers, "the daemon to be ready")
+        self.token = (data_dir / "admin.token").read_text().strip()
+        self.http = httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {self.token}"},
+            timeout=DEADLINE_S,
+            trust_env=False,
+        )
+
+    def register(self, name: str, model: bytes, **spec: object) -> dict[str, Any]:
+        """Register a forward model; cross entropy unless the spec says otherwise."""
+        body = json.dumps({"name": name, "loss": "cross_entropy", **spec})
+        answer = self.http.post(
+            "/v1/models", data={"spec": body}, files={"model": ("model.onnx", model)}
+        )
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    def upload(self, name: str, split: str | None = None, **arrays: Any) -> httpx.Response:
+        """Upload samples as npz."""
+        return self.http.post(
+            f"/v1/models/{name}/samples",
+            content=npz(**arrays),
+            params={"split": split} if split else {},
+            headers={"Content-Type": "application/x-npz"},
+        )
+
+    def ask_for_job(self, name: str, **request: object) -> dict[str, Any]:
+        """Queue a job."""
+        answer = self.http.post(f"/v1/models/{name}/jobs", json=request)
+        assert answer.status_code == 202, answer.text
+        return answer.json()
+
+    def job(self, job_id: int) -> dict[str, Any]:
+        """A job as it is now."""
+        return self.http.get(f"/v1/jobs/{job_id}").json()
+
+    def wait_for_job(self, job_id: int, *states: str) -> dict[str, Any]:
+        """The job once it is in one of the states (default: ended)."""
+        wanted = states or ENDED
+
+        def reached() -> dict[str, Any] | None:
+            job = self.job(job_id)
+            assert job["state"] in wanted or job["state"] not in ENDED, job
+            return job if job["state"] in wanted else None
+
+        return wait_until(reached, f"job {job_id} to be {wanted}")
+
+    def train(self, name: str, **request: object) -> dict[str, Any]:
+        """Train to the end."""
+        job = self.wait_for_job(self.ask_for_job(name, **request)["id"])
+        assert job["state"] == "succeeded", job
+        return job
+
+    def child_pid(self) -> int | None:
+        """The training child's process id, if one runs."""
+        found = subprocess.run(
+            ["ps", "--ppid", str(self.process.pid), "-o", "pid=,args="],
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
+        match = re.search(r"(\d+) .*service\.training", found)
+        return int(match[1]) if match else None
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """End it, and wait for the end."""
+        if hasattr(self, "http"):
+            self.http.close()
+        self.process.send_signal(how)
+        return self.process.wait(DEADLINE_S)
+
+    def _announced(self, start: int) -> str | None:
+        text = self.log.read_bytes()[start:].decode(errors="replace")
+        assert self.process.poll() is None, f"the daemon ended: {text}"
+        found = re.search(r"listens on (http://\S+)", text)
+        return found[1] if found else None
+
+    def _answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz", trust_env=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+def npz(**arrays: Any) -> bytes:
+    """The bytes of a .npz."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def mlp(*sizes: int, seed: int = 0, inputs: str = "x") -> bytes:
+    """A forward ONNX MLP with ReLU: input (batch, sizes[0]), output `logits`."""
+    generator = np.random.default_rng(seed)
+    nodes, weights, last = [], [], inputs
+    for layer, (rows, columns) in enumerate(pairwise(sizes)):
+        scale = np.sqrt(2 / rows)
+        matrix = (generator.standard_normal((rows, columns)) * scale).astype(np.float32)
+        weights.append(numpy_helper.from_array(matrix, f"layer{layer}.weight"))
+        bias = np.zeros(columns, np.float32)
+        weights.append(numpy_helper.from_array(bias, f"layer{layer}.bias"))
+        is_last = layer == len(sizes) - 2
+        out = "logits" if is_last else f"hidden{layer}"
+        parameters = [last, f"layer{layer}.weight", f"layer{layer}.bias"]
+        nodes.append(helper.make_node("Gemm", parameters, [out], name=f"gemm{layer}"))
+        if not is_last:
+            nodes.append(helper.make_node("Relu", [out], [f"active{layer}"], name=f"relu{layer}"))
+            last = f"active{layer}"
+    graph = helper.make_graph(
+        nodes,
+        "mlp",
+        [helper.make_tensor_value_info(inputs, TensorProto.FLOAT, ["batch", sizes[0]])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", sizes[-1]])],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def blobs(count: int, features: int, classes: int, *, seed: int = 0) -> dict[str, np.ndarray]:
+    """Separable classes: `x` (count, features) float32 around one centre a class, and `label`."""
+    generator = np.random.default_rng(seed)
+    centres = np.random.default_rng(7).standard_normal((classes, features)) * 2
+    label = generator.integers(0, classes, count)
+    x = centres[label] + generator.standard_normal((count, features))
+    return {"x": x.astype(np.float32), "label": label}

@@ -1,0 +1,130 @@
+"""The house: which room may import which, where the engine may be named, what docs must hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = {
+    "storage": set(),
+    "service": {"storage"},
+    "api": {"storage", "service"},
+    "cli": {"storage", "service", "api"},
+}
+FOREIGN = {
+    "storage": {"fastapi", "starlette", "uvicorn", "onnx", "onnxruntime", "pydantic"},
+    "service": {"fastapi", "starlette", "uvicorn", "sqlite3", "sqlite_utils"},
+    "api": {"sqlite3", "sqlite_utils", "onnx", "onnxruntime", "numpy"},
+    "cli": {"sqlite_utils"},
+}
+ENGINE_ROOMS = ("service/training/", "service/prediction/", "cli/demo", "cli/digits")
+"""Where ONNX Runtime may be imported: children, and the demo's own inference."""
+
+
+def sources(room: str) -> Iterator[Path]:
+    return (ROOT / room).rglob("*.py")
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, lazily or not."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
+    for path in sources(room):
+        others = {name.split(".")[0] for name in imports(path)} & set(ROOMS) - {room}
+        assert others <= ROOMS[room], f"{path.relative_to(ROOT)} imports {others - ROOMS[room]}"
+
+
+@pytest.mark.parametrize("room", FOREIGN)
+def test_a_room_knows_nothing_of_the_others_business(room: str) -> None:
+    for path in sources(room):
+        relative = path.relative_to(ROOT).as_posix()
+        if relative.startswith(ENGINE_ROOMS):
+            continue
+        foreign = {name.split(".")[0] for name in imports(path)} & FOREIGN[room]
+        assert not foreign, f"{relative} imports {foreign}"
+
+
+def test_one_module_alone_imports_the_engines_training_package() -> None:
+    for room in ROOMS:
+        for path in sources(room):
+            names = {n for n in imports(path) if n.startswith("onnxruntime.training")}
+            assert not names, f"{path.relative_to(ROOT)} imports {names}; use ort_runtime"
+
+
+def test_the_daemon_serves_without_the_engine() -> None:
+    """The modules of the resident process never import onnx or onnxruntime, at any depth."""
+    seen: set[str] = set()
+    queue = ["api.server"]
+    while queue:
+        module = queue.pop()
+        path = ROOT / Path(*module.split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if module in seen or not path.exists():
+            continue
+        seen.add(module)
+        for name in top_level_imports(path):
+            assert name.split(".")[0] not in {"onnx", "onnxruntime"}, f"{module} imports {name}"
+            queue.append(name)
+    assert "service.trainer" in seen
+
+
+def top_level_imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def error_codes() -> set[str]:
+    """The `code` of every error class of the house."""
+    codes: set[str] = set()
+    for room in ROOMS:
+        for path in sources(room):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    codes |= {
+                        statement.value.value
+                        for statement in node.body
+                        if isinstance(statement, ast.Assign)
+                        and getattr(statement.targets[0], "id", "") == "code"
+                        and isinstance(statement.value, ast.Constant)
+                    }
+    return codes
+
+
+def test_every_error_has_a_status_and_a_line_in_the_documentation() -> None:
+    from api.errors import NEVER_ANSWERED, STATUS
+
+    documented = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/errors.md").read_text(), re.M))
+    http_only = {"internal", "foreign_origin", "method_not_allowed", "range_not_satisfiable"}
+    http_only |= {"unauthorized", "wrong_host"}
+
+    assert error_codes() | http_only == set(STATUS) | NEVER_ANSWERED
+    assert documented == set(STATUS) | NEVER_ANSWERED
+    assert not set(STATUS) & NEVER_ANSWERED
+
+
+def test_the_documented_status_is_the_real_one() -> None:
+    from api.errors import STATUS
+
+    rows = re.findall(r"^\| `(\w+)` \| (\d+|–) \|", (ROOT / "docs/errors.md").read_text(), re.M)
+    assert {code: status for code, status in rows if status != "–"} == {
+        code: str(status) for code, status in STATUS.items()
+    }
