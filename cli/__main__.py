@@ -1,0 +1,5 @@
+"""`python -m cli` is `honed`."""
+
+from cli.main import main
+
+main()

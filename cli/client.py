@@ -1,0 +1,171 @@
+"""The daemon's HTTP API, as every other app sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from cli.errors import Failure, from_response
+from cli.output import address
+
+if TYPE_CHECKING:
+    import httpx
+
+    from service.settings import Settings
+
+CONNECT_TIMEOUT_S = 5.0
+READ_TIMEOUT_S = 600.0
+"""The longest silence of a request: the check of a large model."""
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+"""An address that is listened on, not called: what to call instead."""
+
+
+def model_path(name: str, *parts: object) -> str:
+    """The path of a model, or of a part of it: `model_path("digits", "versions", 2)`."""
+    return "/".join(["/v1/models", *(quote(str(part), safe="") for part in (name, *parts))])
+
+
+class Client:
+    """Asks one daemon; every failure is raised as a readable `Failure`.
+
+    url: None for the address in the settings. token: None for the token file of this machine's
+    daemon, which is never sent to another machine.
+    """
+
+    def __init__(self, *, url: str | None = None, token: str | None = None) -> None:
+        self._given_url = url
+        self._given_token = token
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings that a daemon started here would have."""
+        from service.settings import load_settings
+
+        return load_settings()
+
+    @cached_property
+    def url(self) -> str:
+        """The daemon's address, without a slash at the end."""
+        if self._given_url:
+            return self._given_url.rstrip("/")
+        host = ANY_ADDRESS.get(self.settings.host, self.settings.host)
+        return address(host, self.settings.port)
+
+    @property
+    def token_file(self) -> Path:
+        """Where this machine's daemon keeps the admin token."""
+        return self.settings.data_dir / "admin.token"
+
+    def close(self) -> None:
+        """Close the connections; the next request opens them anew."""
+        if "_http" in self.__dict__:
+            self.__dict__.pop("_http").close()
+
+    def get(self, path: str, **params: Any) -> Any:
+        """The JSON answer to a GET; parameters of None are left out."""
+        known = {name: value for name, value in params.items() if value is not None}
+        return self.request("GET", path, params=known).json()
+
+    def post(self, path: str, body: Any = None) -> Any:
+        """The JSON answer to a POST of a JSON body."""
+        return self.request("POST", path, json=body).json()
+
+    def items(self, path: str, **params: Any) -> Iterator[dict[str, Any]]:
+        """Every item of a list, page after page."""
+        cursor: str | None = None
+        while True:
+            page = self.get(path, cursor=cursor, **params)
+            yield from page["items"]
+            cursor = page["next"]
+            if cursor is None:
+                return
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """A whole answer. Raises Failure on every status from 400."""
+        with self._reaching():
+            response = self._http.request(method, path, **options)
+        return self._checked(response)
+
+    @contextmanager
+    def stream(self, method: str, path: str, **options: Any) -> Iterator[httpx.Response]:
+        """An answer whose body is read in pieces."""
+        with self._reaching(), self._http.stream(method, path, **options) as response:
+            if response.is_error:
+                response.read()
+            yield self._checked(response)
+
+    def answer(self, path: str) -> httpx.Response | None:
+        """Whatever a GET without a token answers; None if nobody is there."""
+        import httpx
+
+        try:
+            return httpx.get(self.url + path, timeout=CONNECT_TIMEOUT_S, trust_env=False)
+        except (httpx.TransportError, httpx.InvalidURL):
+            return None
+
+    def credentials(self) -> dict[str, str]:
+        """The headers that say who asks."""
+        token = self._given_token or self._token_of_this_machine()
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    @cached_property
+    def _http(self) -> httpx.Client:
+        import httpx
+
+        return httpx.Client(
+            base_url=self.url,
+            headers=self.credentials(),
+            timeout=httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            trust_env=False,  # a proxy has no business between an app and its device
+        )
+
+    def _token_of_this_machine(self) -> str | None:
+        import httpx
+
+        if httpx.URL(self.url).host not in LOOPBACK | {self.settings.host}:
+            return None
+        try:
+            return self.token_file.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Failure(
+                f"cannot read the token file {self.token_file}: {error.strerror}; "
+                "run as the daemon's user, or give --token"
+            ) from error
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        import httpx
+
+        try:
+            yield
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise Failure(
+                f"--url {self.url}: {error}; it looks like http://127.0.0.1:8471"
+            ) from error
+        except httpx.ConnectError as error:
+            raise Failure(
+                f"no daemon answers at {self.url} ({error})\n"
+                "Start one with: honed serve\n"
+                "Or say where it is: --url, or the variable HONED_URL"
+            ) from error
+        except httpx.TransportError as error:
+            raise Failure(f"the connection to {self.url} broke: {error!r}") from error
+
+    def _checked(self, response: httpx.Response) -> httpx.Response:
+        if not response.is_error:
+            return response
+        failure = from_response(response)
+        if response.status_code == 401:
+            raise failure.within(
+                "",
+                f"\nThe token comes from --token, HONED_TOKEN or {self.token_file}, "
+                "which the daemon writes into its data folder",
+            )
+        raise failure

@@ -1,0 +1,130 @@
+"""A real daemon of our own: a child process `honed serve` on a free port."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.client import Client
+from cli.errors import Failure
+from cli.signals import interrupts_deferred
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 15.0
+POLL_S = 0.05
+LAST_LOG_LINES = 20
+ANNOUNCEMENT = re.compile(r"listens on (http://\S+)")
+"""What `honed serve` says once it can be asked."""
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A running daemon."""
+
+    process: subprocess.Popen[bytes]
+    client: Client
+    token_file: Path
+    ready_s: float
+
+
+def start(folder: Path, owner: ExitStack) -> Daemon:
+    """Start a daemon that keeps everything in `folder`, and wait until it takes work.
+
+    owner: stops it when it closes, whatever happens from now on. The daemon sees none of this
+    machine's honed settings, and no Ctrl-C of our terminal.
+    Raises Failure with its last log lines if it does not come up.
+    """
+    began = time.monotonic()
+    deadline = began + START_TIMEOUT_S
+    log = folder / "daemon.log"
+    with interrupts_deferred():
+        process = _spawn(folder, log)
+        owner.callback(stop, process)
+    url = _announced_url(process, log, deadline=deadline)
+    _wait_until_ready(process, log, url, deadline=deadline)
+    token_file = folder / "admin.token"
+    client = Client(url=url, token=token_file.read_text(encoding="ascii").strip())
+    owner.callback(client.close)
+    return Daemon(process, client, token_file, ready_s=time.monotonic() - began)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Daemon]:
+    """A daemon that is stopped when the block ends."""
+    with ExitStack() as owner:
+        yield start(folder, owner)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask a daemon to end in order; kill it if it does not."""
+    if process.poll() is not None:
+        return
+    if sys.platform == "win32":
+        process.send_signal(signal.CTRL_BREAK_EVENT)
+    else:
+        process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _spawn(folder: Path, log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "cli", "serve", "--port", "0", "--data-dir", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=_environment(folder),
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HONED_")}
+    return {
+        **kept,
+        "HONED_CONFIG": str(folder / "honed.toml"),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONUTF8": "1",
+    }
+
+
+def _announced_url(process: subprocess.Popen[bytes], log: Path, *, deadline: float) -> str:
+    while True:
+        found = ANNOUNCEMENT.search(log.read_text(encoding="utf-8", errors="replace"))
+        if found:
+            return found[1]
+        _wait(process, log, deadline=deadline)
+
+
+def _wait_until_ready(
+    process: subprocess.Popen[bytes], log: Path, url: str, *, deadline: float
+) -> None:
+    client = Client(url=url)
+    while (response := client.answer("/readyz")) is None or response.is_error:
+        _wait(process, log, deadline=deadline)
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path, *, deadline: float) -> None:
+    if process.poll() is not None:
+        raise Failure(f"the daemon ended with exit code {process.returncode}:\n{_tail(log)}")
+    if time.monotonic() > deadline:
+        raise Failure(f"the daemon was not ready after {START_TIMEOUT_S:g} s:\n{_tail(log)}")
+    time.sleep(POLL_S)
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(lines[-LAST_LOG_LINES:])

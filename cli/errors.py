@@ -1,0 +1,54 @@
+"""What a person reads when something went wrong, on stderr, with exit code 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from storage.errors import HoneError
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class Failure(click.ClickException):
+    """The command failed; the message is ready to be read. Click ends with exit code 1."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write the message to stderr."""
+        click.echo(f"error: {self.format_message()}", file=file, err=True)
+
+    def within(self, before: str, after: str = "") -> Failure:
+        """The same failure, told in its context."""
+        return Failure(f"{before}{self.message}{after}")
+
+
+def from_error(error: HoneError) -> Failure:
+    """A failure that tells all of an error of ours."""
+    return Failure(
+        _join(error.detail, ((problem.pointer, problem.detail) for problem in error.problems))
+    )
+
+
+def from_response(response: httpx.Response) -> Failure:
+    """A failure that tells all of a problem document (RFC 9457); the body must be read."""
+    if "json" not in response.headers.get("content-type", ""):
+        return Failure(f"HTTP {response.status_code} {response.reason_phrase}: {response.text}")
+    document = response.json()
+    title, detail = document.get("title"), document.get("detail")
+    text = f"{title}: {detail}" if title and detail and title != detail else detail or title
+    faults = document.get("errors") or ()
+    return Failure(
+        _join(str(text), ((fault.get("pointer", ""), fault.get("detail", "")) for fault in faults))
+    )
+
+
+def _join(text: str, faults: Iterable[tuple[str, str]]) -> str:
+    """The faults below the text; one that the text tells already adds only its place."""
+    listed = list(faults)
+    if len(listed) == 1 and listed[0][1] in text:
+        return f"{text} (at {listed[0][0]})" if listed[0][0] else text
+    lines = [f"  {pointer}: {detail}" if pointer else f"  {detail}" for pointer, detail in listed]
+    return "\n".join([text, *lines])

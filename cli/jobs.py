@@ -1,0 +1,128 @@
+"""`honed jobs …`: training runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli.client import Client
+from cli.options import as_json, given
+from cli.output import echo_fields, echo_json, echo_table, plain
+
+STATES = ("queued", "running", "paused", "succeeded", "failed", "cancelled")
+
+
+@click.group()
+def jobs() -> None:
+    """List, show, cancel, pause and resume jobs."""
+
+
+@jobs.command("list")
+@click.option("--model", help="Only jobs of this model.")
+@click.option("--state", type=click.Choice(STATES), help="Only jobs in this state.")
+@as_json
+@click.pass_obj
+def list_jobs(client: Client, *, model: str | None, state: str | None, as_json: bool) -> None:
+    """List the jobs."""
+    found = list(client.items("/v1/jobs", model=model, state=state))
+    if as_json:
+        echo_json(found)
+        return
+    echo_table(
+        ("ID", "MODEL", "STATE", "STEP", "LOSS", "VERSION", "CREATED"),
+        (
+            (
+                job["id"],
+                job["model"],
+                job["state"],
+                _steps(job),
+                job["metrics"].get("train_loss"),
+                job["version"],
+                job["created_at"],
+            )
+            for job in found
+        ),
+    )
+
+
+@jobs.command("show")
+@click.argument("job_id", type=int)
+@as_json
+@click.pass_obj
+def show(client: Client, job_id: int, *, as_json: bool) -> None:
+    """Show one job."""
+    _echo_job(client.get(f"/v1/jobs/{job_id}"), as_json=as_json)
+
+
+@jobs.command("cancel")
+@click.argument("job_id", type=int)
+@as_json
+@click.pass_obj
+def cancel(client: Client, job_id: int, *, as_json: bool) -> None:
+    """End a job without a version."""
+    _echo_job(client.post(f"/v1/jobs/{job_id}/cancel"), as_json=as_json)
+
+
+@jobs.command("pause")
+@click.argument("job_id", type=int)
+@as_json
+@click.pass_obj
+def pause(client: Client, job_id: int, *, as_json: bool) -> None:
+    """Save a checkpoint and stop until resumed."""
+    _echo_job(client.post(f"/v1/jobs/{job_id}/pause"), as_json=as_json)
+
+
+@jobs.command("resume")
+@click.argument("job_id", type=int)
+@as_json
+@click.pass_obj
+def resume(client: Client, job_id: int, *, as_json: bool) -> None:
+    """Go on from the checkpoint of a paused job."""
+    _echo_job(client.post(f"/v1/jobs/{job_id}/resume"), as_json=as_json)
+
+
+def _steps(job: dict[str, Any]) -> str | None:
+    progress = job["progress"] or {}
+    step, total = progress.get("step"), progress.get("total_steps")
+    return None if step is None else f"{step}/{total or '?'}"
+
+
+def _echo_job(job: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        echo_json(job)
+        return
+    metrics = job["metrics"]
+    echo_fields(
+        [
+            ("job", job["id"]),
+            ("model", job["model"]),
+            ("state", job["state"]),
+            *(("waits for", f"{b['condition']}: {b['detail']}") for b in job["blocked_by"] or ()),
+            ("trigger", job["trigger"]),
+            ("step", _steps(job)),
+            ("hyperparameters", given(job["hyperparameters"])),
+            ("train loss", metrics.get("train_loss")),
+            ("validation", scalars(metrics.get("validation"))),
+            ("baseline", scalars(metrics.get("baseline"))),
+            ("version", job["version"]),
+            ("restarts", job["restarts"]),
+            ("error", job["error"] and why_not(job)),
+            ("created", job["created_at"]),
+            ("started", job["started_at"]),
+            ("finished", job["finished_at"]),
+        ]
+    )
+
+
+def scalars(metrics: dict[str, Any] | None) -> str | None:
+    """The single numbers among metrics, without confusion matrices."""
+    numbers = {k: v for k, v in (metrics or {}).items() if isinstance(v, int | float)}
+    return plain(numbers) if numbers else None
+
+
+def why_not(job: dict[str, Any]) -> str:
+    """How a job ended that did not succeed."""
+    error = job["error"] or {}
+    detail = error.get("detail")
+    return f"job {job['id']} {job['state']}" + (f": {detail}" if detail else "")

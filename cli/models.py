@@ -1,0 +1,194 @@
+"""`honed models …`: what the daemon trains."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.errors import Failure
+from cli.options import as_json, given, hyperparameters
+from cli.output import echo_fields, echo_json, echo_table
+from cli.progress import bar
+
+ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
+LOSSES = ("cross_entropy", "mse", "bce_with_logits", "l1")
+OPTIMIZERS = ("adamw", "sgd")
+
+
+@click.group()
+def models() -> None:
+    """Register, list, show and remove models."""
+
+
+@models.command("add")
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.option("--name", help="Name of the model. Default: the file's name without its ending.")
+@click.option("--loss", type=click.Choice(LOSSES), required=True, help="What training lowers.")
+@click.option("--optimizer", type=click.Choice(OPTIMIZERS), help="Default: adamw.")
+@click.option("--output", help="Output tensor that the loss sees. Default: the only one.")
+@click.option(
+    "--trainable",
+    multiple=True,
+    metavar="PATTERN",
+    help="Glob pattern over initializer names, as head.*; may be repeated. Default: all weights.",
+)
+@click.option(
+    "--class", "classes", multiple=True, metavar="NAME", help="Name of a class, in order; repeat."
+)
+@click.option("--weight-decay", type=float, help="AdamW's weight decay.")
+@click.option("--max-grad-norm", type=float, help="Clip gradients to this norm.")
+@hyperparameters
+@as_json
+@click.pass_obj
+def add(client: Client, /, source: Path, *, as_json: bool, **options: Any) -> None:
+    """Register SOURCE: a forward ONNX file, or training artifacts (a zip or their folder).
+
+    Hyperparameters given here become the model's defaults.
+    """
+    spec = _spec(source, **options)
+    with _upload(source) as (field, file, size_bytes), bar(size_bytes, "Uploading") as advance:
+        model = client.request(
+            "POST",
+            "/v1/models",
+            data={"spec": json.dumps(spec)},
+            files={field: (source.name, Watched(file, advance), "application/octet-stream")},
+        ).json()
+    if as_json:
+        echo_json(model)
+        return
+    click.echo(f"{model['name']} is ready to train: {_parameters(model)}")
+    for note in model.get("notes") or ():
+        click.echo(f"  {note}")
+
+
+@models.command("list")
+@as_json
+@click.pass_obj
+def list_models(client: Client, *, as_json: bool) -> None:
+    """List the models, their samples and their newest version."""
+    found = list(client.items("/v1/models"))
+    if as_json:
+        echo_json(found)
+        return
+    echo_table(
+        ("NAME", "LOSS", "TRAIN", "VALIDATION", "UNLABELLED", "LATEST"),
+        ([m["name"], m["loss"], *_counts(m), m["latest_version"]] for m in found),
+    )
+
+
+@models.command("show")
+@click.argument("model")
+@as_json
+@click.pass_obj
+def show(client: Client, model: str, *, as_json: bool) -> None:
+    """Show one model."""
+    found = client.get(model_path(model))
+    if as_json:
+        echo_json(found)
+        return
+    echo_fields(
+        [
+            ("name", found["name"]),
+            ("created", found["created_at"]),
+            *(("input", _tensor(tensor)) for tensor in found["inputs"]),
+            ("target", _tensor(found["target"])),
+            ("loss", found["loss"]),
+            ("optimizer", found["optimizer"]),
+            ("parameters", _parameters(found)),
+            ("hyperparameters", found["hyperparameters"]),
+            ("samples", found["samples"]),
+            ("latest version", found["latest_version"]),
+        ]
+    )
+
+
+@models.command("remove")
+@click.argument("model")
+@click.confirmation_option(
+    prompt="Remove the model with its samples, jobs and versions?", help="Do not ask."
+)
+@click.pass_obj
+def remove(client: Client, model: str) -> None:
+    """Remove a model with its samples, jobs and versions."""
+    client.request("DELETE", model_path(model))
+    click.echo(f"{model} is removed")
+
+
+class Watched:
+    """A file that tells how much of it was read."""
+
+    def __init__(self, file: IO[bytes], advance: Callable[[int], None]) -> None:
+        self._file = file
+        self._advance = advance
+        self.fileno = file.fileno
+
+    def read(self, size: int = -1) -> bytes:
+        """Like the file's own."""
+        data = self._file.read(size)
+        self._advance(len(data))
+        return data
+
+
+def _spec(
+    source: Path, *, name: str | None, trainable: Any, classes: Any, **rest: Any
+) -> dict[str, Any]:
+    own = {key: rest.pop(key) for key in ("loss", "optimizer", "output")}
+    return given(
+        {
+            "name": name or source.stem,
+            **own,
+            "trainable": list(trainable) or None,
+            "classes": list(classes) or None,
+            "hyperparameters": given(rest) or None,
+        }
+    )
+
+
+@contextmanager
+def _upload(source: Path) -> Iterator[tuple[str, IO[bytes], int]]:
+    """The form's field, the open file and its size in bytes; a folder of artifacts is zipped."""
+    if source.is_dir():
+        with tempfile.TemporaryFile() as packed:
+            _pack(source, packed)
+            size_bytes = packed.tell()
+            packed.seek(0)
+            yield "artifacts", packed, size_bytes
+        return
+    field = "artifacts" if zipfile.is_zipfile(source) else "model"
+    with source.open("rb") as file:
+        yield field, file, source.stat().st_size
+
+
+def _pack(folder: Path, packed: IO[bytes]) -> None:
+    missing = [name for name in ARTIFACTS if not (folder / name).is_file()]
+    if missing:
+        raise Failure(
+            f"{folder} holds no {', '.join(missing)}; a folder of artifacts holds "
+            f"{', '.join(ARTIFACTS)}, as `honed artifacts` writes them"
+        )
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for name in ARTIFACTS:
+            archive.write(folder / name, name)
+
+
+def _parameters(model: dict[str, Any]) -> str:
+    counts = model["parameters"]
+    return f"{counts['trainable']:,} parameters train, {counts['frozen']:,} are frozen"
+
+
+def _counts(model: dict[str, Any]) -> list[int]:
+    return [model["samples"][key] for key in ("train", "validation", "unlabelled")]
+
+
+def _tensor(tensor: dict[str, Any]) -> str:
+    classes = tensor.get("classes")
+    names = f", classes {', '.join(classes)}" if classes else ""
+    return f"{tensor['name']}: {tensor['dtype']} {tensor['shape']}{names}"

@@ -1,0 +1,41 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
+
+_HYPERPARAMETERS: tuple[tuple[str, Any, str], ...] = (
+    ("epochs", int, "Passes over the samples."),
+    ("max_steps", int, "End after this many optimizer steps."),
+    ("max_seconds", float, "End after this many seconds of training."),
+    ("batch_size", int, "Samples in a batch."),
+    ("learning_rate", float, "Peak learning rate."),
+    (
+        "schedule",
+        click.Choice(["constant", "linear", "cosine"]),
+        "How the learning rate falls from its peak.",
+    ),
+    ("warmup_steps", int, "Steps in which the learning rate rises to its peak."),
+    ("accumulation_steps", int, "Batches whose gradients add up to one step."),
+    ("early_stopping_patience", int, "End after this many epochs without a lower validation loss."),
+    ("seed", int, "Seed of shuffling and dropout."),
+)
+
+
+def hyperparameters(command: Command) -> Command:
+    """How a job trains. What is not given, the model's defaults decide."""
+    for name, kind, text in reversed(_HYPERPARAMETERS):
+        command = click.option(f"--{name.replace('_', '-')}", name, type=kind, help=text)(command)
+    return command
+
+
+def given(values: dict[str, Any]) -> dict[str, Any]:
+    """Only what has a value."""
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,61 @@
+"""How answers look: JSON for scripts, columns for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+
+def echo_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def echo_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Left-aligned columns under their headers; a missing value is a dash."""
+    cells = [list(headers), *([plain(value) for value in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
+    for row in cells:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo(line.rstrip())
+
+
+def echo_fields(fields: Iterable[tuple[str, Any]]) -> None:
+    """One `name  value` a line; values of None are left out."""
+    known = [(name, plain(value)) for name, value in fields if value is not None]
+    width = max(len(name) for name, _ in known)
+    for name, text in known:
+        click.echo(f"{name.ljust(width)}  {text}")
+
+
+def address(host: str, port: int) -> str:
+    """`http://[::1]:8471`."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def plain(value: Any) -> str:
+    """A value as text for people."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={plain(item)}" for key, item in value.items()) or "-"
+    if isinstance(value, list):
+        return ", ".join(plain(item) for item in value) or "-"
+    return str(value)
+
+
+def file_size(size_bytes: int) -> str:
+    """`40.0 KiB`."""
+    size = float(size_bytes)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

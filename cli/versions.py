@@ -1,0 +1,125 @@
+"""`honed versions …` and `honed fetch`: what training made."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.errors import Failure
+from cli.options import as_json
+from cli.output import echo_json, echo_table, file_size
+from cli.progress import Advance, bar
+
+if TYPE_CHECKING:
+    import httpx
+
+
+@click.group()
+def versions() -> None:
+    """List versions."""
+
+
+@versions.command("list")
+@click.argument("model")
+@as_json
+@click.pass_obj
+def list_versions(client: Client, model: str, *, as_json: bool) -> None:
+    """List the versions of MODEL."""
+    found = list(client.items(model_path(model, "versions")))
+    if as_json:
+        echo_json(found)
+        return
+    echo_table(
+        ("VERSION", "ALIASES", "JOB", "SIZE", "SHA-256", "CREATED"),
+        (
+            (
+                version["version"],
+                version["aliases"],
+                version["job_id"],
+                file_size(version["size_bytes"]),
+                version["sha256"][:12],
+                version["created_at"],
+            )
+            for version in found
+        ),
+    )
+
+
+@click.command()
+@click.argument("model")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write the model.",
+)
+@click.option("--version", type=int, help="A version's number. Default: the alias latest.")
+@as_json
+@click.pass_obj
+def fetch(client: Client, model: str, *, output: Path, version: int | None, as_json: bool) -> None:
+    """Fetch the newest inference model of MODEL, or one version.
+
+    The file appears whole or not at all, its SHA-256 checked. A file that is the newest already is
+    left alone.
+    """
+    which = ("latest",) if version is None else ("versions", version)
+    found = client.get(model_path(model, *which))
+    fetched = not (output.is_file() and _sha256(output) == found["sha256"])
+    if fetched:
+        download(client, found, output)
+    if as_json:
+        echo_json({**found, "output": str(output), "fetched": fetched})
+        return
+    what = f"version {found['version']} of {model}"
+    size = file_size(found["size_bytes"])
+    click.echo(f"{output}: {what}, {size}" if fetched else f"{output} is {what} already")
+
+
+def download(client: Client, version: dict[str, Any], output: Path, *, show: bool = True) -> None:
+    """Write a version's model to `output`, in one move, its SHA-256 checked.
+
+    show: whether a bar tells how far it is.
+    """
+    path = model_path(version["model"], "versions", version["version"], "model.onnx")
+    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
+    try:
+        with (
+            partial.open("wb") as file,
+            client.stream("GET", path) as response,
+            bar(version["size_bytes"], output.name, show=show) as advance,
+        ):
+            digest = _copy(response, file, advance)
+        if digest != version["sha256"]:
+            raise Failure(
+                f"{path}: the body's SHA-256 is {digest}, it should be {version['sha256']}; "
+                "nothing was written, fetch again"
+            )
+        partial.replace(output)
+    except OSError as error:
+        raise Failure(f"cannot write {output}: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _copy(response: httpx.Response, file: IO[bytes], advance: Advance) -> str:
+    """Returns the SHA-256 of what was copied."""
+    digest = hashlib.sha256()
+    for chunk in response.iter_bytes():
+        digest.update(chunk)
+        file.write(chunk)
+        advance(len(chunk))
+    return digest.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()

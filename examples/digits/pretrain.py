@@ -1,0 +1,106 @@
+"""Makes base.onnx: a small CNN, pre-trained on 400 clean digits.
+
+The same engine and one thread give the same bytes again.
+
+    python examples/digits/pretrain.py [FOLDER]
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import onnx
+from dataset import HERE, Digits, split
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from service.training.artifacts import make_artifacts
+from service.training.ort_engine import OrtEngine
+
+OPSET, IR_VERSION = 17, 8
+EPOCHS, BATCH_SIZE, LEARNING_RATE = 40, 32, 2e-3
+SHAPES = {
+    "conv1.weight": (16, 1, 3, 3),
+    "conv1.bias": (16,),
+    "conv2.weight": (32, 16, 3, 3),
+    "conv2.bias": (32,),
+    "head.weight": (10, 32 * 4 * 4),
+    "head.bias": (10,),
+}
+
+
+def initial_weights(rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+    """Zero biases, and weights after He et al. (2015): variance 2 / fan-in."""
+    return {name: _initial(shape, rng) for name, shape in SHAPES.items()}
+
+
+def _initial(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+    if len(shape) == 1:
+        return np.zeros(shape, np.float32)
+    return (rng.standard_normal(shape) * sqrt(2 / np.prod(shape[1:]))).astype(np.float32)
+
+
+def cnn(weights: dict[str, NDArray[np.float32]]) -> onnx.ModelProto:
+    """image (N, 1, 8, 8) float32 in [0, 1] → logits (N, 10)."""
+    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("Conv", ["image", "conv1.weight", "conv1.bias"], ["conv1"], **same),
+        helper.make_node("Relu", ["conv1"], ["relu1"]),
+        helper.make_node("Conv", ["relu1", "conv2.weight", "conv2.bias"], ["conv2"], **same),
+        helper.make_node("Relu", ["conv2"], ["relu2"]),
+        helper.make_node("MaxPool", ["relu2"], ["pool"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Flatten", ["pool"], ["features"]),
+        helper.make_node("Gemm", ["features", "head.weight", "head.bias"], ["logits"], transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "digits",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 1, 8, 8])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", 10])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(
+        graph, ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)]
+    )
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def train(model: onnx.ModelProto, digits: Digits, folder: Path) -> dict[str, NDArray[np.float32]]:
+    """The weights after training on the digits. folder: for artifacts."""
+    onnx.save(model, folder / "untrained.onnx")
+    prepared = make_artifacts(
+        folder / "untrained.onnx", directory=folder / "artifacts", loss="cross_entropy"
+    )
+    engine = OrtEngine(
+        prepared.artifacts,
+        checkpoint=Path(prepared.artifacts.checkpoint),
+        output=prepared.output,
+        threads=1,
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(EPOCHS):
+        order = rng.permutation(len(digits.labels))
+        for rows in np.split(order, range(BATCH_SIZE, len(order), BATCH_SIZE)):
+            engine.train_batch([digits.images[rows]], digits.labels[rows])
+            engine.step(LEARNING_RATE)
+    engine.export(folder / "trained.onnx")
+    trained = onnx.load(folder / "trained.onnx")
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in trained.graph.initializer}
+
+
+def main(folder: Path) -> None:
+    """Write base.onnx: the graph as built, with the trained weights."""
+    pretraining, _, _ = split()
+    untrained = cnn(initial_weights(np.random.default_rng(7)))
+    with tempfile.TemporaryDirectory() as scratch:
+        weights = train(untrained, pretraining, Path(scratch))
+    onnx.save(cnn({name: weights[name] for name in SHAPES}), folder / "base.onnx")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)

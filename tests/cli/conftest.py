@@ -1,0 +1,136 @@
+"""One real daemon for the folder, and the real program `honed` beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from cli import digits, main
+from cli.client import Client, model_path
+from cli.daemon import Daemon, running
+
+Completed = subprocess.CompletedProcess[str]
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="session")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with running(tmp_path_factory.mktemp("daemon")) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def client(daemon: Daemon) -> Client:
+    return daemon.client
+
+
+@pytest.fixture
+def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings of this machine; data in a folder of the test."""
+    for name in [name for name in os.environ if name.startswith("HONED_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HONED_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("HONED_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def variables(daemon: Daemon, clean_environment: None) -> dict[str, str]:
+    """Environment variables that lead to the daemon."""
+    token = daemon.token_file.read_text(encoding="ascii").strip()
+    return {"HONED_URL": daemon.client.url, "HONED_TOKEN": token}
+
+
+@pytest.fixture
+def honed(variables: dict[str, str]) -> Callable[..., Completed]:
+    """Run a command in this process; keyword arguments are environment variables."""
+
+    def run(*arguments: object, **more: str) -> Completed:
+        words = [str(argument) for argument in arguments]
+        result = CliRunner().invoke(
+            main.honed, words, env={**variables, **more}, catch_exceptions=False
+        )
+        return Completed(words, result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+@pytest.fixture
+def program(variables: dict[str, str]) -> Callable[..., Completed]:
+    """Run a command as a program of its own."""
+
+    def run(*arguments: object) -> Completed:
+        return subprocess.run(
+            [sys.executable, "-m", "cli", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=DEADLINE_S,
+            env={**os.environ, "PYTHONUTF8": "1", **variables},
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def add_model(client: Client, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Register the digit reader under the test's own name, with `samples` labelled samples."""
+
+    def add(samples: int = 0) -> str:
+        name = request.node.name.replace("[", ".").replace("]", "")[:64]
+        base = (digits.folder() / "base.onnx").read_bytes()
+        client.request(
+            "POST",
+            "/v1/models",
+            data={"spec": f'{{"name": "{name}", "loss": "cross_entropy"}}'},
+            files={"model": ("base.onnx", base)},
+        )
+        if samples:
+            images, labels = (array[:samples] for array in digits.kept_back())
+            body = {
+                "samples": [
+                    {"inputs": {"image": image.tolist()}, "label": int(label)}
+                    for image, label in zip(images, labels, strict=True)
+                ]
+            }
+            client.post(model_path(name, "samples"), body)
+        return name
+
+    return add
+
+
+@pytest.fixture
+def wait_for() -> Callable[..., Any]:
+    """Ask until the answer is true, or fail at a deadline."""
+
+    def wait(ask: Callable[[], Any], *, what: str) -> Any:
+        deadline = time.monotonic() + DEADLINE_S
+        while not (answer := ask()):
+            assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s for {what}"
+            time.sleep(0.05)
+        return answer
+
+    return wait
+
+
+@pytest.fixture
+def npz(tmp_path: Path) -> Callable[..., Path]:
+    """Write the first `count` digits kept back as an npz, changed as the test wishes."""
+
+    def write(count: int, **changes: Any) -> Path:
+        images, labels = digits.kept_back()
+        arrays = {"image": images[:count], "label": labels[:count], **changes}
+        path = tmp_path / "samples.npz"
+        np.savez(path, **arrays)
+        return path
+
+    return write

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from cli import digits
+
+BASE = digits.folder() / "base.onnx"
+FILES = ["checkpoint", "eval_model.onnx", "optimizer_model.onnx", "training_model.onnx"]
+NOWHERE = {"HONED_URL": "http://127.0.0.1:1"}
+
+
+def test_artifacts_are_made_without_a_daemon(honed: Callable[..., Any], tmp_path: Path) -> None:
+    made = honed(
+        *("artifacts", BASE, "-o", tmp_path / "new" / "made", "--loss", "cross_entropy"),
+        *("--trainable", "head.*", "--json"),
+        **NOWHERE,
+    )
+    assert made.returncode == 0, made.stderr
+    told = json.loads(made.stdout)
+    assert told["trainable"] == ["head.weight", "head.bias"]
+    assert told["parameters"] == {"trainable": 5130, "frozen": 4800}
+    assert sorted(path.name for path in (tmp_path / "new" / "made").iterdir()) == FILES
+    onnx.checker.check_model(onnx.load(told["artifacts"]["eval_model"]))
+
+
+def test_every_cause_of_a_refusal_is_told_and_nothing_is_written(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    refused = honed(
+        *("artifacts", BASE, "-o", tmp_path / "made", "--loss", "cross_entropy"),
+        *("--trainable", "tail.*"),
+    )
+    assert refused.returncode == 1
+    assert "tail.*" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_said(honed: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = honed("artifacts", BASE, "-o", tmp_path / "file" / "in", "--loss", "cross_entropy")
+    assert refused.returncode == 1
+    assert f"cannot write into {tmp_path / 'file' / 'in'}" in refused.stderr

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cli.client import Client, model_path
+from cli.daemon import Daemon
+from cli.errors import Failure
+
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
+
+def test_the_settings_say_where_the_daemon_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Client().url == "http://127.0.0.1:8471"
+    monkeypatch.setenv("HONED_PORT", "9000")
+    assert Client().url == "http://127.0.0.1:9000"
+    monkeypatch.setenv("HONED_HOST", "::")
+    assert Client().url == "http://[::1]:9000"
+
+
+def test_a_name_cannot_leave_its_place_in_the_path() -> None:
+    assert model_path("a/b?c", "versions", 2) == "/v1/models/a%2Fb%3Fc/versions/2"
+
+
+def test_the_token_file_of_this_machine_is_used(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HONED_DATA_DIR", str(daemon.token_file.parent))
+    with closing(Client(url=daemon.client.url)) as client:
+        assert "items" in client.get("/v1/models")
+
+
+def test_the_token_file_is_not_sent_to_another_machine(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HONED_DATA_DIR", str(daemon.token_file.parent))
+    assert Client(url="http://192.0.2.1:8471").credentials() == {}
+    assert Client(url="http://localhost:8471").credentials() != {}
+
+
+def test_a_missing_token_is_explained(daemon: Daemon, tmp_path: Path) -> None:
+    with (
+        closing(Client(url=daemon.client.url)) as client,
+        pytest.raises(Failure, match=r"(?s)HONED_TOKEN.*admin\.token"),
+    ):
+        client.get("/v1/models")
+
+
+def test_a_proxy_of_the_environment_is_not_asked(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+    response = Client(url=daemon.client.url).answer("/healthz")
+    assert response is not None
+    assert response.json()["status"] == "ok"
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8471", "localhost", "ftp://127.0.0.1"])
+def test_an_address_that_is_none_is_explained(url: str) -> None:
+    with (
+        closing(Client(url=url, token="t")) as client,
+        pytest.raises(Failure, match=r"it looks like http://127\.0\.0\.1:8471"),
+    ):
+        client.get("/v1/models")
+
+
+def test_lists_are_read_page_after_page(client: Client, add_model: Callable[..., str]) -> None:
+    name = add_model(samples=5)
+    ids = [sample["id"] for sample in client.items(model_path(name, "samples"), limit=2)]
+    assert len(ids) == len(set(ids)) == 5

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import doctor
+from cli.client import Client
+from cli.daemon import Daemon
+
+pytestmark = pytest.mark.usefixtures("clean_environment")
+posix = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
+
+
+def test_a_sound_machine_has_no_failures(honed: Callable[..., Any]) -> None:
+    done = honed("doctor", "--json")
+    found = {check["name"]: check for check in json.loads(done.stdout)}
+    assert done.returncode == 0, done.stdout
+    assert found["engine"]["status"] == found["training"]["status"] == "ok"
+    assert found["daemon"]["status"] == "ok"
+    assert all(check["remedy"] for check in found.values() if check["status"] != "ok")
+
+
+def test_every_line_begins_with_its_status(honed: Callable[..., Any]) -> None:
+    lines = honed("doctor").stdout.splitlines()
+    assert {line[:4].strip() for line in lines} <= {"ok", "warn", "fail", ""}
+    assert all(line.strip().startswith("->") for line in lines if line[:4].strip() == "")
+
+
+def test_a_wrong_setting_fails_with_its_name(honed: Callable[..., Any]) -> None:
+    done = honed("doctor", HONED_PORT="99999")
+    assert done.returncode == 1
+    assert "fail  settings" in done.stdout
+    assert "HONED_PORT" in done.stdout
+
+
+@posix
+def test_a_token_that_others_can_read_fails(tmp_path: Path) -> None:
+    token = tmp_path / "admin.token"
+    assert doctor.check_token_file(token).status == "ok"
+    token.touch(mode=0o600)
+    assert doctor.check_token_file(token).status == "ok"
+    token.chmod(0o644)
+    check = doctor.check_token_file(token)
+    assert (check.status, check.remedy) == ("fail", f"chmod 600 {token}")
+
+
+@posix
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root writes anywhere")
+def test_a_data_folder_that_cannot_be_written_fails(tmp_path: Path) -> None:
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    statuses = [check.status for check in doctor.check_data_dir(tmp_path / "data")]
+    assert statuses[0] == "fail"
+
+
+def test_a_data_folder_that_is_a_file_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    statuses = [check.status for check in doctor.check_data_dir(tmp_path / "file")]
+    assert statuses[0] == "fail"
+
+
+def test_the_data_folder_is_not_made(tmp_path: Path) -> None:
+    assert [c.status for c in doctor.check_data_dir(tmp_path / "a" / "b")] == ["ok", "ok", "ok"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_filesystem_of_a_folder_is_named(tmp_path: Path) -> None:
+    assert doctor.filesystem(tmp_path) != "unknown"
+
+
+def test_a_port_that_another_program_holds_fails() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        check = doctor.check_port("127.0.0.1", port)
+        assert check.status == "fail"
+        assert f"127.0.0.1:{port}" in check.detail
+    assert doctor.check_port("127.0.0.1", port).status == "ok"
+
+
+def test_a_daemon_that_is_not_running_is_a_warning() -> None:
+    daemon, port = doctor.check_daemon(Client(url="http://127.0.0.1:1"))
+    assert (daemon.status, daemon.remedy) == ("warn", "honed serve")
+    assert port.name == "port"
+
+
+def test_a_running_daemon_says_its_version(daemon: Daemon) -> None:
+    (check,) = doctor.check_daemon(Client(url=daemon.client.url))
+    assert check.status == "ok"
+
+
+def test_a_stranger_at_the_address_fails(daemon: Daemon) -> None:
+    (check,) = doctor.check_daemon(Client(url=daemon.client.url + "/v1"))
+    assert check.status == "fail"
+    assert "is not honed" in check.detail
+
+
+def test_a_token_file_that_cannot_be_looked_at_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    check = doctor.check_token_file(tmp_path / "file" / "admin.token")
+    assert check.status == "fail"

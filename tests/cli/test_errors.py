@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from cli.errors import Failure, from_error, from_response
+from storage.errors import HoneError, Problem
+
+PROBLEM_JSON = {"content-type": "application/problem+json"}
+
+
+def test_a_problem_document_is_told_with_every_place() -> None:
+    document = {
+        "title": "Unprocessable Content",
+        "detail": "2 samples are wrong",
+        "errors": [
+            {"pointer": "/samples/0/label", "detail": "12 is not in [0, 10)"},
+            {"pointer": "/samples/3/inputs/image", "detail": "shape [8, 8]"},
+        ],
+    }
+    response = httpx.Response(422, json=document, headers=PROBLEM_JSON)
+    assert from_response(response).message.splitlines() == [
+        "Unprocessable Content: 2 samples are wrong",
+        "  /samples/0/label: 12 is not in [0, 10)",
+        "  /samples/3/inputs/image: shape [8, 8]",
+    ]
+
+
+def test_a_single_place_that_repeats_the_detail_adds_only_its_pointer() -> None:
+    error = HoneError("no such output", problems=[Problem("/spec/output", "no such output")])
+    assert from_error(error).message == "no such output (at /spec/output)"
+
+
+def test_an_answer_that_is_no_problem_document_is_shown_as_it_is() -> None:
+    failure = from_response(httpx.Response(502, text="bad gateway"))
+    assert failure.message == "HTTP 502 Bad Gateway: bad gateway"
+
+
+def test_a_failure_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    Failure("broken").within("file: ").show()
+    assert capsys.readouterr() == ("", "error: file: broken\n")

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cli import digits
+
+BASE = digits.folder() / "base.onnx"
+
+
+def test_a_model_is_added_shown_listed_and_removed(honed: Callable[..., Any]) -> None:
+    added = honed(
+        *("models", "add", BASE, "--name", "whole-way", "--loss", "cross_entropy"),
+        *("--trainable", "head.*", "--batch-size", 8, "--json"),
+    )
+    assert added.returncode == 0, added.stderr
+    model = json.loads(added.stdout)
+    assert model["parameters"]["names"] == ["head.weight", "head.bias"]
+    assert model["hyperparameters"]["batch_size"] == 8
+
+    shown = honed("models", "show", "whole-way").stdout
+    assert "image: float32 [1, 8, 8]" in shown
+    assert "5,130 parameters train, 4,800 are frozen" in shown
+    assert "whole-way" in honed("models", "list").stdout
+    assert "whole-way" in [
+        each["name"] for each in json.loads(honed("models", "list", "--json").stdout)
+    ]
+
+    assert honed("models", "remove", "whole-way", "--yes").returncode == 0
+    gone = honed("models", "show", "whole-way")
+    assert gone.returncode == 1
+    assert "whole-way" in gone.stderr
+
+
+def test_the_name_of_the_file_is_the_default_name(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "named-by-file.onnx").write_bytes(BASE.read_bytes())
+    added = honed("models", "add", tmp_path / "named-by-file.onnx", "--loss", "cross_entropy")
+    assert added.stdout == "named-by-file is ready to train: 9,930 parameters train, 0 are frozen\n"
+
+
+def test_every_fault_of_a_refused_model_is_told(honed: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "broken.onnx").write_bytes(BASE.read_bytes()[:1000])
+    refused = honed("models", "add", tmp_path / "broken.onnx", "--loss", "cross_entropy")
+    assert refused.returncode == 1
+    assert "error: " in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_a_folder_of_artifacts_is_added(honed: Callable[..., Any], tmp_path: Path) -> None:
+    made = honed("artifacts", BASE, "-o", tmp_path / "made", "--loss", "cross_entropy")
+    assert made.returncode == 0, made.stderr
+    added = honed(
+        *("models", "add", tmp_path / "made", "--name", "from-artifacts"),
+        *("--loss", "cross_entropy", "--output", "logits"),
+    )
+    assert added.returncode == 0, added.stderr
+    assert "from-artifacts is ready to train: 9,930 parameters train" in added.stdout
+
+
+def test_a_folder_that_lacks_artifacts_names_them(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "checkpoint").touch()
+    refused = honed("models", "add", tmp_path, "--name", "lacking", "--loss", "cross_entropy")
+    assert refused.returncode == 1
+    assert "holds no training_model.onnx, eval_model.onnx, optimizer_model.onnx;" in refused.stderr

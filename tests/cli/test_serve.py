@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cli.daemon import Daemon
+
+
+def test_where_it_listens_and_where_the_token_is_are_said_but_never_the_token(
+    daemon: Daemon,
+) -> None:
+    log = (daemon.token_file.parent / "daemon.log").read_text(encoding="utf-8")
+    assert f"honed listens on {daemon.client.url}" in log
+    assert f"the admin token is in {daemon.token_file}" in log
+    assert daemon.token_file.read_text(encoding="ascii").strip() not in log
+
+
+def test_a_port_in_use_is_said(daemon: Daemon, program: Callable[..., Any]) -> None:
+    port = daemon.client.url.rpartition(":")[2]
+    done = program("serve", "--port", port)
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+
+
+def test_a_wrong_port_is_said(program: Callable[..., Any]) -> None:
+    done = program("serve", "--port", 70000)
+    assert done.returncode == 1
+    assert "HONED_PORT" in done.stderr

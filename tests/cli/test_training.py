@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cli.client import Client
+
+QUICK = ("--epochs", 2, "--seed", 1, "--batch-size", 16)
+
+
+def test_a_watched_job_ends_with_its_version(
+    honed: Callable[..., Any], add_model: Callable[..., str]
+) -> None:
+    done = honed("train", add_model(samples=100), *QUICK, "--watch")
+    assert done.returncode == 0, done.stderr
+    assert "succeeded" in done.stdout
+    assert "version     2" in done.stdout
+
+
+def test_a_job_for_a_script_is_one_json_document(
+    honed: Callable[..., Any], add_model: Callable[..., str]
+) -> None:
+    done = honed("train", add_model(samples=100), *QUICK, "--from", "base", "--watch", "--json")
+    job = json.loads(done.stdout)
+    assert job["state"] == "succeeded"
+    assert job["hyperparameters"]["epochs"] == 2
+    assert job["hyperparameters"]["from"] == "base"
+
+
+def test_a_job_that_only_time_ends_can_be_watched(
+    honed: Callable[..., Any], add_model: Callable[..., str]
+) -> None:
+    done = honed("train", add_model(samples=100), "--max-seconds", 0.3, "--watch", "--json")
+    assert json.loads(done.stdout)["state"] == "succeeded", done.stderr
+
+
+def test_a_job_without_samples_fails_the_command(
+    honed: Callable[..., Any], add_model: Callable[..., str]
+) -> None:
+    done = honed("train", add_model(), *QUICK, "--watch")
+    assert done.returncode == 1
+    assert "sample" in done.stderr
+
+
+def test_a_wrong_hyperparameter_is_named(
+    honed: Callable[..., Any], add_model: Callable[..., str]
+) -> None:
+    done = honed("train", add_model(samples=10), "--epochs", 0)
+    assert done.returncode == 1
+    assert "/epochs" in done.stderr
+
+
+def test_a_job_is_not_waited_for_unless_watched(
+    honed: Callable[..., Any],
+    client: Client,
+    add_model: Callable[..., str],
+    wait_for: Callable[..., Any],
+) -> None:
+    done = honed("train", add_model(samples=50), *QUICK, "--json")
+    job = json.loads(done.stdout)
+    assert job["state"] in {"queued", "running"}
+    wait_for(
+        lambda: client.get(f"/v1/jobs/{job['id']}")["state"] == "succeeded", what="the job's end"
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_ctrl_c_ends_the_watching_and_not_the_job(
+    client: Client,
+    variables: dict[str, str],
+    add_model: Callable[..., str],
+    wait_for: Callable[..., Any],
+) -> None:
+    name = add_model(samples=50)
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "cli", "train", name, "--max-seconds", "300", "--watch"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **variables},
+    )
+    running = {"model": name, "state": "running"}
+    (job,) = wait_for(lambda: list(client.items("/v1/jobs", **running)), what="the job to run")
+    watching.send_signal(signal.SIGINT)
+    _, told = watching.communicate(timeout=30)
+    assert watching.returncode == 1
+    assert f"no longer watching; job {job['id']} goes on" in told
+    assert client.get(f"/v1/jobs/{job['id']}")["state"] == "running"
+    client.post(f"/v1/jobs/{job['id']}/cancel")

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic.fields import FieldInfo
+
+from cli.daemon import Daemon, running
+from service.settings import Settings
+
+STEP = re.compile(r"<!-- run -->\n```sh\n(.*?)```\n(?:\n```(?:json)?\n(.*?)```\n)?", re.DOTALL)
+CUT = "--- next step ---"
+ROW = re.compile(r"^\| `(HONED_\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
+DERIVED = {
+    "data_dir": "the platform's folder for user data",
+    "training_threads": "half of the processors",
+    "prediction_threads": "half of the processors",
+}
+
+
+@pytest.fixture
+def readme(root: Path) -> str:
+    return (root / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    folder = tmp_path / "daemon"
+    folder.mkdir()
+    with running(folder) as one:
+        yield one
+
+
+@pytest.fixture
+def checkout(root: Path, tmp_path: Path) -> Path:
+    """A folder that looks like a checkout, and may be written into."""
+    folder = tmp_path / "checkout"
+    shutil.copytree(root / "examples", folder / "examples")
+    (folder / ".venv").symlink_to(sys.prefix)
+    return folder
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the tour needs curl")
+@pytest.mark.skipif(os.name != "posix", reason="the tour needs a POSIX shell")
+def test_the_tour_answers_as_the_readme_shows(readme: str, daemon: Daemon, checkout: Path) -> None:
+    commands, shown = zip(*STEP.findall(readme), strict=True)
+    assert len(commands) == 8
+    done = subprocess.run(
+        ["sh", "-e", "-c", f"\necho\necho {CUT}\n".join(commands)],
+        cwd=checkout,
+        env={
+            **os.environ,
+            "HONED_URL": daemon.client.url,
+            "HONED_TOKEN": daemon.token_file.read_text(encoding="ascii").strip(),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    answers = done.stdout.split(CUT)
+    assert [_shape(answer) for answer in answers] == [_shape(text) for text in shown]
+    before, after = (float(share) for share in re.findall(r"onnx: (\d+\.\d)% read", answers[-1]))
+    assert after > 90 > before
+
+
+def _shape(answer: str) -> str:
+    """An answer without what differs from run to run: numbers, times and digests."""
+    without_digests = re.sub(r"\b[0-9a-f]{64}\b", "…", answer.strip())
+    return re.sub(r"\d+(\.\d+)?", "0", without_digests)
+
+
+def _shown_default(name: str, field: FieldInfo) -> str:
+    if field.default_factory is not None:
+        return DERIVED[name]
+    return "none" if field.default in {(), None} else f"`{field.default}`"
+
+
+def test_every_setting_is_in_the_table_as_it_is(readme: str) -> None:
+    documented = {name: (default, text) for name, default, text in ROW.findall(readme)}
+    assert documented == {
+        f"HONED_{name.upper()}": (_shown_default(name, field), field.description)
+        for name, field in Settings.model_fields.items()
+    }
+
+
+def test_every_page_that_is_linked_exists(readme: str, root: Path) -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)", readme)
+    assert links
+    assert [link for link in links if not (root / link).exists()] == []
