@@ -1,0 +1,25 @@
+# The engine has wheels for x86-64 only; see the README's table of platforms.
+FROM python:3.12-slim AS build
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY api api
+COPY cli cli
+COPY examples examples
+COPY service service
+COPY storage storage
+RUN python -m venv /opt/honed && /opt/honed/bin/pip install --no-cache-dir .
+
+FROM python:3.12-slim
+RUN useradd --system --create-home --home-dir /var/lib/honed honed
+COPY --from=build /opt/honed /opt/honed
+USER honed
+ENV PATH=/opt/honed/bin:$PATH \
+    STATE_DIRECTORY=/var/lib/honed \
+    HONED_HOST=0.0.0.0 \
+    HONED_LOG_FORMAT=json
+VOLUME /var/lib/honed
+EXPOSE 8471
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=3s CMD ["python", "-c", \
+  "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8471/readyz')"]
+CMD ["honed", "serve"]

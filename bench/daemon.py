@@ -1,0 +1,31 @@
+"""A daemon to measure: the tests' own harness, in a folder that goes away."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from support import Served, mlp
+
+__all__ = ["Served", "digits_cnn", "mlp", "served"]
+
+
+@contextmanager
+def served(**settings: object) -> Iterator[Served]:
+    """A running daemon with these settings; stopped and removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="honed-bench-") as folder:
+        running = Served(Path(folder) / "data", **settings)
+        try:
+            yield running
+        finally:
+            running.stop()
+
+
+def digits_cnn() -> bytes:
+    """The demo's CNN: input `image` (batch, 1, 8, 8)."""
+    return (Path(__file__).parent.parent / "examples/digits/base.onnx").read_bytes()

@@ -1,0 +1,27 @@
+"""Prints what a benchmark found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def show(title: str, rows: list[Row]) -> None:
+    """A table: one line a row, columns as wide as they need."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    cells = [[_text(row.get(column, "")) for column in columns] for row in rows]
+    widths = [
+        max(len(column), *(len(line[i]) for line in cells)) for i, column in enumerate(columns)
+    ]
+    print(f"\n{title}")
+    for line in [columns, *cells]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def _text(value: object) -> str:
+    return (
+        f"{value:,.3g}"
+        if isinstance(value, float) and value < 100
+        else (f"{value:,.0f}" if isinstance(value, float) else str(value))
+    )

@@ -1,0 +1,74 @@
+"""npz upload of 784-float samples, durable when answered, beside a file written and flushed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import psutil
+
+from bench.daemon import Served, mlp, served
+from bench.table import Row
+
+ROUNDS = 5
+
+
+def run() -> list[Row]:
+    """Samples a second in uploads of several sizes, and how the daemon's peak memory grows."""
+    with served() as daemon:
+        daemon.register("m", mlp(784, 512, 512, 10))
+        return [_upload(daemon, count) for count in (1_000, 10_000, 50_000)]
+
+
+def _upload(daemon: Served, count: int) -> Row:
+    generator = np.random.default_rng(count)
+    x = generator.random((count, 784), dtype=np.float32)
+    label = generator.integers(0, 10, count)
+    from support import npz
+
+    body = npz(x=x, label=label)
+    ours, bare = [], []
+    for _ in range(ROUNDS):
+        ours.append(count / _seconds(lambda: _send(daemon, body)))
+        bare.append(count / _seconds(lambda: _write(body)))
+    return {
+        "samples in one upload": count,
+        "honed samples/s": median(ours),
+        "file + fsync samples/s": median(bare),
+        "ratio": median(a / b for a, b in zip(ours, bare, strict=True)),
+        "peak resident MB": _peak_mb(daemon),
+        "must reach": "≥ 20,000",
+    }
+
+
+def _send(daemon: Served, body: bytes) -> None:
+    answer = daemon.http.post(
+        "/v1/models/m/samples", content=body, headers={"Content-Type": "application/x-npz"}
+    )
+    assert answer.status_code == 201, answer.text
+
+
+def _write(body: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=Path.cwd()) as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _seconds(action: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def _peak_mb(daemon: Served) -> float:
+    status = Path(f"/proc/{daemon.process.pid}/status")
+    if not status.exists():
+        return float(psutil.Process(daemon.process.pid).memory_info().rss) / 2**20
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
