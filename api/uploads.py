@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
@@ -85,15 +85,29 @@ async def read_small(request: Request, *, max_bytes: int) -> bytes:
 async def spooled(request: Request, *, folder: Path) -> AsyncIterator[Path]:
     """The body in a file of its own, gone when the block ends."""
     with temporary_file(folder) as (file, path):
-        pending = bytearray()
-        async for chunk in request.stream():
-            pending += chunk
-            if len(pending) >= WRITE_BYTES:
-                await asyncio.to_thread(file.write, pending)
-                pending = bytearray()
-        await asyncio.to_thread(file.write, pending)
+        writing: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        writing.set_result(None)
+        try:
+            async for chunks in _gathered(request.stream()):
+                await writing
+                writing = asyncio.ensure_future(asyncio.to_thread(file.writelines, chunks))
+        finally:
+            await writing
         file.flush()
         yield path
+
+
+async def _gathered(stream: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
+    """The stream in pieces of WRITE_BYTES or more: one write is made while the next arrives."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in stream:
+        chunks.append(chunk)
+        size += len(chunk)
+        if size >= WRITE_BYTES:
+            yield chunks
+            chunks, size = [], 0
+    yield chunks
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support import Served, mlp
 
-__all__ = ["Served", "digits_cnn", "mlp", "served"]
+__all__ = ["Served", "digits_cnn", "mlp", "npz", "served"]
 
 
 @contextmanager
