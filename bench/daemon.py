@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from support import Served, mlp
+from support import Served, mlp, npz
 
 __all__ = ["Served", "digits_cnn", "mlp", "npz", "served"]
 
