@@ -7,7 +7,7 @@ else
 endif
 INSTALLED := .venv/.installed
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format dashboard bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/honed demo
@@ -26,8 +26,12 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Node.js 20 or later; what it writes, api/static, is committed.
+dashboard:
+	cd dashboard && npm ci && npm run build && npm test
+
 bench: $(INSTALLED)
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench --json bench/results.json
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

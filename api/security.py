@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import problem
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/dashboard"})
 """Answered without a token. They hold no data; a browser sends none when a page is opened."""
-OPEN_PREFIXES = ("/docs/",)
+OPEN_PREFIXES = ("/docs/", "/dashboard/")
 SAFE_SITES = frozenset({"same-origin", "none"})
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import httpx
 import pytest
-
 from support import Served
 
 

@@ -1,0 +1,70 @@
+"""/dashboard: the page that shows a person what the device trains. Built from dashboard/."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import resources
+
+from fastapi import APIRouter, Request, Response
+
+from api.files import REVALIDATE, is_known
+
+router = APIRouter(prefix="/dashboard", include_in_schema=False)
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""Nothing but our own script, style and requests. Text never becomes markup: no trusted types."""
+HEADERS = {
+    "Cache-Control": REVALIDATE,
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@router.get("")
+async def dashboard_page(request: Request) -> Response:
+    """The page. It holds no data: its script asks /v1 with the token that the person pastes."""
+    return _answer(request, "index.html", "text/html")
+
+
+@router.get("/dashboard.js")
+async def dashboard_script(request: Request) -> Response:
+    """Its script."""
+    return _answer(request, "dashboard.js", "text/javascript")
+
+
+@router.get("/dashboard.css")
+async def dashboard_style(request: Request) -> Response:
+    """Its style."""
+    return _answer(request, "dashboard.css", "text/css")
+
+
+def _answer(request: Request, name: str, media_type: str) -> Response:
+    content, tag = _built(name)
+    headers = {**HEADERS, "ETag": tag}
+    if is_known(request, tag):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=media_type, headers=headers)
+
+
+@cache
+def _built(name: str) -> tuple[bytes, str]:
+    """A file of api/static, and its entity tag."""
+    content = (resources.files("api") / "static" / name).read_bytes()
+    return content, f'"{hashlib.sha256(content).hexdigest()}"'

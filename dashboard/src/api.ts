@@ -1,0 +1,110 @@
+/** Requests to the daemon that served this page. The token travels in a header, never in a URL. */
+
+import type { Page } from "./types";
+
+const TIMEOUT_MS = 15_000;
+
+/** Nobody answers, or the daemon is starting or stopping: ask again later. */
+export class Unreachable extends Error {}
+
+/** The daemon refuses; the message is the problem document's detail. */
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    detail: string,
+  ) {
+    super(detail);
+  }
+}
+
+export class Api {
+  readonly #token: string;
+
+  constructor(token: string) {
+    this.#token = token;
+  }
+
+  async get<T>(path: string): Promise<T> {
+    return (await this.#answer("GET", path)) as T;
+  }
+
+  async post<T>(path: string, body?: object): Promise<T> {
+    return (await this.#answer("POST", path, body)) as T;
+  }
+
+  /** Every item of a list, page by page. */
+  async all<T>(path: string): Promise<T[]> {
+    const items: T[] = [];
+    let cursor: string | null = null;
+    do {
+      const page: Page<T> = await this.get(withQuery(path, { limit: 1000, cursor }));
+      items.push(...page.items);
+      cursor = page.next;
+    } while (cursor !== null);
+    return items;
+  }
+
+  /** The body of a stream that lasts, null where the daemon has no such route. */
+  async stream(
+    path: string,
+    headers: Record<string, string>,
+    signal: AbortSignal,
+  ): Promise<ReadableStream<Uint8Array> | null> {
+    const response = await this.#send(path, { headers, signal });
+    if (response.status === 404) return null;
+    if (!response.ok || response.body === null) throw await refusal(response);
+    return response.body;
+  }
+
+  async #answer(method: string, path: string, body?: object): Promise<unknown> {
+    const request: RequestInit = { method, signal: AbortSignal.timeout(TIMEOUT_MS) };
+    if (body !== undefined) {
+      request.body = JSON.stringify(body);
+      request.headers = { "Content-Type": "application/json" };
+    }
+    const response = await this.#send(path, request);
+    if (!response.ok) throw await refusal(response);
+    try {
+      return await response.json();
+    } catch (error) {
+      throw new Unreachable("the answer broke off", { cause: error });
+    }
+  }
+
+  async #send(path: string, request: RequestInit): Promise<Response> {
+    const headers = { ...request.headers, Authorization: `Bearer ${this.#token}` };
+    try {
+      return await fetch(path, {
+        ...request,
+        headers,
+        cache: "no-store",
+        credentials: "omit",
+        redirect: "error",
+      });
+    } catch (error) {
+      throw new Unreachable("no answer", { cause: error });
+    }
+  }
+}
+
+/** A path with the parameters that are not null. */
+export function withQuery(path: string, query: Record<string, string | number | null>): string {
+  const given = Object.entries(query).filter(([, value]) => value !== null);
+  if (given.length === 0) return path;
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return `${path}${path.includes("?") ? "&" : "?"}${text}`;
+}
+
+export function modelPath(name: string, rest = ""): string {
+  return `/v1/models/${encodeURIComponent(name)}${rest}`;
+}
+
+async function refusal(response: Response): Promise<Refused | Unreachable> {
+  const told: unknown = await response.json().catch(() => null);
+  const problem = typeof told === "object" && told !== null ? told : {};
+  const code = "code" in problem ? String(problem.code) : "";
+  const detail = "detail" in problem ? String(problem.detail) : `HTTP ${response.status}`;
+  if (code === "not_ready") return new Unreachable(detail);
+  return new Refused(response.status, code, detail);
+}

@@ -1,0 +1,98 @@
+/** Builds elements from data as text, never as markup, and patches the page to look like them. */
+
+export type Child = Node | string | null | false | Child[];
+export type Attributes = Record<string, string | number | boolean | null>;
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An HTML element. Attributes that are null or false are left out. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element. */
+export function s<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** The element of index.html or of a view with this id. */
+export function element<E extends Element>(id: string, kind: abstract new () => E): E {
+  const found = document.getElementById(id);
+  if (!(found instanceof kind)) throw new Error(`the page has no ${kind.name} with id ${id}`);
+  return found;
+}
+
+function filled<E extends Element>(element: E, attributes: Attributes, children: Child[]): E {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== false) {
+      element.setAttribute(name, value === true ? "" : String(value));
+    }
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element: Element, children: Child[]): void {
+  for (const child of children) {
+    if (Array.isArray(child)) append(element, child);
+    else if (child !== null && child !== false) element.append(child);
+  }
+}
+
+/**
+ * Makes `present` look like `wanted`, keeping the nodes that both have: focus, selection and
+ * transitions survive. Children with a `data-key` are told apart by it, others by their order.
+ */
+export function patch(present: Element, wanted: Element): void {
+  patchAttributes(present, wanted);
+  const keyed = new Map([...present.children].map((child) => [keyOf(child), child]));
+  let cursor = present.firstChild;
+  for (const next of [...wanted.childNodes]) {
+    const match = counterpart(next, cursor, keyed);
+    if (match === null) {
+      present.insertBefore(next, cursor);
+      continue;
+    }
+    if (match === cursor) cursor = cursor.nextSibling;
+    else present.insertBefore(match, cursor);
+    if (match instanceof Element) patch(match, next as Element);
+    else if (match.nodeValue !== next.nodeValue) match.nodeValue = next.nodeValue;
+  }
+  while (cursor !== null) {
+    const after: ChildNode | null = cursor.nextSibling;
+    cursor.remove();
+    cursor = after;
+  }
+}
+
+function counterpart(
+  next: ChildNode,
+  cursor: ChildNode | null,
+  keyed: Map<string | null, Element>,
+): ChildNode | null {
+  const key = keyOf(next);
+  const found = key === null ? cursor : (keyed.get(key) ?? null);
+  const fits = found !== null && found.nodeName === next.nodeName && keyOf(found) === key;
+  return fits ? found : null;
+}
+
+function keyOf(node: ChildNode): string | null {
+  return node instanceof Element ? node.getAttribute("data-key") : null;
+}
+
+function patchAttributes(present: Element, wanted: Element): void {
+  for (const name of present.getAttributeNames()) {
+    if (!wanted.hasAttribute(name)) present.removeAttribute(name);
+  }
+  for (const { name, value } of [...wanted.attributes]) {
+    if (present.getAttribute(name) !== value) present.setAttribute(name, value);
+  }
+}

@@ -1,0 +1,37 @@
+/** Asks for the token. The field has no name, so that no form can put it into a URL. */
+
+import { h } from "../dom";
+
+export function tokenView(problem: string | null): HTMLElement {
+  return h(
+    "main",
+    { class: "gate" },
+    h("h1", {}, "Hone"),
+    h("p", {}, "See what this device trains. Paste the admin token to come in."),
+    h(
+      "form",
+      { id: "token-form", autocomplete: "off" },
+      h("label", { for: "token" }, "Admin token"),
+      h("input", {
+        id: "token",
+        type: "password",
+        required: true,
+        autocomplete: "off",
+        spellcheck: "false",
+        "aria-describedby": "token-help",
+        "aria-invalid": problem !== null,
+      }),
+      h("p", { role: "alert", class: "problem" }, problem),
+      h("button", { type: "submit", class: "primary" }, "Open"),
+    ),
+    h(
+      "p",
+      { id: "token-help", class: "quiet" },
+      "It stands in the file ",
+      h("code", {}, "admin.token"),
+      " of the data folder; ",
+      h("code", {}, "honed serve"),
+      " says where when it starts. This tab keeps it until it is closed.",
+    ),
+  );
+}

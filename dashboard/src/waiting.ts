@@ -1,0 +1,52 @@
+/** Waiting that can be cut short. */
+
+/** Resolves after the time, or when the signal is aborted. */
+export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) {
+      resolve();
+      return;
+    }
+    const end = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, milliseconds);
+    signal?.addEventListener("abort", end);
+  });
+}
+
+/** Resolves once somebody can see the page. */
+export function visible(): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    look();
+  });
+}
+
+/** Aborts a controller after a time without a sign of life. */
+export class Watchdog {
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly milliseconds: number,
+    private readonly controller: AbortController,
+  ) {
+    this.alive();
+  }
+
+  alive(): void {
+    this.stop();
+    this.#timer = setTimeout(() => this.controller.abort(), this.milliseconds);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+}

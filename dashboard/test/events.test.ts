@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { EventParser } from "../src/events";
+
+const STREAM =
+  "retry: 1000\nid: 4\n\n: still here\n\nid: 5\nevent: job.running\ndata: {\"a\": 1}\n\n" +
+  "event: job.progress\ndata: one\ndata: two\n\n";
+const FRAMES = [
+  { type: "job.running", data: '{"a": 1}' },
+  { type: "job.progress", data: "one\ntwo" },
+];
+
+for (const end of ["\n", "\r\n", "\r"]) {
+  test(`events are the same however the stream is cut, lines end in ${JSON.stringify(end)}`, () => {
+    const text = STREAM.replaceAll("\n", end) + (end === "\r" ? ":" : "");
+    for (let size = 1; size <= text.length; size += 1) {
+      const parser = new EventParser();
+      const frames = [];
+      for (let at = 0; at < text.length; at += size) frames.push(...parser.feed(text.slice(at, at + size)));
+      assert.deepEqual(frames, FRAMES);
+      assert.equal(parser.lastId, "5");
+    }
+  });
+}
+
+test("an id counts when its block is complete", () => {
+  const parser = new EventParser("3");
+  parser.feed("id: 4\ndata: x\n");
+  assert.equal(parser.lastId, "3");
+  parser.feed("\n");
+  assert.equal(parser.lastId, "4");
+});
+
+test("a block without data is no event, and unknown fields are passed over", () => {
+  const parser = new EventParser();
+  assert.deepEqual(parser.feed("event: job.running\nfoo: bar\n\n"), []);
+  assert.deepEqual(parser.feed("data\n\n"), [{ type: "message", data: "" }]);
+});

@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { ago, decimal, duration } from "../src/format";
+import { powers, thinned, ticks } from "../src/scale";
+import { measure } from "../src/words";
+
+test("ticks are round, and inside the range", () => {
+  assert.deepEqual(ticks({ low: 0, high: 3.4 }, 4), [0, 1, 2, 3]);
+  assert.deepEqual(ticks({ low: 0, high: 17_400 }, 4), [0, 5000, 10_000, 15_000]);
+  assert.deepEqual(ticks({ low: 2, high: 2 }, 4), [2]);
+});
+
+test("powers of ten are few, however far the loss falls", () => {
+  assert.deepEqual(powers({ low: 0.02, high: 3 }), [1, 0.1]);
+  assert.ok(powers({ low: 1e-12, high: 1 }).length <= 5);
+});
+
+test("a long curve is thinned to its means and keeps its last step", () => {
+  const dots = Array.from({ length: 1000 }, (_, step) => ({ step, value: step % 2 }));
+  const shown = thinned(dots, 100);
+  assert.equal(shown.length, 100);
+  assert.equal(shown.at(-1)?.step, 999);
+  assert.ok(shown.every((dot) => dot.value === 0.5));
+});
+
+test("quantities are short", () => {
+  assert.equal(decimal(0.123456), "0.123");
+  assert.equal(decimal(0.0000242), "2.42e-5");
+  assert.equal(decimal(0.0001), "1e-4");
+  assert.equal(duration(3725), "1 h 2 min");
+  assert.equal(duration(59.6), "1 min 0 s");
+  const now = new Date("2026-01-31T12:00:00Z");
+  assert.equal(ago(new Date("2026-01-31T11:57:00Z"), now), "3 min ago");
+});
+
+test("a version is judged by its gate's metric, else by accuracy", () => {
+  const metrics = { accuracy: 0.9, loss: 0.3, macro_f1: null };
+  assert.equal(measure(metrics, {}, "accuracy")?.after, 0.9);
+  assert.equal(measure(metrics, { loss: 0.5 }, "loss")?.before, 0.5);
+  assert.equal(measure({ loss: 1 }, {}, "accuracy")?.name, "loss");
+  assert.equal(measure({}, {}, "accuracy"), null);
+});

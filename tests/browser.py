@@ -1,0 +1,90 @@
+"""Tabs of a real browser, and what their consoles complain of."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from support import Served
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+WAIT_MS = 30_000
+REPORT_VIOLATIONS = """
+addEventListener("securitypolicyviolation", (event) =>
+  console.error("violates the policy: " + event.violatedDirective + " " + event.blockedURI));
+"""
+LOW_CONTRAST = """
+() => {
+  const channels = (color) => color.match(/[\\d.]+/g).map(Number);
+  const over = ([r, g, b, alpha = 1], below) =>
+    [r, g, b].map((channel, at) => channel * alpha + below[at] * (1 - alpha));
+  const ground = (element) => {
+    if (element === null) return [255, 255, 255];
+    return over(channels(getComputedStyle(element).backgroundColor), ground(element.parentElement));
+  };
+  const luminance = (color) => {
+    const [r, g, b] = color.map((channel) => {
+      const part = channel / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const low = [];
+  for (const element of document.querySelectorAll("#page *")) {
+    const own = [...element.childNodes].filter((node) => node.nodeType === 3 && node.data.trim());
+    if (own.length === 0 || element.disabled) continue;
+    const style = getComputedStyle(element);
+    const below = ground(element);
+    const ink = element instanceof SVGElement ? style.fill : style.color;
+    const both = [luminance(over(channels(ink), below)), luminance(below)];
+    const contrast = (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
+    if (contrast < 4.5) low.push(`${own[0].data.trim()}: ${contrast.toFixed(2)}`);
+  }
+  return low;
+}
+"""
+"""Every text of the page with less contrast than WCAG 2.2, 1.4.3 (AA) asks for."""
+
+
+class Tab:
+    """A tab of its own browser profile, and everything that its console complained of."""
+
+    def __init__(self, browser: Any, served: Served, **options: Any) -> None:
+        self.served = served
+        self.complaints: list[str] = []
+        self.context = browser.new_context(**options)
+        self.context.set_default_timeout(WAIT_MS)
+        self.page = self.context.new_page()
+        self.page.add_init_script(REPORT_VIOLATIONS)
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def open(self, token: str | None = None) -> Any:
+        """The page, once the token is accepted."""
+        self.page.goto(f"{self.served.url}/dashboard")
+        self.give(token or self.served.token)
+        self.page.locator(".connection.live").wait_for()
+        return self.page
+
+    def give(self, token: str) -> None:
+        self.page.get_by_label("Admin token").fill(token)
+        self.page.get_by_role("button", name="Open").click()
+
+    def forgive(self, *said: str) -> None:
+        """Complaints that the test has provoked."""
+        self.complaints = [
+            each for each in self.complaints if not any(part in each for part in said)
+        ]
+
+    def _hear(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)

@@ -1,0 +1,37 @@
+"""A real browser for the tests of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from browser import ARGUMENTS, CHROMIUM, Tab
+from support import Served
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium on this machine")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Callable[..., Tab]]:
+    """Open tabs; each must have stayed without a complaint."""
+    tabs: list[Tab] = []
+
+    def start(served: Served, **options: Any) -> Tab:
+        tabs.append(Tab(chromium, served, **options))
+        return tabs[-1]
+
+    yield start
+    complaints = [complaint for each in tabs for complaint in each.complaints]
+    for each in tabs:
+        each.context.close()
+    assert not complaints

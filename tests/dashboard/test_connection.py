@@ -1,0 +1,107 @@
+"""The page and its daemon: the token, and what happens when they lose touch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+from browser import Tab
+from support import Served, mlp
+
+SET_HIDDEN = """(hidden) => {
+  Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_the_token_is_asked_for_once_and_stays_in_its_tab(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    one = tab(served)
+    one.page.goto(f"{served.url}/dashboard")
+    one.give("wrong")
+
+    alert = one.page.get_by_role("alert")
+    alert.filter(has_text="does not know this token").wait_for()
+    one.forgive("401")
+    one.give(served.token)
+    one.page.locator(".connection.live").wait_for()
+    one.page.reload()
+    one.page.locator(".connection.live").wait_for()
+    assert served.token not in one.page.url
+    assert one.page.evaluate("Object.keys(localStorage).length + document.cookie.length") == 0
+    other = one.context.new_page()
+    other.goto(f"{served.url}/dashboard")
+    other.get_by_label("Admin token").wait_for()
+    one.page.get_by_role("button", name="Forget token").click()
+    one.page.get_by_label("Admin token").wait_for()
+    assert one.page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_daemon_that_goes_away_is_missed_and_found_again(
+    tab: Callable[..., Tab], serve: Callable[..., Served]
+) -> None:
+    served = serve()
+    served.register("before", mlp(4, 3))
+    one = tab(served)
+    page = one.open()
+    port = served.url.rpartition(":")[2]
+
+    served.stop()
+    page.get_by_text("The daemon does not answer.").wait_for()
+    assert page.get_by_role("button", name="Train before").is_disabled()
+    command = [sys.executable, "-m", "cli", "serve", "--port", port]
+    again = subprocess.Popen(
+        [*command, "--data-dir", str(served.data_dir)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        page.locator(".connection.live").wait_for()
+        page.get_by_text("The daemon does not answer.").wait_for(state="hidden")
+        with httpx.Client(base_url=served.url, trust_env=False) as client:
+            token = {"Authorization": f"Bearer {served.token}"}
+            client.delete("/v1/models/before", headers=token).raise_for_status()
+        page.get_by_text("No model yet").wait_for()
+    finally:
+        page.goto("about:blank")
+        again.terminate()
+        again.wait(30)
+    one.forgive("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
+    one.forgive("ERR_EMPTY_RESPONSE", "503")
+
+
+def test_a_page_that_nobody_sees_asks_nothing_and_comes_back_where_it_left(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    page = tab(served).open()
+    served.register("seen", mlp(4, 3))
+    page.get_by_role("article", name="seen").wait_for()
+    asked: list[Any] = []
+    page.on("request", lambda request: asked.append(request))  # noqa: PLW0108 - Playwright marks it
+
+    page.evaluate(SET_HIDDEN, True)
+    served.register("unseen", mlp(4, 3))
+    assert page.get_by_role("article", name="unseen").count() == 0
+    assert not asked
+    page.evaluate(SET_HIDDEN, False)
+
+    page.get_by_role("article", name="unseen").wait_for()
+    assert asked[0].url.endswith("/v1/events")
+    assert int(asked[0].headers["last-event-id"]) > 0
+
+
+def test_without_events_the_page_asks_again(tab: Callable[..., Tab], served: Served) -> None:
+    one = tab(served)
+    one.page.route("**/v1/events", lambda route: route.fulfill(status=404, body="{}"))
+    one.page.goto(f"{served.url}/dashboard")
+    one.give(served.token)
+    one.page.locator(".connection.polling").wait_for()
+
+    served.register("polled", mlp(4, 3))
+
+    one.page.get_by_role("article", name="polled").wait_for()
+    one.forgive("404")
