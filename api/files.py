@@ -18,14 +18,16 @@ from starlette.types import Receive, Scope, Send
 
 from api.errors import problem
 from api.protocol import ZERO_COPY
-from storage.errors import NotFound
+from storage.errors import NotFound, StorageBroken
 from storage.records import FileRecord
 from storage.store import Store
 
 IMMUTABLE = "private, max-age=31536000, immutable"
 REVALIDATE = "private, no-cache"
+SMALL_BYTES = 64 * 2**10
+"""Up to here a file is read and sent at once; a larger one is sent by the kernel."""
 CHUNK_BYTES = 2**20
-"""Read at once where the server cannot send files by itself, and for files no longer than this."""
+"""Read at once where the server cannot send files by itself."""
 ONE_RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.IGNORECASE)
 
 Span = tuple[int, int]
@@ -131,6 +133,8 @@ async def _send_chunks(
     while True:
         if chunk is None:
             chunk = await asyncio.to_thread(file.read, min(CHUNK_BYTES, end - start))
+        if not chunk:
+            raise StorageBroken(f"a stored file ends {end - start} bytes early; restore a backup")
         start += len(chunk)
         more = start < end
         await send({"type": "http.response.body", "body": chunk, "more_body": more})
@@ -145,7 +149,7 @@ def _open(path: Path, start: int, end: int) -> tuple[IO[bytes], bytes | None]:
         file = path.open("rb", buffering=0)
     except FileNotFoundError as error:
         raise NotFound("the file was removed just now; ask for a newer version") from error
-    if end - start <= CHUNK_BYTES:
+    if end - start <= SMALL_BYTES:
         file.seek(start)
         return file, file.read(end - start)
     if hasattr(os, "posix_fadvise"):

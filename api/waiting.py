@@ -14,6 +14,8 @@ from starlette.types import Receive
 async def client_of(request: Request) -> AsyncIterator[asyncio.Task[None]]:
     """A task that ends when the client has gone away."""
     leaving = asyncio.create_task(_gone(request.receive))
+    # A body that breaks off or grows too long is a way of leaving, too.
+    leaving.add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
         yield leaving
     finally:

@@ -19,8 +19,10 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 TYPES: dict[str, str] = {
+    "alias.deleted": "An alias is gone; the version that it named is not.",
     "alias.moved": "An alias other than `latest` names another version.",
     "checkpoint.saved": "A running job has saved its state.",
+    "device.verdict": "Other conditions keep jobs from training, or none does any more.",
     "events.lost": "Events between the two ids are no longer kept: read the state anew.",
     "job.cancelled": "A job was cancelled.",
     "job.failed": "A job failed; the data say why.",
@@ -32,10 +34,20 @@ TYPES: dict[str, str] = {
     "model.created": "A model was registered; its version 1 is `latest`.",
     "model.deleted": "A model and all that belongs to it is gone.",
     "model.updated": "A model's defaults or class names were changed.",
+    "policy.updated": "The policy was changed, or all was paused, snoozed or let go on by hand.",
     "prediction.load_failed": "A promoted version cannot be loaded; the one before goes on.",
     "samples.added": "Samples were stored; the data count them.",
-    "version.created": "A job has made a version.",
+    "samples.quarantined": "Samples were set aside because a job cannot train on them.",
+    "trigger.created": "A trigger was made.",
+    "trigger.deleted": "A trigger was deleted.",
+    "trigger.updated": "A trigger was changed by hand.",
+    "variant.made": "A variant of a version was made, measured and kept.",
+    "variant.refused": "A variant of a version was refused; the data say why.",
+    "version.created": "A job has made a version; the data say what the gate decided, and why.",
+    "version.deleted": "Retention has removed a version.",
     "version.promoted": "`latest` names another version.",
+    "version.released": "Jobs may move `latest` again.",
+    "version.rolled_back": "A person took `latest` back to what it named before, and holds it.",
 }
 """Every type, and when it happens; docs/events.md says the same."""
 

@@ -44,6 +44,11 @@ class PromotionHook:
         if self._command:
             feed.listen(self._on_event)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a command runs."""
+        return bool(self._running)
+
     async def stop(self) -> None:
         """End the commands that run."""
         for task in self._running.values():

@@ -12,7 +12,7 @@ from service.events import Feed, Happening
 from storage.records import Model, Version
 from storage.store import Store
 
-CHANGES = ("alias.", "model.", "version.")
+CHANGES = ("alias.", "model.", "variant.", "version.")
 """Types of events after which a model's entry is read again."""
 
 

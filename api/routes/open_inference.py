@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from importlib.metadata import version as installed_version
 from typing import Annotated, Any
 
@@ -10,8 +11,9 @@ from fastapi import APIRouter, Header, Path, Request
 from starlette.responses import JSONResponse, Response
 
 from api.dependencies import TheDaemon
+from api.errors import STATUS
 from api.inference import near, not_loaded, read_body
-from api.openapi import body
+from api.openapi import DETAILS, GUARDED, body
 from service.errors import UnsupportedMediaType
 from service.prediction.open_inference import describe, read_request, write_answer
 
@@ -34,20 +36,44 @@ TENSORS = body(
         "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
     }
 )
-ERROR = {"description": 'An error: `{"error": "…"}`.'}
-ERRORS: dict[int | str, dict[str, Any]] = {
-    401: ERROR,
-    404: ERROR,
-    413: ERROR,
-    415: ERROR,
-    422: ERROR,
-    500: ERROR,
-    503: ERROR,
-    504: ERROR,
+ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/json": {}, "application/octet-stream": {}}}
 }
 
 
-@router.get("", summary="Server metadata", responses={401: ERROR})
+def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """The error responses of a route, in the protocol's form."""
+    by_status: dict[int | str, dict[str, Any]] = {}
+    for code in ("unauthorized", "invalid_input", *codes, *GUARDED):
+        content = by_status.setdefault(
+            STATUS[code],
+            {
+                "description": HTTPStatus(STATUS[code]).phrase,
+                "content": {"application/json": {"examples": {}}},
+            },
+        )["content"]["application/json"]
+        example = {"error": DETAILS.get(code, HTTPStatus(STATUS[code]).phrase)}
+        content["examples"][code] = {"value": example}
+    return by_status
+
+
+OF_MODEL = failures("not_found")
+INFER = {
+    **ANSWER,
+    **failures(
+        "busy",
+        "child_died",
+        "model_not_loadable",
+        "not_found",
+        "prediction_failed",
+        "prediction_timeout",
+        "too_large",
+        "unsupported_media_type",
+    ),
+}
+
+
+@router.get("", summary="Server metadata", responses=failures())
 async def server_metadata() -> JSONResponse:
     """Name, version and extensions."""
     extensions = ["binary_tensor_data"]
@@ -55,19 +81,19 @@ async def server_metadata() -> JSONResponse:
     return JSONResponse(server)
 
 
-@router.get("/health/live", summary="Server live", responses={401: ERROR})
+@router.get("/health/live", summary="Server live", responses=failures())
 async def server_live() -> JSONResponse:
     """The process answers."""
     return JSONResponse({"live": True})
 
 
-@router.get("/health/ready", summary="Server ready", responses={401: ERROR, 503: ERROR})
+@router.get("/health/ready", summary="Server ready", responses=failures("not_ready"))
 async def server_ready(_: TheDaemon) -> JSONResponse:
     """The store is open and the trainer runs."""
     return JSONResponse({"ready": True})
 
 
-@router.get("/models/{name}", summary="Model metadata", responses={401: ERROR, 404: ERROR})
+@router.get("/models/{name}", summary="Model metadata", responses=OF_MODEL)
 async def model_metadata(name: str, daemon: TheDaemon) -> JSONResponse:
     """Tensors of the model, and the numbers of its versions."""
     model = (await daemon.latest.get(name)).model
@@ -80,7 +106,7 @@ async def model_metadata(name: str, daemon: TheDaemon) -> JSONResponse:
 @router.get(
     "/models/{name}/versions/{number}",
     summary="Version metadata",
-    responses={401: ERROR, 404: ERROR},
+    responses=OF_MODEL,
 )
 async def version_metadata(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
     """Tensors of the model."""
@@ -90,7 +116,7 @@ async def version_metadata(name: str, number: Number, daemon: TheDaemon) -> JSON
     return JSONResponse({"name": name, **described})
 
 
-@router.get("/models/{name}/ready", summary="Model ready", responses={401: ERROR, 404: ERROR})
+@router.get("/models/{name}/ready", summary="Model ready", responses=OF_MODEL)
 async def model_ready(name: str, daemon: TheDaemon) -> JSONResponse:
     """It is registered; its session is loaded by the first request."""
     await daemon.latest.get(name)
@@ -100,7 +126,7 @@ async def model_ready(name: str, daemon: TheDaemon) -> JSONResponse:
 @router.get(
     "/models/{name}/versions/{number}/ready",
     summary="Version ready",
-    responses={401: ERROR, 404: ERROR},
+    responses=OF_MODEL,
 )
 async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
     """It exists; its session is loaded by the first request."""
@@ -113,7 +139,7 @@ async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONRes
     "/models/{name}/infer",
     summary="Infer",
     response_class=Response,
-    responses=ERRORS,
+    responses=INFER,
     openapi_extra=TENSORS,
 )
 async def infer(
@@ -127,7 +153,7 @@ async def infer(
     "/models/{name}/versions/{number}/infer",
     summary="Infer with a version",
     response_class=Response,
-    responses=ERRORS,
+    responses=INFER,
     openapi_extra=TENSORS,
 )
 async def infer_with_version(
@@ -160,7 +186,7 @@ async def _infer(
         number, outputs = prediction.serving.version.version, prediction.outputs
     else:
         version = await asyncio.to_thread(daemon.store.versions.get, model.id, number)
-        headers, outputs = {}, await daemon.predictor.predict_with(version, asked.inputs)
+        headers, outputs = {}, await daemon.predictor.predict_with(version, asked.inputs, of=model)
     size = sum(output.nbytes for output in outputs.values())
     parts, json_bytes = await near(
         8 * size, write_answer, asked, outputs, model=name, version=number

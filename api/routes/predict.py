@@ -12,10 +12,11 @@ from starlette.responses import Response
 from api.dependencies import TheDaemon
 from api.inference import near, not_loaded, read_body
 from api.openapi import answers, body
-from api.routes.samples import JSON, NPZ
+from api.routes.uploads import BINARY, IMAGES, JSON, NPZ
 from api.schemas import PredictionsBody
 from api.uploads import require_media_type
 from service.daemon import Daemon
+from service.ingest.require import require_tensors, takes_images
 from service.prediction import inputs as bodies
 from service.prediction.inputs import READERS, Batch
 from service.prediction.predictor import Prediction
@@ -48,7 +49,7 @@ INPUTS = body(
                 "batch": {"value": {"instances": [{"inputs": {"x": [0.1, 0.2]}}]}},
             },
         },
-        NPZ: {"schema": {"type": "string", "format": "binary"}},
+        **dict.fromkeys((NPZ, *IMAGES), BINARY),
     }
 )
 
@@ -79,18 +80,33 @@ async def predict(
         bool, Query(description="Store the inputs as unlabelled samples, and tell their ids.")
     ] = False,
 ) -> Response:
-    """One instance or a batch. Header `Honed-Not-Loaded`: the promoted version, if it is broken."""
-    given = require_media_type(request, *READERS)
+    """One instance or a batch, or an image for a model that takes images.
+
+    Inputs are as they were uploaded for training: the model's `preprocess` is applied. Tensors for
+    a model that takes images are taken as they are. Header `Honed-Not-Loaded`: the promoted
+    version, if it is broken.
+    """
     model = (await daemon.latest.get(name)).model
+    images = IMAGES if takes_images(model) else ()
+    given = require_media_type(request, *READERS, *images)
     max_bytes = daemon.settings.prediction_body_bytes
     content = await read_body(request, max_bytes=max_bytes)
-    batch = await near(len(content), READERS[given], model, content, max_bytes)
-    inputs = batch.tensors(model.signature.inputs)
-    prediction = await daemon.predictor.predict(name, inputs)
-    ids = await _keep(daemon, model, batch) if keep else None
+    if given in IMAGES:
+        prediction = await daemon.predictor.predict_images(name, [content])
+        ids = await _keep_image(daemon, model, content) if keep else None
+    else:
+        if keep:
+            require_tensors(model)
+        batch = await near(len(content), READERS[given], model, content, max_bytes)
+        prediction = await daemon.predictor.predict(name, batch.tensors(model.signature.inputs))
+        ids = await _keep(daemon, model, batch) if keep else None
     size = sum(output.nbytes for output in prediction.outputs.values())
     answer = await near(8 * size, _answer, prediction, ids)
     return Response(answer, media_type=JSON, headers=not_loaded(prediction.serving))
+
+
+async def _keep_image(daemon: Daemon, model: Model, content: bytes) -> list[int]:
+    return await asyncio.to_thread(bodies.keep_image, daemon.store, model, content)
 
 
 async def _keep(daemon: Daemon, model: Model, batch: Batch) -> list[int]:

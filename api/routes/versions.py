@@ -19,15 +19,28 @@ from api.openapi import answers
 from api.schemas import Page, VersionBody
 from api.waiting import client_of
 from service.daemon import Daemon
-from storage.records import Version
+from storage.records import VariantName, Version
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["versions"])
 
 MEDIA_TYPE = "application/onnx"
+MEDIA_TYPES: dict[VariantName | None, tuple[str, str]] = {
+    None: (MEDIA_TYPE, ".onnx"),
+    "int8": (MEDIA_TYPE, "-int8.onnx"),
+    "ort": ("application/octet-stream", ".ort"),
+}
+"""Media type and ending of the file's name, by variant."""
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 Wait = Annotated[
     float,
     Query(ge=0, le=300, description="Seconds to wait for one that If-None-Match does not name."),
+]
+VariantAsked = Annotated[
+    VariantName | None,
+    Query(
+        description="Another form of the model: int8 (quantized) or ort (ONNX Runtime's format). "
+        "Made when first asked for."
+    ),
 ]
 Answer = Callable[[], Awaitable[Response]]
 KNOWN: dict[int | str, dict[str, Any]] = {
@@ -37,7 +50,7 @@ MODEL_FILE: dict[int | str, dict[str, Any]] = {
     200: {"content": {MEDIA_TYPE: {}}, "description": "The inference model."},
     206: {"description": "The range asked for."},
     **KNOWN,
-    **answers("not_found", "range_not_satisfiable"),
+    **answers("not_found", "range_not_satisfiable", "variant_not_ready", "variant_refused"),
 }
 
 
@@ -63,14 +76,20 @@ def show_version(number: Number, model: TheModel, store: TheStore) -> VersionBod
     response_class=Response,
     responses=MODEL_FILE,
 )
-async def version_file(number: Number, name: str, request: Request, daemon: TheDaemon) -> Response:
+async def version_file(
+    number: Number,
+    name: str,
+    request: Request,
+    daemon: TheDaemon,
+    variant: VariantAsked = None,
+) -> Response:
     """The inference model; it never changes."""
     latest = await daemon.latest.get(name)
     version = latest.version
     if version.version != number:
         find = daemon.store.versions.get
         version = await asyncio.to_thread(find, latest.model.id, number)
-    return _file(request, daemon, version, cache_control=IMMUTABLE)
+    return await _file(request, daemon, version, variant, cache_control=IMMUTABLE)
 
 
 @router.head("/latest", include_in_schema=False)
@@ -102,12 +121,18 @@ async def show_latest(name: str, request: Request, daemon: TheDaemon, wait: Wait
     response_class=Response,
     responses=MODEL_FILE,
 )
-async def latest_file(name: str, request: Request, daemon: TheDaemon, wait: Wait = 0) -> Response:
+async def latest_file(
+    name: str,
+    request: Request,
+    daemon: TheDaemon,
+    wait: Wait = 0,
+    variant: VariantAsked = None,
+) -> Response:
     """What apps fetch: `If-None-Match` costs next to nothing, `?wait=` waits for a newer one."""
 
     async def answer() -> Response:
         latest = await daemon.latest.get(name)
-        return _file(request, daemon, latest.version, cache_control=REVALIDATE)
+        return await _file(request, daemon, latest.version, variant, cache_control=REVALIDATE)
 
     return await _newer(answer, name, request, daemon, wait_s=wait)
 
@@ -131,13 +156,23 @@ async def _newer(
                 return response
 
 
-def _file(request: Request, daemon: Daemon, version: Version, *, cache_control: str) -> Response:
+async def _file(
+    request: Request,
+    daemon: Daemon,
+    version: Version,
+    variant: VariantName | None,
+    *,
+    cache_control: str,
+) -> Response:
+    """The model's file, or the variant's, which is made if there is none yet."""
+    file = version.file if variant is None else await daemon.variants.file(version, variant)
+    media_type, ending = MEDIA_TYPES[variant]
     return file_answer(
         request,
         daemon.store,
-        version.file,
-        media_type=MEDIA_TYPE,
-        filename=f"{version.model}-{version.version}.onnx",
+        file,
+        media_type=media_type,
+        filename=f"{version.model}-{version.version}{ending}",
         cache_control=cache_control,
         created_at=version.created_at,
     )

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import SIZES, Frame, Tensors, decode, encode
+from service.prediction.preparation import prepare
 
 if TYPE_CHECKING:
     from service.prediction.sessions import Sessions
@@ -59,7 +60,8 @@ def _answer(question: Frame, sessions: Sessions) -> Tensors:
         sessions.forget(file["sha256"])
         return {}
     held = sessions.load(file["sha256"], file["path"], file["size_bytes"])
-    return held.run(question.tensors) if question.tensors else {}
+    inputs = prepare(question.header, question.tensors)
+    return held.run(inputs) if inputs else {}
 
 
 def _read(stream: IO[bytes]) -> Frame | None:

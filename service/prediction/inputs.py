@@ -95,6 +95,15 @@ def keep(store: Store, model: Model, batch: Batch) -> list[int]:
     return list(range(stored.first_id, stored.last_id + 1))
 
 
+def keep_image(store: Store, model: Model, image: bytes) -> list[int]:
+    """Store an image as an unlabelled sample; its id. Blocking."""
+    with store.samples.stage(model.id, None) as staging:
+        staging.add(image, [None], lengths=[len(image)])
+        stored = staging.commit()
+    assert stored.first_id is not None
+    return [stored.first_id]
+
+
 def _instances(body: bytes) -> tuple[list[Any], str]:
     """The instances, and the JSON pointer of the list, empty for a single one."""
     try:

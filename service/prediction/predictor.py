@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
-from service.errors import ChildDied
 from service.events import Feed, Happening
 from service.latest import Latest, LatestVersions
 from service.logs import event
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Frame, Tensors
-from service.prediction.process import NotBegun, PredictorProcess
+from service.prediction.preparation import as_tensor, described
+from service.prediction.worker import Worker
 from service.settings import Settings
-from storage.errors import Busy, HoneError, NotFound
+from storage.errors import HoneError, NotFound
 from storage.records import Model, Version
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
-MAX_WAITING = 256
-"""Predictions that may wait; each holds its inputs in memory."""
-TRIES = 2
-"""How often a question is asked whose process died over it."""
 LOOK_BACK = 10
 """Versions that are looked at for one to fall back to."""
 CHANGES = ("alias.", "model.", "version.")
@@ -70,21 +67,13 @@ class Predictor:
         *,
         latest: LatestVersions,
         feed: Feed,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._settings = settings
         self._latest = latest
         self._feed = feed
-        self._monotonic = monotonic
-        self._process: PredictorProcess | None = None
-        self._starting = asyncio.Lock()
         self._serving: dict[str, Serving] = {}
+        self._worker = Worker(settings, on_idle=self._serving.clear)
         self._swaps: dict[str, asyncio.Task[None]] = {}
-        self._asking = 0
-        self._used_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._dropping: asyncio.Task[None] | None = None
         feed.listen(self._on_event)
 
     async def predict(self, model: str, inputs: Tensors) -> Prediction:
@@ -94,81 +83,57 @@ class Predictor:
         PredictionFailed, PredictionTimeout, ChildDied, Busy.
         """
         serving = self._serving.get(model) or await self._begin(model)
-        return Prediction(serving, (await self._ask(serving.version, inputs)).tensors)
+        said = described(serving.model)
+        return Prediction(serving, (await self._ask(serving.version, inputs, said)).tensors)
 
-    async def predict_with(self, version: Version, inputs: Tensors) -> Tensors:
-        """With one version, whatever is promoted. Raises as `predict` does."""
-        return (await self._ask(version, inputs)).tensors
+    async def predict_images(self, model: str, images: Sequence[bytes]) -> Prediction:
+        """As `predict`, for a model that takes images; they are decoded in the process."""
+        serving = self._serving.get(model) or await self._begin(model)
+        said = described(serving.model, images)
+        answer = await self._ask(serving.version, as_tensor(images), said)
+        return Prediction(serving, answer.tensors)
+
+    async def predict_with(self, version: Version, inputs: Tensors, *, of: Model) -> Tensors:
+        """With one version of a model, whatever is promoted. Raises as `predict` does."""
+        return (await self._ask(version, inputs, described(of))).tensors
 
     def serving(self, model: str) -> Serving | None:
         """What answers now, None if nothing is loaded."""
         return self._serving.get(model)
 
+    @property
+    def pid(self) -> int | None:
+        """The process id, None while none runs."""
+        return self._worker.pid
+
+    @property
+    def waiting(self) -> int:
+        """How many questions have no answer yet."""
+        return self._worker.waiting
+
     async def stop(self) -> None:
         """End the process."""
-        if self._timer is not None:
-            self._timer.cancel()
         for swap in self._swaps.values():
             swap.cancel()
-        await self._drop()
+        await self._worker.stop()
 
-    async def _ask(self, version: Version, inputs: Tensors, *, forget: bool = False) -> Frame:
-        """Without inputs: only load the version, or forget it. Raises what the process answers."""
-        if self._asking >= MAX_WAITING:
-            raise Busy(f"{MAX_WAITING} predictions are waiting already; try again in a moment")
-        header = {"file": self._file(version), "forget": forget}
-        self._asking += 1
-        try:
-            answer = await self._ask_until_answered(Frame(header, inputs))
-        finally:
-            self._asking -= 1
+    async def _ask(
+        self,
+        version: Version,
+        inputs: Tensors,
+        said: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        forget: bool = False,
+    ) -> Frame:
+        """Without inputs: only load the version, or forget it. Raises what the process answers.
+
+        said: more of the header, see `described`.
+        """
+        header = {"file": self._file(version), "forget": forget, **said}
+        answer = await self._worker.ask(Frame(header, inputs))
         if (error := answer.header.get("error")) is not None:
             raise _error(version, error["code"], error["detail"])
         return answer
-
-    async def _ask_until_answered(self, question: Frame) -> Frame:
-        tries = 0
-        while True:
-            process = await self._running()
-            self._used_at = self._monotonic()
-            try:
-                return await process.ask(question, timeout_s=self._settings.prediction_timeout_s)
-            except NotBegun:
-                continue
-            except ChildDied as death:
-                tries += 1
-                event(logger, logging.ERROR, "predictor.died", detail=death.detail, tries=tries)
-                if tries >= TRIES:
-                    raise
-
-    async def _running(self) -> PredictorProcess:
-        async with self._starting:
-            if self._process is None or not self._process.alive:
-                self._process = await PredictorProcess.spawn(self._settings)
-                self._look_again_later()
-            return self._process
-
-    def _look_again_later(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_s = self._used_at + self._settings.prediction_idle_timeout_s - self._monotonic()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(delay_s, 0.05), self._end_if_idle)
-
-    def _end_if_idle(self) -> None:
-        quiet_s = self._monotonic() - self._used_at
-        if self._asking or quiet_s < self._settings.prediction_idle_timeout_s:
-            self._look_again_later()
-            return
-        event(logger, logging.INFO, "predictor.dropped", idle_s=round(quiet_s))
-        self._dropping = asyncio.create_task(self._drop())
-
-    async def _drop(self) -> None:
-        process, self._process = self._process, None
-        # Where the promoted version cannot be loaded, the one before is remembered.
-        self._serving = {name: each for name, each in self._serving.items() if each.refused}
-        if process is not None:
-            await process.close()
 
     def _on_event(self, happened: Happening) -> None:
         model = happened.model
@@ -212,6 +177,8 @@ class Predictor:
                 self._serving.pop(model, None)
                 return
             if (latest.model, latest.version) == (serving.model, serving.version):
+                return
+            if serving.refused and serving.refused.version == latest.version.version:
                 return
             refused = await self._load(latest.version)
             if model not in self._serving:

@@ -69,9 +69,9 @@ class PredictorProcess:
         return not self._listening.done()
 
     @property
-    def idle(self) -> bool:
-        """Whether it has answered everything."""
-        return not self._waiting
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
 
     async def ask(self, question: Frame, *, timeout_s: float) -> Frame:
         """The answer, once all earlier questions are answered.

@@ -1,0 +1,221 @@
+"""What fetching a model costs: 304s and downloads beside nginx, and two hundred waiting polls.
+
+Needs nginx, wrk and curl. nginx serves the very file of the daemon's store, by sendfile.
+"""
+
+from __future__ import annotations
+
+import re
+import selectors
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+
+import httpx
+import psutil
+
+from bench.daemon import Served, mlp, served
+from bench.table import Row
+
+LARGE = (5000, 5000, 10)
+"""An MLP of 100 MB."""
+SECONDS = 5
+DOWNLOADS = 9
+POLLS = 200
+PATH = "/v1/models/{}/latest/model.onnx"
+NGINX = """
+daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/log; user root;
+events {{}}
+http {{
+  access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000;
+  client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
+  uwsgi_temp_path {folder}; scgi_temp_path {folder};
+  server {{ listen 127.0.0.1:{port}; root {root}; }}
+}}
+"""
+
+
+def run() -> list[Row]:
+    """Every figure beside nginx's of the same run, where nginx has one."""
+    for program in ("nginx", "wrk", "curl"):
+        if shutil.which(program) is None:
+            raise SystemExit(
+                f"bench.delivery needs {program}: apt-get install nginx-light wrk curl"
+            )
+    with served() as daemon:
+        daemon.register("small", mlp(784, 128, 10))
+        daemon.register("large", mlp(*LARGE))
+        with nginx(daemon) as url:
+            rows = [*unchanged(daemon, url), downloads(daemon, url)]
+        return [*rows, *waiting(daemon)]
+
+
+def unchanged(daemon: Served, nginx_url: str) -> list[Row]:
+    """An app that asks for what it has: one connection for the latency, eight for the rate."""
+    ours, theirs = daemon.url + PATH.format("small"), f"{nginx_url}/{stored(daemon, 'small')}"
+    lone = [wrk(daemon, url, connections=1) for url in (ours, theirs)]
+    many = [wrk(daemon, url, connections=8) for url in (ours, theirs)]
+    return [
+        {
+            "what": "304, p50, ms",
+            "honed": lone[0][0],
+            "nginx": lone[1][0],
+            "ratio": lone[0][0] / lone[1][0],
+            "must reach": "≤ 2 ms",
+        },
+        {
+            "what": "304, requests/s, one core each",
+            "honed": many[0][1],
+            "nginx": many[1][1],
+            "ratio": many[0][1] / many[1][1],
+            "must reach": "≥ 1,500",
+        },
+    ]
+
+
+def downloads(daemon: Served, nginx_url: str) -> Row:
+    """The 100 MB model, in turns; medians."""
+    ours, theirs = daemon.url + PATH.format("large"), f"{nginx_url}/{stored(daemon, 'large')}"
+    pairs = [(download(daemon, ours), download(daemon, theirs)) for _ in range(DOWNLOADS)]
+    honed, nginx_ = (median(each) for each in zip(*pairs, strict=True))
+    return {
+        "what": "100 MB model, MB/s",
+        "honed": honed,
+        "nginx": nginx_,
+        "ratio": honed / nginx_,
+        "must reach": "ratio ≥ 0.7",
+    }
+
+
+def waiting(daemon: Served) -> list[Row]:
+    """Two hundred polls: memory, processor, and how long until the last is told."""
+    daemon.upload("small", x=[[0.0] * 784] * 64, label=[0] * 64, split="train")
+    number = daemon.train("small", epochs=1, ignore_policy=True)["version"]
+    aliases = "/v1/models/small/aliases/latest"
+    daemon.http.put(aliases, json={"version": 1}).raise_for_status()
+    process = psutil.Process(daemon.process.pid)
+    with ExitStack() as stack:
+        for poll in polls(daemon, count=20, wait_s=0.01):
+            poll.recv(65536)
+            poll.close()
+        memory = process.memory_info().rss
+        rest = cpu_s(process)
+        open_polls = [stack.enter_context(poll) for poll in polls(daemon, count=POLLS, wait_s=300)]
+        while len(process.net_connections()) < POLLS:
+            time.sleep(0.05)
+        held, busy = process.memory_info().rss - memory, cpu_s(process)
+        began = time.perf_counter()
+        daemon.http.put(aliases, json={"version": number}).raise_for_status()
+        last = seconds_until_all_answer(open_polls, began)
+    return [
+        {"what": "200 polls, MB", "honed": held / 2**20, "must reach": "≤ 10 MB"},
+        {
+            "what": f"200 polls, CPU s in {SECONDS} s (none waiting: {rest:.2f})",
+            "honed": busy,
+            "must reach": "none measurable",
+        },
+        {
+            "what": "200 polls, promotion to last answer, ms",
+            "honed": last * 1000,
+            "must reach": "≤ 200",
+        },
+    ]
+
+
+@contextmanager
+def nginx(daemon: Served) -> Iterator[str]:
+    """One worker on the daemon's own files; its address."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        settings = Path(folder) / "nginx.conf"
+        root = daemon.data_dir / "files"
+        settings.write_text(NGINX.format(folder=folder, port=port, root=root))
+        process = subprocess.Popen(["nginx", "-c", str(settings), "-e", f"{folder}/log"])
+        url = f"http://127.0.0.1:{port}"
+        try:
+            while not answers(url):
+                time.sleep(0.02)
+            yield url
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        httpx.get(url, trust_env=False)
+    except httpx.TransportError:
+        return False
+    return True
+
+
+def stored(daemon: Served, name: str) -> str:
+    """Where a model's latest file lies below the store's folder."""
+    sha256: str = daemon.http.get(f"/v1/models/{name}/latest").json()["sha256"]
+    return f"{sha256[:2]}/{sha256}"
+
+
+def wrk(daemon: Served, url: str, *, connections: int) -> tuple[float, float]:
+    """Median latency in ms, and requests a second, of conditional requests."""
+    token = f"Authorization: Bearer {daemon.token}"
+    tag = httpx.head(url, headers={"Authorization": f"Bearer {daemon.token}"}).headers["etag"]
+    condition = f"If-None-Match: {tag}"
+    options = ["-t1", f"-c{connections}", f"-d{SECONDS}", "--latency", "-H", token, "-H", condition]
+    said = subprocess.run(["wrk", *options, url], capture_output=True, text=True, check=True).stdout
+    half = re.search(r"50%\s+([\d.]+)(us|ms)", said)
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", said)
+    assert half is not None, said
+    assert rate is not None, said
+    return float(half[1]) / (1000 if half[2] == "us" else 1), float(rate[1])
+
+
+def download(daemon: Served, url: str) -> float:
+    """MB/s."""
+    options = ["-s", "-o", "/dev/null", "-w", "%{http_code} %{speed_download}"]
+    token = ["-H", f"Authorization: Bearer {daemon.token}"]
+    said = subprocess.run(["curl", *options, *token, url], capture_output=True, check=True).stdout
+    status, speed = said.split()
+    assert status == b"200", said
+    return float(speed) / 1e6
+
+
+def polls(daemon: Served, *, count: int, wait_s: float) -> Iterator[socket.socket]:
+    """Connections that each wait for a newer model."""
+    path = PATH.format("small")
+    tag = daemon.http.head(path).headers["etag"]
+    host, _, port = daemon.url.removeprefix("http://").partition(":")
+    request = (
+        f"GET {path}?wait={wait_s} HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        f"Authorization: Bearer {daemon.token}\r\nIf-None-Match: {tag}\r\n\r\n"
+    )
+    for _ in range(count):
+        poll = socket.create_connection((host, int(port)))
+        poll.sendall(request.encode())
+        yield poll
+
+
+def cpu_s(process: psutil.Process) -> float:
+    """Processor time that it takes in SECONDS."""
+    before = process.cpu_times()
+    time.sleep(SECONDS)
+    after = process.cpu_times()
+    return after.user + after.system - before.user - before.system
+
+
+def seconds_until_all_answer(open_polls: list[socket.socket], began: float) -> float:
+    """Until the first bytes of the last answer are here."""
+    with selectors.DefaultSelector() as selector:
+        for poll in open_polls:
+            selector.register(poll, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select(timeout=30):
+                selector.unregister(key.fileobj)
+        return time.perf_counter() - began

@@ -1,0 +1,59 @@
+"""Preprocessing of a question: the daemon says how, the predictor's process does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from service.prediction.errors import PredictionFailed
+from service.prediction.frames import Tensors
+from storage.records import Model, Signature, TargetSpec, TensorSpec
+
+IMAGES = "images"
+"""The tensor that holds the bytes of images, one behind the other, where images are asked about."""
+_NO_TARGET = TargetSpec("", "float32", ())
+
+
+def described(model: Model, images: Sequence[bytes] = ()) -> dict[str, Any]:
+    """What the header says; nothing for a model without preprocessing."""
+    if not model.preprocess:
+        return {}
+    said: dict[str, Any] = {
+        "descriptions": list(model.preprocess),
+        "inputs": [asdict(spec) for spec in model.signature.inputs],
+    }
+    if images:
+        said["lengths"] = [len(image) for image in images]
+    return {"preprocess": said}
+
+
+def as_tensor(images: Sequence[bytes]) -> Tensors:
+    """The bytes of images as a question carries them."""
+    return {IMAGES: np.frombuffer(b"".join(images), np.uint8)}
+
+
+def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
+    """The model's inputs. Tensors for a model that takes images are taken as they are.
+
+    Raises PredictionFailed for an image that cannot be decoded.
+    """
+    said = header.get("preprocess")
+    if said is None or not tensors:
+        return tensors
+    from service.preprocess import Unreadable, for_signature
+
+    specs = tuple(TensorSpec(e["name"], e["dtype"], tuple(e["shape"])) for e in said["inputs"])
+    pipeline = for_signature(Signature(specs, _NO_TARGET), said["descriptions"])
+    if "lengths" not in said:
+        return tensors if pipeline.image is not None else pipeline.tensors(tensors)
+    ends = np.cumsum(said["lengths"]).tolist()
+    data = tensors[IMAGES].tobytes()
+    try:
+        return pipeline.tensors(
+            [data[end - n : end] for end, n in zip(ends, said["lengths"], strict=True)]
+        )
+    except Unreadable as error:
+        raise PredictionFailed(f"{error}") from error

@@ -1,0 +1,114 @@
+"""One predictor process at a time: begun when asked, replaced after a crash, ended when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from service.errors import ChildDied
+from service.logs import event
+from service.prediction.frames import Frame
+from service.prediction.process import NotBegun, PredictorProcess
+from service.settings import Settings
+from storage.errors import Busy
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 256
+"""Questions that may wait; each holds its inputs in memory."""
+TRIES = 2
+"""How often a question is asked whose process died over it."""
+
+
+class Worker:
+    """Belongs to the event loop. on_idle: called when the process ends for want of questions."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        on_idle: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._on_idle = on_idle
+        self._monotonic = monotonic
+        self._process: PredictorProcess | None = None
+        self._starting = asyncio.Lock()
+        self._asking = 0
+        self._used_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._dropping: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, None while none runs."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def waiting(self) -> int:
+        """How many questions have no answer yet."""
+        return self._asking
+
+    async def ask(self, question: Frame) -> Frame:
+        """The answer, be it an error. Raises Busy, PredictionTimeout, ChildDied."""
+        if self._asking >= MAX_WAITING:
+            raise Busy(f"{MAX_WAITING} predictions are waiting already; try again in a moment")
+        self._asking += 1
+        try:
+            return await self._ask_until_answered(question)
+        finally:
+            self._asking -= 1
+
+    async def stop(self) -> None:
+        """End the process."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._dropping is not None:
+            await self._dropping
+        await self._drop()
+
+    async def _ask_until_answered(self, question: Frame) -> Frame:
+        tries = 0
+        while True:
+            process = await self._running()
+            self._used_at = self._monotonic()
+            try:
+                return await process.ask(question, timeout_s=self._settings.prediction_timeout_s)
+            except NotBegun:
+                continue
+            except ChildDied as death:
+                tries += 1
+                event(logger, logging.ERROR, "predictor.died", detail=death.detail, tries=tries)
+                if tries >= TRIES:
+                    raise
+
+    async def _running(self) -> PredictorProcess:
+        async with self._starting:
+            if self._process is None or not self._process.alive:
+                self._process = await PredictorProcess.spawn(self._settings)
+                self._look_again_later()
+            return self._process
+
+    def _look_again_later(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = self._used_at + self._settings.prediction_idle_timeout_s - self._monotonic()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(delay_s, 0.05), self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        quiet_s = self._monotonic() - self._used_at
+        if self._asking or quiet_s < self._settings.prediction_idle_timeout_s:
+            self._look_again_later()
+            return
+        event(logger, logging.INFO, "predictor.dropped", idle_s=round(quiet_s))
+        self._on_idle()
+        self._dropping = asyncio.create_task(self._drop())
+
+    async def _drop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            await process.close()

@@ -1,0 +1,96 @@
+"""A daemon inside the test's own process, where a test must look into it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from support import Served, wait_until
+
+from api.app import create_app
+from api.protocol import FileProtocol
+from api.server import Server, _listen
+from service.daemon import Daemon
+from service.settings import Settings, load_settings
+
+
+@dataclass
+class Inside:
+    """A daemon that serves from a thread of this process."""
+
+    url: str
+    token: str
+    server: Server
+    app: FastAPI
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def daemon(self) -> Daemon:
+        return self.app.state.daemon
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Run in the daemon's event loop."""
+        self.loop.call_soon_threadsafe(function, *arguments)
+
+
+@pytest.fixture
+def serve_inside(tmp_path: Path) -> Iterator[Callable[..., Inside]]:
+    """Start daemons in threads of this process."""
+    running: list[tuple[Server, threading.Thread]] = []
+
+    def start(**chosen: object) -> Inside:
+        settings: Settings = load_settings(port=0, data_dir=tmp_path / "inside", **chosen)
+        app = create_app(settings, Daemon(settings, on_fatal=lambda: None))
+        loops: list[asyncio.AbstractEventLoop] = []
+        server = Server(
+            uvicorn.Config(
+                app,
+                http=FileProtocol,
+                log_config=None,
+                lifespan="off",
+                ws="none",
+                timeout_graceful_shutdown=5,
+            ),
+            app=app,
+            on_listening=None,
+        )
+        listener = _listen(settings)
+
+        async def main() -> None:
+            loops.append(asyncio.get_running_loop())
+            with listener:
+                await server.serve(sockets=[listener])
+
+        thread = threading.Thread(target=lambda: asyncio.run(main()))
+        thread.start()
+        running.append((server, thread))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        wait_until(lambda: server.started, "the server to start")
+        return Inside(url, app.state.token, server, app, loops[0])
+
+    yield start
+    for server, thread in running:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def promote() -> Callable[[Served, str], int]:
+    """Train a version of a model that has samples, and have `latest` name it; its number."""
+
+    def train_and_promote(served: Served, name: str) -> int:
+        number: int = served.train(name, epochs=1, ignore_policy=True)["version"]
+        if served.http.get(f"/v1/models/{name}/latest").json()["version"] != number:
+            chosen = {"version": number}
+            answer = served.http.put(f"/v1/models/{name}/aliases/latest", json=chosen)
+            assert answer.status_code == 200, answer.text
+        return number
+
+    return train_and_promote

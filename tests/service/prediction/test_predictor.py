@@ -1,0 +1,181 @@
+"""The promoted version answers; one that cannot be loaded does not take its place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.prediction.errors import ModelNotLoadable, PredictionFailed
+from storage.errors import NotFound
+
+X = {"x": np.eye(4, dtype=np.float32)}
+DEADLINE_S = 30
+GARBAGE = b"not a model at all"
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async def ask() -> None:
+        while not condition():  # noqa: ASYNC110 - another process fulfils it
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(ask(), DEADLINE_S)
+
+
+def test_a_promoted_version_takes_over(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    model = shop.add("m", model_bytes(1))
+
+    async def scenario() -> None:
+        async with running() as here:
+            first = await here.predictor.predict("m", X)
+            number = await asyncio.to_thread(shop.publish, model, model_bytes(2))
+            await until(lambda: here.predictor.serving("m").version.version == number)
+            second = await here.predictor.predict("m", X)
+            assert (first.serving.version.version, second.serving.version.version) == (1, 2)
+            assert not np.array_equal(first.outputs["logits"], second.outputs["logits"])
+
+    asyncio.run(scenario())
+
+
+def test_a_version_that_cannot_be_loaded_leaves_the_old_one_serving(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    model = shop.add("m", model_bytes(1))
+
+    async def scenario() -> None:
+        async with running() as here:
+            await here.predictor.predict("m", X)
+            await asyncio.to_thread(shop.publish, model, GARBAGE)
+            await until(lambda: here.predictor.serving("m").refused)
+            prediction = await here.predictor.predict("m", X)
+
+            assert prediction.serving.version.version == 1
+            assert prediction.serving.refused.version == 2
+            (told,) = [each for each in here.told if each.type == "prediction.load_failed"]
+            assert (told.model, told.data["version"]) == ("m", 2)
+
+            await asyncio.to_thread(shop.publish, model, model_bytes(3))
+            await until(lambda: here.predictor.serving("m").version.version == 3)
+            assert here.predictor.serving("m").refused is None
+
+    asyncio.run(scenario())
+
+
+def test_after_a_restart_an_earlier_version_stands_in(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    model = shop.add("m", model_bytes(1))
+    shop.publish(model, model_bytes(2))
+    shop.publish(model, GARBAGE)
+
+    async def scenario() -> None:
+        async with running() as here:
+            prediction = await here.predictor.predict("m", X)
+            assert prediction.serving.version.version == 2
+            assert prediction.serving.refused.version == 3
+
+    asyncio.run(scenario())
+
+
+def test_what_stands_in_still_does_after_the_predictor_was_idle(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    model = shop.add("m", model_bytes(1))
+
+    async def scenario() -> None:
+        async with running(prediction_idle_timeout_s=0.1) as here:
+            await here.predictor.predict("m", X)
+            await asyncio.to_thread(shop.publish, model, GARBAGE)
+            await until(lambda: here.predictor.serving("m").refused)
+            await until(lambda: here.predictor.pid is None)
+            prediction = await here.predictor.predict("m", X)
+            assert prediction.serving.version.version == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_model_without_a_version_that_loads_says_so(
+    shop: Any, running: Callable[..., Any]
+) -> None:
+    shop.add("m", GARBAGE)
+
+    async def scenario() -> None:
+        async with running() as here:
+            with pytest.raises(ModelNotLoadable, match="version 1 of model 'm'"):
+                await here.predictor.predict("m", X)
+            with pytest.raises(NotFound):
+                await here.predictor.predict("nobody", X)
+
+    asyncio.run(scenario())
+
+
+def test_a_deleted_model_answers_no_more(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    shop.add("m", model_bytes(1))
+
+    async def scenario() -> None:
+        async with running() as here:
+            await here.predictor.predict("m", X)
+            await asyncio.to_thread(shop.store.models.delete, "m")
+            with pytest.raises(NotFound):
+                await here.predictor.predict("m", X)
+
+    asyncio.run(scenario())
+
+
+def test_more_models_than_fit_are_loaded_anew(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    for number in range(4):
+        shop.add(f"m{number}", model_bytes(number))
+
+    async def scenario() -> None:
+        async with running(prediction_sessions=2) as here:
+            first = [await here.predictor.predict(f"m{n}", X) for n in range(4)]
+            again = [await here.predictor.predict(f"m{n}", X) for n in range(4)]
+            for one, other in zip(first, again, strict=True):
+                assert np.array_equal(one.outputs["logits"], other.outputs["logits"])
+
+    asyncio.run(scenario())
+
+
+def test_inputs_that_the_model_cannot_compute_fail_alone(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    shop.add("m", model_bytes(1))
+
+    async def scenario() -> None:
+        async with running() as here:
+            with pytest.raises(PredictionFailed, match="version 1 of model 'm'"):
+                await here.predictor.predict("m", {"x": np.zeros((1, 5), np.float32)})
+            assert (await here.predictor.predict("m", X)).outputs["logits"].shape == (4, 3)
+
+    asyncio.run(scenario())
+
+
+def test_only_the_request_that_kills_the_predictor_is_charged(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    import psutil
+
+    shop.add("m", model_bytes(1))
+
+    async def scenario() -> None:
+        async with running() as here:
+            await here.predictor.predict("m", X)
+            for _ in range(3):
+                process = psutil.Process(here.predictor.pid)
+                process.suspend()
+                asking = [asyncio.create_task(here.predictor.predict("m", X)) for _ in range(8)]
+                await until(lambda: here.predictor.waiting == 8)
+                process.kill()
+                answers = await asyncio.gather(*asking)
+                assert len(answers) == 8
+
+    asyncio.run(scenario())
