@@ -9,21 +9,24 @@ import numpy as np
 
 from service.errors import InvalidInput
 from service.ingest.json_upload import label_reader
+from service.ingest.require import takes_images
 from service.ingest.tensors import input_bytes, little_endian
 from storage.errors import Problem
 from storage.records import UNSET, Model, Sample, Split
+from storage.sample_filter import SampleFilter
 from storage.store import Store
 
 
 def change_sample(store: Store, model: Model, sample_id: int, changes: dict[str, Any]) -> Sample:
-    """Set label (None takes it away) and split of a sample. Raises InvalidInput, NotFound."""
+    """Set label (None takes it away), split and pin of a sample. Raises InvalidInput, NotFound."""
     label: Any = UNSET
     if "label" in changes:
         label, complaint = label_reader(model).parse(changes["label"])
         if complaint:
             raise InvalidInput("the label is wrong", problems=[Problem("/label", complaint)])
     split = Split(changes["split"]) if changes.get("split") else UNSET
-    return store.samples.update(model.id, sample_id, label=label, split=split)
+    pinned = changes["pinned"] if changes.get("pinned") is not None else UNSET
+    return store.samples.update(model.id, sample_id, label=label, split=split, pinned=pinned)
 
 
 def shown_label(model: Model, label: int | bytes | None) -> Any:
@@ -34,10 +37,38 @@ def shown_label(model: Model, label: int | bytes | None) -> Any:
     return np.frombuffer(label, little_endian(target.dtype)).reshape(target.shape).tolist()
 
 
-def content(store: Store, model: Model, sample_id: int) -> bytes:
-    """One sample as .npz, as it may be uploaded again: inputs and label, batch axis of 1."""
+NPZ = "application/x-npz"
+
+
+def content(store: Store, model: Model, sample_id: int) -> tuple[bytes, str]:
+    """One sample as it may be uploaded again, and its media type: an image, or else .npz."""
     sample = store.samples.get(model.id, sample_id)
     record = store.samples.content(model.id, sample_id)
+    if takes_images(model):
+        return record, image_type(record)
+    return _as_npz(model, sample, record), NPZ
+
+
+def image_type(data: bytes) -> str:
+    """The media type of a stored image, by its first bytes."""
+    if data.startswith(b"\x89PNG"):
+        return "image/png"
+    return "image/webp" if data[8:12] == b"WEBP" else "image/jpeg"
+
+
+def sample_filter(
+    model: Model, *, label: str | None = None, split: str | None = None, **conditions: Any
+) -> SampleFilter:
+    """A filter as apps name it. Raises InvalidInput for a label that is no class."""
+    return SampleFilter(
+        label=class_index(model, label) if label is not None else None,
+        split=Split(split) if split else None,
+        **conditions,
+    )
+
+
+def _as_npz(model: Model, sample: Sample, record: bytes) -> bytes:
+    """Inputs and label, batch axis of 1."""
     arrays: dict[str, Any] = {}
     start = 0
     for spec in model.signature.inputs:

@@ -31,6 +31,7 @@ _CODE_BY_TEXT = {
 FATAL = frozenset({_IOERR, _CORRUPT, _NOTADB})
 # Room for the pages of a large upload, which else go to the WAL several times.
 _CACHE_KIB = 8192
+BUSY_TIMEOUT_MS = 5000
 _JOURNAL_SIZE_LIMIT_BYTES = 64 << 20
 
 
@@ -64,7 +65,7 @@ def connect_writer(path: Path) -> Database:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
     for pragma in (
-        "busy_timeout = 5000",
+        f"busy_timeout = {BUSY_TIMEOUT_MS}",
         "auto_vacuum = INCREMENTAL",  # counts only before the first table, and before WAL
         "journal_mode = WAL",
         "synchronous = FULL",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from datetime import datetime
 from typing import Any
 
 from storage.codec import (
@@ -43,6 +44,7 @@ class Jobs:
                     "hyperparameters": dump(new.hyperparameters),
                     "start": new.start,
                     "ignore_policy": new.ignore_policy,
+                    "priority": new.priority,
                     "created_at": dump_time(transaction.now),
                 },
             ).fetchone()
@@ -85,6 +87,12 @@ class Jobs:
     def waiting(self) -> builtins.list[Job]:
         """Queued and paused jobs, oldest first."""
         return self._fetch(f"{_SELECT} WHERE state IN ('queued', 'paused') ORDER BY jobs.id")
+
+    def last_starts(self) -> dict[int, datetime]:
+        """Model id → when a job of it last began; models that never trained are absent."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(_LAST_STARTS).fetchall()
+        return {row["model_id"]: load_time(row["started_at"]) for row in rows}
 
     def running(self) -> builtins.list[Job]:
         """Running jobs, oldest first."""
@@ -143,12 +151,18 @@ class Jobs:
 
 _ENQUEUE = """
 INSERT INTO jobs
-  (model_id, state, cause, hyperparameters, start, ignore_policy, watermark, created_at)
+  (model_id, state, cause, hyperparameters, start, ignore_policy, priority, watermark, created_at)
 SELECT
-  models.id, 'queued', :cause, :hyperparameters, :start, :ignore_policy,
+  models.id, 'queued', :cause, :hyperparameters, :start, :ignore_policy, :priority,
   (SELECT coalesce(max(id), 0) FROM samples WHERE model_id = models.id), :created_at
 FROM models WHERE models.id = :model_id
 RETURNING id
+"""
+
+
+_LAST_STARTS = """
+SELECT model_id, max(started_at) AS started_at FROM jobs
+WHERE started_at IS NOT NULL GROUP BY model_id
 """
 
 
@@ -229,4 +243,5 @@ def _job(row: sqlite3.Row) -> Job:
         error=None if row["error"] is None else load(row["error"]),
         started_at=load_optional_time(row["started_at"]),
         finished_at=load_optional_time(row["finished_at"]),
+        priority=row["priority"],
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from storage.disk import sync_file
@@ -23,11 +25,29 @@ if sys.platform == "win32":
     def _lock(descriptor: int) -> None:
         os.lseek(descriptor, _RANGE_OFFSET, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+    def _wait_for_lock(descriptor: int) -> None:
+        os.lseek(descriptor, _RANGE_OFFSET, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
 else:
     import fcntl
 
     def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _wait_for_lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a lock file while the block runs, and wait for it first; it ends with its process."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _wait_for_lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 class DataDirLock:

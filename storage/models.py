@@ -7,12 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from storage.codec import dump, dump_signature, dump_time, load, load_signature, load_time
+from storage.codec import (
+    dump,
+    dump_signature,
+    dump_time,
+    load,
+    load_optional_time,
+    load_signature,
+    load_time,
+)
 from storage.connection import Readers, sqlite3
 from storage.errors import AlreadyExists, InUse, NotFound
 from storage.files import FileStore
 from storage.packs import Packs
-from storage.records import FileRecord, Model, NewModel, SampleCounts
+from storage.promotions import record_promotion
+from storage.records import FileRecord, Model, NewModel, Quota, SampleCounts
 from storage.writer import Transaction, Writer
 
 _SELECT = """
@@ -32,7 +41,9 @@ _FILES_OF_MODEL = """
 SELECT sha256 FROM model_files WHERE model_id = :id
 UNION SELECT sha256 FROM checkpoints WHERE model_id = :id
 UNION SELECT sha256 FROM versions WHERE model_id = :id
+UNION SELECT sha256 FROM variants WHERE model_id = :id AND sha256 IS NOT NULL
 """
+_FORGET_REFUSALS = "DELETE FROM variants WHERE model_id = ? AND sha256 IS NULL"
 
 
 def no_model(model: str | int) -> NotFound:
@@ -64,9 +75,11 @@ class Models:
                 [(model_id, role, record.sha256) for role, record in new.files.items()],
             )
             transaction.execute(
-                "INSERT INTO versions VALUES (?, 1, ?, ?, NULL, NULL, '{}', '{}', 1, 'registered')",
+                "INSERT INTO versions (model_id, version, sha256, created_at, metrics, baseline, "
+                "promoted, reason) VALUES (?, 1, ?, ?, '{}', '{}', 1, 'registered')",
                 (model_id, base_version.sha256, dump_time(transaction.now)),
             )
+            record_promotion(transaction, model_id, 1)
             transaction.execute("INSERT INTO aliases VALUES (?, 'latest', 1)", (model_id,))
             transaction.event("model.created", new.name, {"version": 1})
             return _one(transaction.connection, "id", model_id)
@@ -97,8 +110,13 @@ class Models:
         *,
         hyperparameters: dict[str, Any] | None = None,
         classes: tuple[str, ...] | None = None,
+        gate: dict[str, Any] | None = None,
+        retention: dict[str, Any] | None = None,
     ) -> Model:
-        """Replace what is given. Raises NotFound."""
+        """Replace what is given. Raises NotFound.
+
+        With another gate, variants that were refused may be asked for again.
+        """
 
         def change(transaction: Transaction) -> Model:
             model = _one(transaction.connection, "name", name)
@@ -106,17 +124,43 @@ class Models:
             if classes is not None:
                 target = replace(target, classes=classes)
             transaction.execute(
-                "UPDATE models SET hyperparameters = ?, signature = ? WHERE id = ?",
+                "UPDATE models SET hyperparameters = ?, signature = ?, gate = ?, retention = ? "
+                "WHERE id = ?",
                 (
                     dump(model.hyperparameters if hyperparameters is None else hyperparameters),
                     dump_signature(replace(model.signature, target=target)),
+                    dump(model.gate if gate is None else gate),
+                    dump(model.retention if retention is None else retention),
                     model.id,
                 ),
             )
+            if gate is not None:
+                transaction.execute(_FORGET_REFUSALS, (model.id,))
             transaction.event("model.updated", name, {})
             return _one(transaction.connection, "id", model.id)
 
         return self._writer.write(change)
+
+    def freeze_preprocess(
+        self,
+        id: int,  # noqa: A002
+        preprocess: tuple[dict[str, Any], ...],
+    ) -> Model:
+        """Complete what was left to be learned; of two that try, the first is kept.
+
+        Raises NotFound.
+        """
+
+        def freeze(transaction: Transaction) -> Model:
+            model = _one(transaction.connection, "id", id)
+            if any(each.get("mean", 0) is None for each in model.preprocess):
+                transaction.execute(
+                    "UPDATE models SET preprocess = ? WHERE id = ?", (dump(preprocess), id)
+                )
+                transaction.event("model.updated", model.name, {})
+            return _one(transaction.connection, "id", id)
+
+        return self._writer.write(freeze)
 
     def delete(self, name: str) -> None:
         """Remove a model and all that is its own. Raises NotFound, InUse while a job runs."""
@@ -153,8 +197,8 @@ def _insert_model(transaction: Transaction, new: NewModel) -> int:
         )
     row = transaction.execute(
         "INSERT INTO models (name, created_at, loss, optimizer, output, signature, trainable, "
-        "trainable_parameters, frozen_parameters, hyperparameters, notes) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        "trainable_parameters, frozen_parameters, hyperparameters, notes, gate, retention, "
+        "preprocess) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (
             new.name,
             dump_time(transaction.now),
@@ -167,6 +211,9 @@ def _insert_model(transaction: Transaction, new: NewModel) -> int:
             new.frozen_parameters,
             dump(new.hyperparameters),
             dump(new.notes),
+            dump(new.gate),
+            dump(new.retention),
+            dump(new.preprocess),
         ),
     ).fetchone()
     return int(row["id"])
@@ -198,4 +245,10 @@ def _model(row: sqlite3.Row) -> Model:
             train=row["train"], validation=row["validation"], unlabelled=row["unlabelled"]
         ),
         latest_version=row["latest_version"],
+        gate=load(row["gate"]),
+        retention=load(row["retention"]),
+        held_since=load_optional_time(row["held_since"]),
+        reference_frozen_at=load_optional_time(row["reference_frozen_at"]),
+        preprocess=tuple(load(row["preprocess"])),
+        quota=Quota(**load(row["quota"])),
     )

@@ -1,13 +1,14 @@
 """Packs: append-only files that hold the bytes of samples.
 
-Sample tensors are fixed-size records in `<model id>/<n>.pack`, not blobs in rows, because
+Samples are records in `<model id>/<n>.pack`, not blobs in rows, because
 - training maps packs into memory and gathers a batch at the speed of memory, without SQLite and
   without keeping a reader open, which would keep the WAL from shrinking;
 - a row without its tensor is some 150 bytes, so an index of a million samples is read in a moment;
 - SQLite writes a blob twice (WAL, then database) and a pack's bytes are written once.
 A record is all inputs of one sample, concatenated in the signature's order, C order,
-little-endian. Bytes are durable before their rows are; what lies behind the last committed byte
-of a pack is nobody's, and is cut off at start.
+little-endian; of a model that takes images it is the image as it came. Bytes are durable before
+their rows are; what lies behind the last committed byte of a pack is nobody's, and is cut off at
+start.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ class Placement:
 
 
 class Packs:
-    """The packs of all models, below `folder`."""
+    """The packs of all models, below `folder`, and the caches made from them, below `cache_dir`."""
 
-    def __init__(self, folder: Path, *, readers: Readers) -> None:
+    def __init__(self, folder: Path, *, readers: Readers, cache_dir: Path) -> None:
         self.folder = folder
+        self.cache_dir = cache_dir
         self._readers = readers
         self._guard = threading.Lock()
         self._locks: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
@@ -99,20 +101,24 @@ class Packs:
             file.seek(offset_bytes)
             return file.read(length)
 
-    def erase(self, model_id: int, *, pack: int, offset_bytes: int, length: int) -> None:
-        """Overwrite a range with zeros, durably; doing it again does no harm."""
-        with file_faults("cannot erase a sample"), self.path(model_id, pack).open("r+b") as file:
-            file.seek(offset_bytes)
-            for start in range(0, length, len(_ZEROS)):
-                file.write(_ZEROS[: length - start])
+    def erase(self, model_id: int, pack: int, ranges: Iterable[tuple[int, int]]) -> None:
+        """Overwrite ranges (offset, length) with zeros, durably; doing it again does no harm."""
+        path = self.path(model_id, pack)
+        if not path.exists():
+            return
+        with file_faults("cannot erase a sample"), path.open("r+b") as file:
+            for offset_bytes, length in ranges:
+                file.seek(offset_bytes)
+                for start in range(0, length, len(_ZEROS)):
+                    file.write(_ZEROS[: length - start])
             file.flush()
             sync_file(file.fileno())
 
     def remove(self, model_id: int) -> None:
-        """Remove all packs of a model."""
-        folder = self.folder / str(model_id)
-        if folder.exists():
-            shutil.rmtree(folder)
+        """Remove all packs of a model, and its caches."""
+        for folder in (self.folder / str(model_id), self.cache_dir / str(model_id)):
+            if folder.exists():
+                shutil.rmtree(folder)
 
     def _open_pack(self, model_id: int) -> tuple[int, int, int]:
         """Number of the newest pack; number and size of the one that takes appends."""

@@ -10,6 +10,8 @@ from typing import Any, Literal
 Loss = Literal["cross_entropy", "mse", "bce_with_logits", "l1"]
 Optimizer = Literal["adamw", "sgd"]
 Role = Literal["periodic", "best", "final"]
+WhenFull = Literal["oldest", "reservoir", "balanced"]
+VariantName = Literal["int8", "ort"]
 
 
 class Split(str, Enum):
@@ -101,6 +103,19 @@ class SampleCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """Most samples and bytes of a model, None for no limit; when_full: which go first.
+
+    `oldest`: the lowest ids. `reservoir`: those that leave an even choice of all that ever came.
+    `balanced`: of the class that has most. Validation samples and pinned ones stay.
+    """
+
+    max_samples: int | None = None
+    max_bytes: int | None = None
+    when_full: WhenFull = "oldest"
+
+
+@dataclass(frozen=True, slots=True)
 class NewModel:
     """A model to be registered; files: role (`training_model`, …) → published file."""
 
@@ -115,6 +130,9 @@ class NewModel:
     hyperparameters: dict[str, Any]
     files: dict[str, FileRecord]
     notes: tuple[str, ...] = ()
+    gate: dict[str, Any] = field(default_factory=dict)
+    retention: dict[str, Any] = field(default_factory=dict)
+    preprocess: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +140,9 @@ class Model:
     """A registered model. trainable: names of the initializers that train.
 
     trainable_parameters, frozen_parameters: counts of scalars. files: role → file.
-    notes: what was changed in the graph so that it trains.
+    notes: what was changed in the graph so that it trains. gate, retention: what differs from the
+    defaults. held_since: since when jobs must not move `latest`, None while they may.
+    reference_frozen_at: when the reference set was frozen, None without one.
     """
 
     id: int
@@ -140,11 +160,20 @@ class Model:
     notes: tuple[str, ...]
     samples: SampleCounts
     latest_version: int | None
+    gate: dict[str, Any]
+    retention: dict[str, Any]
+    held_since: datetime | None
+    reference_frozen_at: datetime | None
+    preprocess: tuple[dict[str, Any], ...] = ()
+    quota: Quota = Quota()
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample's row. label: class index, or the target's float32 bytes, or None."""
+    """A sample's row. label: class index, or the target's float32 bytes, or None.
+
+    pinned: no quota takes it away. quarantine: why training leaves it out, None where it does not.
+    """
 
     id: int
     model_id: int
@@ -154,27 +183,37 @@ class Sample:
     sha256: str
     size_bytes: int
     created_at: datetime
+    pinned: bool = False
+    quarantine: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What became of an upload. Ids of the accepted samples are consecutive, None without any."""
+    """What became of an upload. Ids of the accepted samples are consecutive, None without any.
+
+    evicted: samples that the model's quota took away for it, its own among them.
+    """
 
     accepted: int
     duplicates: int
     first_id: int | None = None
     last_id: int | None = None
+    evicted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job to be enqueued. start: `latest`, `base` or a checkpoint's id."""
+    """A job to be enqueued. start: `latest`, `base` or a checkpoint's id.
+
+    priority: of two jobs that wait, the one with the higher goes first.
+    """
 
     model_id: int
     trigger: str
     hyperparameters: dict[str, Any]
     start: str
     ignore_policy: bool = False
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +247,55 @@ class Job:
     error: dict[str, Any] | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewTrigger:
+    """What is to ask for jobs of a model. rule: see `service.triggers.rule`, as JSON."""
+
+    model_id: int
+    name: str
+    rule: dict[str, Any]
+    hyperparameters: dict[str, Any]
+    priority: int
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """A trigger's row. labelled: samples with a label when it last fired, or was made.
+
+    tried_at, outcome: of its last try, for people. fired_at, job_id: of the last job that it asked
+    for.
+    """
+
+    id: int
+    model_id: int
+    model: str
+    name: str
+    rule: dict[str, Any]
+    hyperparameters: dict[str, Any]
+    priority: int
+    enabled: bool
+    created_at: datetime
+    labelled: int
+    tried_at: datetime | None
+    fired_at: datetime | None
+    job_id: int | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicy:
+    """What people have asked for. settings: None while the device's defaults hold.
+
+    paused: everything, by hand, until it is resumed.
+    """
+
+    settings: dict[str, Any] | None
+    snoozed_until: datetime | None
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +328,28 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Variant:
+    """Another form of a version's model. file: None if it was refused; reason says why.
+
+    method: how it was made. metrics: on the samples that the version was measured on as well.
+    """
+
+    name: VariantName
+    file: FileRecord | None
+    method: str
+    metrics: dict[str, Any]
+    verdict: dict[str, Any]
+    reason: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
-    """An exported inference model, immutable, numbered from 1 within its model."""
+    """An exported inference model, immutable, numbered from 1 within its model.
+
+    promoted, reason, verdict: what the gate decided when it was made. metrics, baseline: of it and
+    of what `latest` named then, on the same samples. provenance: where it comes from.
+    """
 
     model_id: int
     model: str
@@ -255,6 +363,9 @@ class Version:
     promoted: bool
     reason: str
     aliases: tuple[str, ...]
+    verdict: dict[str, Any]
+    provenance: dict[str, Any]
+    variants: tuple[Variant, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ import shutil
 from pathlib import Path
 
 from storage.connection import Database, Readers, sqlite3, translate
+from storage.deletion import Eraser
 from storage.disk import file_faults
 from storage.errors import StorageBroken
 from storage.packs import Packs, cut
-from storage.samples import erase
-from storage.writer import Writer
 
 
 def check_database(db: Database) -> None:
@@ -35,12 +34,10 @@ def clear_folder(folder: Path) -> None:
                 path.unlink()
 
 
-def finish_erasures(writer: Writer, readers: Readers, packs: Packs) -> None:
+def finish_erasures(eraser: Eraser) -> None:
     """Overwrite samples that were deleted, and not yet overwritten, when the last run ended."""
-    with readers.snapshot() as connection:
-        erasures = connection.execute("SELECT * FROM erasures").fetchall()
-    for erasure in erasures:
-        erase(writer, packs, erasure)
+    for model_id in eraser.pending_models():
+        eraser.erase(model_id)
 
 
 def sweep_packs(readers: Readers, packs: Packs) -> None:

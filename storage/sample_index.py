@@ -20,23 +20,29 @@ from storage.records import Split, TargetSpec
 
 _ROWS_PER_FETCH = 8192
 _SELECT = """
-SELECT id, pack, offset, label FROM samples
-WHERE model_id = ? AND split = ? AND label IS NOT NULL AND id <= ? ORDER BY id
+SELECT id, pack, offset, length, label FROM samples
+WHERE model_id = ? AND split = ? AND label IS NOT NULL AND quarantine IS NULL AND id <= ?
+ORDER BY id
+"""
+_UNLABELLED = """
+SELECT id, pack, offset, length FROM samples
+WHERE model_id = ? AND label IS NULL AND quarantine IS NULL ORDER BY id DESC LIMIT ?
 """
 _BROKEN = "the labels of model {} do not fit its target {!r} ({} {}); restore a backup"
 
 
 @dataclass(frozen=True)
 class SampleIndex:
-    """Labelled samples by rising id, n of them.
+    """Labelled samples by rising id, n of them; those in quarantine are not among them.
 
-    ids: (n,) int64. packs: (n,) int32, indices into pack_paths. offsets: (n,) int64, bytes.
-    labels: (n, *target shape) in the target's dtype.
+    ids: (n,) int64. packs: (n,) int32, indices into pack_paths. offsets, lengths: (n,) int64,
+    in bytes. labels: (n, *target shape) in the target's dtype.
     """
 
     ids: NDArray[np.int64]
     packs: NDArray[np.int32]
     offsets: NDArray[np.int64]
+    lengths: NDArray[np.int64]
     labels: NDArray[Any]
     pack_paths: tuple[Path, ...]
 
@@ -55,26 +61,46 @@ def read_sample_index(
     Raises StorageBroken if a label is not one of the target's, sqlite3.Error.
     """
     parameters = (model_id, split.value, watermark)
-    numbers, labels = [np.empty((0, 3), np.int64)], [_to_labels([], target)]
+    numbers, labels = [np.empty((0, 4), np.int64)], [_to_labels([], target)]
     with closing(
         sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
     ) as connection:
         for rows in _chunks(connection.execute(_SELECT, parameters)):
-            ids, packs, offsets, values = zip(*rows, strict=True)
-            numbers.append(np.array((ids, packs, offsets), np.int64).T)
+            ids, packs, offsets, lengths, values = zip(*rows, strict=True)
+            numbers.append(np.array((ids, packs, offsets, lengths), np.int64).T)
             try:
                 labels.append(_to_labels(values, target))
             except (TypeError, ValueError) as error:
                 shape, dtype = target.shape, target.dtype
                 raise StorageBroken(_BROKEN.format(model_id, target.name, dtype, shape)) from error
-    table = np.concatenate(numbers)
+    return _index(np.concatenate(numbers), np.concatenate(labels), packs_dir / str(model_id))
+
+
+def read_unlabelled(
+    database: Path, packs_dir: Path, *, model_id: int, newest: int, target: TargetSpec
+) -> SampleIndex:
+    """The newest samples without a label, at most `newest` of them; their labels are zeros.
+
+    Raises sqlite3.Error.
+    """
+    with closing(
+        sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+    ) as connection:
+        rows = connection.execute(_UNLABELLED, (model_id, newest)).fetchall()
+    table = np.array(rows[::-1], np.int64).reshape(-1, 4)
+    labels = np.zeros((len(table), *target.shape), target.dtype)
+    return _index(table, labels, packs_dir / str(model_id))
+
+
+def _index(table: NDArray[np.int64], labels: NDArray[Any], folder: Path) -> SampleIndex:
+    """table: (n, 4): id, pack, offset, length."""
     pack_numbers, packs_used = np.unique(table[:, 1], return_inverse=True)
-    folder = packs_dir / str(model_id)
     return SampleIndex(
         ids=np.ascontiguousarray(table[:, 0]),
         packs=packs_used.astype(np.int32).reshape(-1),
         offsets=np.ascontiguousarray(table[:, 2]),
-        labels=np.concatenate(labels),
+        lengths=np.ascontiguousarray(table[:, 3]),
+        labels=labels,
         pack_paths=tuple(folder / f"{number}.pack" for number in pack_numbers),
     )
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from storage.codec import load_time
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.codec import dump, load_time
 from storage.connection import Readers, sqlite3
+from storage.deletion import Eraser, forget_samples
+from storage.duplicates import find_duplicates
 from storage.errors import NotFound, StorageBroken
+from storage.models import no_model
 from storage.packs import Packs
-from storage.records import UNSET, Sample, SampleCounts, Split, Unset
+from storage.quota import enforce_quota
+from storage.records import UNSET, Quota, Sample, SampleCounts, Split, Unset
+from storage.sample_filter import SampleFilter
 from storage.staged_rows import Label
 from storage.staging import Staging
 from storage.writer import Transaction, Writer
@@ -27,19 +36,23 @@ _LABEL_COUNTS = """
 SELECT split, class, count FROM sample_counts
 WHERE model_id = ? AND class >= -1 AND count > 0 ORDER BY split, class
 """
+_IDS_PER_QUERY = 500
 
 
 class Samples:
     """Samples by model and id. Ids rise over all models and are never used again."""
 
-    def __init__(self, writer: Writer, readers: Readers, *, packs: Packs, tmp_dir: Path) -> None:
+    def __init__(
+        self, writer: Writer, readers: Readers, *, packs: Packs, eraser: Eraser, tmp_dir: Path
+    ) -> None:
         self._writer = writer
         self._readers = readers
         self._packs = packs
+        self._eraser = eraser
         self._tmp_dir = tmp_dir
 
-    def stage(self, model_id: int, record_bytes: int) -> Staging:
-        """Begin an upload; record_bytes: all inputs of one sample together."""
+    def stage(self, model_id: int, record_bytes: int | None) -> Staging:
+        """Begin an upload; record_bytes: all inputs of one sample, None where lengths differ."""
         return Staging(
             model_id,
             record_bytes,
@@ -54,13 +67,38 @@ class Samples:
         with self._readers.snapshot() as connection:
             return _sample(_row(connection, model_id, id))
 
+    def by_key(self, model_id: int, key: str) -> Sample:
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(
+                "SELECT * FROM samples WHERE model_id = ? AND key = ?", (model_id, key)
+            ).fetchone()
+        if row is None:
+            raise NotFound("this model has no sample with that key")
+        return _sample(row)
+
+    def by_ids(self, model_id: int, ids: Sequence[int]) -> dict[int, Sample]:
+        """Those of the samples that there are."""
+        found: dict[int, Sample] = {}
+        with self._readers.snapshot() as connection:
+            for start in range(0, len(ids), _IDS_PER_QUERY):
+                some = ids[start : start + _IDS_PER_QUERY]
+                marks = ", ".join("?" * len(some))
+                rows = connection.execute(
+                    f"SELECT * FROM samples WHERE model_id = ? AND id IN ({marks})",  # noqa: S608
+                    (model_id, *some),
+                )
+                found.update((row["id"], _sample(row)) for row in rows)
+        return found
+
     def content(self, model_id: int, id: int) -> bytes:  # noqa: A002
         """The sample's record. Raises NotFound, and StorageBroken if its bytes have changed."""
-        with self._readers.snapshot() as connection:
-            row = _row(connection, model_id, id)
-        data = self._packs.read(
-            model_id, pack=row["pack"], offset_bytes=row["offset"], length=row["length"]
-        )
+        with self._packs.lock(model_id):
+            with self._readers.snapshot() as connection:
+                row = _row(connection, model_id, id)
+            data = self._packs.read(
+                model_id, pack=row["pack"], offset_bytes=row["offset"], length=row["length"]
+            )
         if hashlib.sha256(data).digest() != row["sha256"]:
             self.get(model_id, id)  # deleted meanwhile: that is NotFound, and no damage
             raise StorageBroken(
@@ -71,28 +109,21 @@ class Samples:
     def list(
         self,
         model_id: int,
+        where: SampleFilter = SampleFilter(),  # noqa: B008 - frozen
         *,
-        label: int | bytes | None = None,
-        split: Split | None = None,
-        unlabelled: bool | None = None,
         limit: int,
         after: int | None = None,
+        newest_first: bool = False,
     ) -> builtins.list[Sample]:
-        """Samples by id, those that meet every condition; after: the last page's last id."""
-        where = ["model_id = ?", "id > ?"]
-        parameters: builtins.list[Any] = [model_id, after or 0]
-        if label is not None:
-            kind = "integer" if isinstance(label, int) else "blob"
-            where += [f"typeof(label) = '{kind}'", "label = ?"]
-            parameters.append(label)
-        if split is not None:
-            where.append("split = ?")
-            parameters.append(split.value)
-        if unlabelled is not None:
-            where.append("label IS NULL" if unlabelled else "label IS NOT NULL")
+        """Samples by id, those that meet the filter; after: the last page's last id."""
+        condition, parameters = where.sql(model_id)
+        if after is not None:
+            condition += f" AND id {'<' if newest_first else '>'} ?"
+            parameters.append(after)
+        order = "DESC" if newest_first else "ASC"
         with self._readers.snapshot() as connection:
             rows = connection.execute(
-                f"SELECT * FROM samples WHERE {' AND '.join(where)} ORDER BY id LIMIT ?",  # noqa: S608
+                f"SELECT * FROM samples WHERE {condition} ORDER BY id {order} LIMIT ?",  # noqa: S608
                 (*parameters, limit),
             ).fetchall()
         return [_sample(row) for row in rows]
@@ -104,49 +135,101 @@ class Samples:
         *,
         label: Label | Unset = UNSET,
         split: Split | Unset = UNSET,
+        pinned: bool | Unset = UNSET,
     ) -> Sample:
         """Replace what is given; label None takes the label away. Raises NotFound."""
 
         def change(transaction: Transaction) -> Sample:
             row = _row(transaction.connection, model_id, id)
-            transaction.execute(
-                "UPDATE samples SET label = ?, split = ? WHERE id = ?",
-                (
-                    row["label"] if isinstance(label, Unset) else label,
-                    row["split"] if isinstance(split, Unset) else split.value,
-                    id,
-                ),
-            )
+            if not (isinstance(label, Unset) and isinstance(split, Unset)):
+                transaction.execute(
+                    "UPDATE samples SET label = ?, split = ? WHERE id = ?",
+                    (
+                        row["label"] if isinstance(label, Unset) else label,
+                        row["split"] if isinstance(split, Unset) else split.value,
+                        id,
+                    ),
+                )
+            if not isinstance(pinned, Unset):
+                transaction.execute("UPDATE samples SET pinned = ? WHERE id = ?", (pinned, id))
             return _sample(_row(transaction.connection, model_id, id))
 
         return self._writer.write(change)
 
-    def delete(self, model_id: int, id: int) -> None:  # noqa: A002
-        """Remove a sample and overwrite its bytes. Raises NotFound.
+    def quarantine(self, model_id: int, reasons: Mapping[int, str]) -> None:
+        """Keep samples out of training from now on, each with its reason."""
 
-        The row goes first, and the range is remembered in the same transaction: after a crash in
-        between, start-up overwrites it again, which does no harm. The other way round a crash
-        would leave a row whose sample is zeros.
+        def set_aside(transaction: Transaction) -> None:
+            transaction.executemany(
+                "UPDATE samples SET quarantine = ? WHERE id = ? AND model_id = ?",
+                [(reason, id, model_id) for id, reason in reasons.items()],  # noqa: A001
+            )
+            name = _model_name(transaction, model_id)
+            transaction.event("samples.quarantined", name, {"ids": sorted(reasons)})
+
+        self._writer.write(set_aside)
+
+    def delete(self, model_id: int, id: int) -> None:  # noqa: A002
+        """Remove a sample and overwrite its bytes. Raises NotFound."""
+
+        def forget(transaction: Transaction) -> None:
+            _row(transaction.connection, model_id, id)
+            forget_samples(transaction, model_id, [id])
+
+        self._writer.write(forget)
+        self._eraser.erase(model_id)
+
+    def delete_where(self, model_id: int, where: SampleFilter) -> NDArray[np.int64]:
+        """Remove all samples that meet a filter, and overwrite their bytes; their ids, rising."""
+        condition, parameters = where.sql(model_id)
+
+        def forget(transaction: Transaction) -> NDArray[np.int64]:
+            rows = transaction.execute(
+                f"SELECT id FROM samples WHERE {condition} ORDER BY id",  # noqa: S608
+                parameters,
+            )
+            ids = np.fromiter((row["id"] for row in rows), np.int64)
+            forget_samples(transaction, model_id, ids.tolist())
+            return ids
+
+        gone = self._writer.write(forget)
+        self._eraser.erase(model_id)
+        return gone
+
+    def set_quota(self, model_id: int, quota: Quota) -> int:
+        """Bound a model's samples from now on; how many went at once.
+
+        Raises NotFound, and StorageFull if what must stay is more than the quota.
         """
 
-        def forget(transaction: Transaction) -> sqlite3.Row:
-            row = _row(transaction.connection, model_id, id)
-            transaction.execute("DELETE FROM samples WHERE id = ?", (id,))
-            erasure: sqlite3.Row = transaction.execute(
-                "INSERT INTO erasures (model_id, pack, offset, length) VALUES (?, ?, ?, ?) "
-                "RETURNING *",
-                (model_id, row["pack"], row["offset"], row["length"]),
-            ).fetchone()
-            return erasure
+        def change(transaction: Transaction) -> int:
+            name = _model_name(transaction, model_id)
+            transaction.execute(
+                "UPDATE models SET quota = ? WHERE id = ?", (dump(asdict(quota)), model_id)
+            )
+            transaction.event("model.updated", name, {})
+            return enforce_quota(transaction, model_id)
 
-        with self._packs.lock(model_id):
-            erase(self._writer, self._packs, self._writer.write(forget))
+        evicted = self._writer.write(change)
+        if evicted:
+            self._eraser.erase_at_rest(model_id)
+        return evicted
 
     def counts(self, model_id: int) -> SampleCounts:
         """Kept by triggers, so this takes no longer for a million samples."""
         with self._readers.snapshot() as connection:
             row = connection.execute(_COUNTS, (model_id,)).fetchone()
         return SampleCounts(**dict(row))
+
+    def size_bytes(self, model_id: int) -> int:
+        """Bytes of all samples together."""
+        return self._number("SELECT sample_bytes FROM models WHERE id = ?", model_id)
+
+    def quarantined(self, model_id: int) -> int:
+        """Samples that are set aside; they count in `counts` as well."""
+        return self._number(
+            "SELECT count(*) FROM samples WHERE model_id = ? AND quarantine IS NOT NULL", model_id
+        )
 
     def label_counts(self, model_id: int) -> builtins.list[tuple[Split, int | None, int]]:
         """(split, class index, samples); class None: those without a label.
@@ -160,20 +243,29 @@ class Samples:
             for row in rows
         ]
 
+    def duplicates(
+        self, model_id: int, limit: int
+    ) -> builtins.list[tuple[str, builtins.list[int]]]:
+        """(SHA-256, ids) of samples with the same content, by their first id; at most `limit`.
 
-def erase(writer: Writer, packs: Packs, erasure: sqlite3.Row) -> None:
-    """Carry out a remembered erasure, and forget it."""
-    packs.erase(
-        erasure["model_id"],
-        pack=erasure["pack"],
-        offset_bytes=erasure["offset"],
-        length=erasure["length"],
-    )
-    writer.write(
-        lambda transaction: transaction.execute(
-            "DELETE FROM erasures WHERE id = ?", (erasure["id"],)
-        )
-    )
+        Reads every row once: some 16 bytes of memory a sample.
+        """
+        with self._readers.snapshot() as connection:
+            return find_duplicates(connection, model_id, limit=limit)
+
+    def _number(self, sql: str, model_id: int) -> int:
+        with self._readers.snapshot() as connection:
+            row = connection.execute(sql, (model_id,)).fetchone()
+        if row is None:
+            raise no_model(model_id)
+        return int(row[0])
+
+
+def _model_name(transaction: Transaction, model_id: int) -> str:
+    row = transaction.execute("SELECT name FROM models WHERE id = ?", (model_id,)).fetchone()
+    if row is None:
+        raise no_model(model_id)
+    return str(row["name"])
 
 
 def _row(connection: sqlite3.Connection, model_id: int, sample_id: int) -> sqlite3.Row:
@@ -195,4 +287,6 @@ def _sample(row: sqlite3.Row) -> Sample:
         sha256=row["sha256"].hex(),
         size_bytes=row["length"],
         created_at=load_time(row["created_at"]),
+        pinned=bool(row["pinned"]),
+        quarantine=row["quarantine"],
     )

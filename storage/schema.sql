@@ -15,7 +15,14 @@ CREATE TABLE models (
   trainable_parameters INTEGER NOT NULL,
   frozen_parameters INTEGER NOT NULL,
   hyperparameters TEXT NOT NULL,
-  notes TEXT NOT NULL
+  notes TEXT NOT NULL,
+  gate TEXT NOT NULL DEFAULT '{}',
+  retention TEXT NOT NULL DEFAULT '{}',
+  held_since TEXT,
+  reference_frozen_at TEXT,
+  preprocess TEXT NOT NULL DEFAULT '[]',
+  quota TEXT NOT NULL DEFAULT '{}',
+  sample_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE model_files (
@@ -31,6 +38,7 @@ CREATE TABLE packs (
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
   pack INTEGER NOT NULL,
   size_bytes INTEGER NOT NULL,
+  erased_bytes INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (model_id, pack)
 ) STRICT, WITHOUT ROWID;
 
@@ -44,7 +52,9 @@ CREATE TABLE samples (
   label ANY CHECK (typeof(label) IN ('null', 'blob') OR (typeof(label) = 'integer' AND label >= 0)),
   key TEXT,
   sha256 BLOB NOT NULL,
-  created_at TEXT NOT NULL
+  created_at TEXT NOT NULL,
+  pinned INTEGER NOT NULL DEFAULT 0,
+  quarantine TEXT
 ) STRICT;
 
 CREATE INDEX samples_by_model ON samples (model_id);
@@ -54,6 +64,19 @@ CREATE UNIQUE INDEX samples_by_key ON samples (model_id, key) WHERE key IS NOT N
 CREATE INDEX samples_by_class ON samples (model_id, label) WHERE typeof(label) = 'integer';
 
 CREATE INDEX samples_unlabelled ON samples (model_id) WHERE label IS NULL;
+
+CREATE INDEX samples_pinned ON samples (model_id) WHERE pinned;
+
+CREATE INDEX samples_quarantined ON samples (model_id) WHERE quarantine IS NOT NULL;
+
+CREATE INDEX samples_validation ON samples (model_id) WHERE split = 'validation';
+
+CREATE INDEX samples_trainable ON samples (model_id, split)
+WHERE label IS NOT NULL AND quarantine IS NULL;
+
+CREATE TRIGGER samples_unweighed AFTER DELETE ON samples BEGIN
+  UPDATE models SET sample_bytes = sample_bytes - OLD.length WHERE id = OLD.model_id;
+END;
 
 -- class: the class index, -1 for no label, -2 for a label that is not a class index. An upload
 -- counts its rows in one statement: a trigger for each took a fifth of its time.
@@ -87,7 +110,8 @@ CREATE TABLE erasures (
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
   pack INTEGER NOT NULL,
   offset INTEGER NOT NULL,
-  length INTEGER NOT NULL
+  length INTEGER NOT NULL,
+  sample_id INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE INDEX erasures_by_model ON erasures (model_id);
@@ -109,10 +133,23 @@ CREATE TABLE jobs (
   restarts INTEGER NOT NULL DEFAULT 0,
   error TEXT,
   started_at TEXT,
-  finished_at TEXT
+  finished_at TEXT,
+  priority INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE INDEX jobs_by_model ON jobs (model_id);
+
+-- ids: the samples that a job has trained on, its starting point's among them (storage/id_set.py).
+CREATE TABLE job_samples (
+  job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+  ids BLOB NOT NULL
+) STRICT;
+
+-- Once this job succeeds, versions that have seen one of these samples are deleted.
+CREATE TABLE forgettings (
+  job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+  ids BLOB NOT NULL
+) STRICT;
 
 CREATE INDEX jobs_unfinished ON jobs (state) WHERE state IN ('queued', 'running', 'paused');
 
@@ -155,6 +192,8 @@ CREATE TABLE versions (
   baseline TEXT NOT NULL,
   promoted INTEGER NOT NULL,
   reason TEXT NOT NULL,
+  verdict TEXT NOT NULL DEFAULT '{}',
+  provenance TEXT NOT NULL DEFAULT '{}',
   PRIMARY KEY (model_id, version)
 ) STRICT, WITHOUT ROWID;
 
@@ -173,6 +212,75 @@ CREATE TABLE aliases (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX aliases_by_version ON aliases (model_id, version);
+
+-- What `latest` has named, oldest first; a rollback takes the newest away.
+CREATE TABLE promotions (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  model_id INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  promoted_at TEXT NOT NULL,
+  FOREIGN KEY (model_id, version) REFERENCES versions (model_id, version) ON DELETE CASCADE
+) STRICT;
+
+CREATE INDEX promotions_by_version ON promotions (model_id, version);
+
+-- sha256: null for a variant that was refused; the reason says why.
+CREATE TABLE variants (
+  model_id INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  variant TEXT NOT NULL CHECK (variant IN ('int8', 'ort')),
+  sha256 TEXT REFERENCES files (sha256),
+  method TEXT NOT NULL,
+  metrics TEXT NOT NULL,
+  verdict TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  PRIMARY KEY (model_id, version, variant),
+  FOREIGN KEY (model_id, version) REFERENCES versions (model_id, version) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX variants_by_file ON variants (sha256);
+
+-- The frozen validation samples that every new version is also measured on.
+CREATE TABLE reference_samples (
+  sample_id INTEGER PRIMARY KEY REFERENCES samples (id) ON DELETE CASCADE,
+  model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE
+) STRICT;
+
+CREATE INDEX reference_samples_by_model ON reference_samples (model_id);
+
+-- One row. settings: null while the device's defaults hold. paused: everything, by hand.
+CREATE TABLE policy (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  settings TEXT,
+  snoozed_until TEXT,
+  paused INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- Seconds of training between two local midnights; day: its date.
+CREATE TABLE training_days (
+  day TEXT PRIMARY KEY,
+  seconds REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- labelled: samples with a label when it last fired, or was made. outcome: of its last try.
+CREATE TABLE triggers (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  rule TEXT NOT NULL,
+  hyperparameters TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  enabled INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  labelled INTEGER NOT NULL,
+  tried_at TEXT,
+  fired_at TEXT,
+  job_id INTEGER,
+  outcome TEXT NOT NULL DEFAULT ''
+) STRICT;
+
+CREATE INDEX triggers_by_model ON triggers (model_id);
 
 CREATE TABLE events (
   id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -12,15 +12,17 @@ from storage.connection import sqlite3, translate
 from storage.disk import file_faults
 
 Label = int | bytes | None
-StagedRow = tuple[int, Label, str | None, str | None, bytes]
+StagedRow = tuple[int, Label, str | None, str | None, bytes, int, int, bool]
 _KEYS_PER_QUERY = 500
 _SCHEMA = (
     "CREATE TABLE staged (n INTEGER PRIMARY KEY, label ANY, key TEXT, split TEXT, "
-    "sha256 BLOB NOT NULL) STRICT",
+    "sha256 BLOB NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL, "
+    "pinned INTEGER NOT NULL) STRICT",
     "CREATE UNIQUE INDEX staged_by_key ON staged (key) WHERE key IS NOT NULL",
 )
 _INSERT = """
-INSERT INTO staged (n, label, key, split, sha256) VALUES (?, ?, ?, ?, ?)
+INSERT INTO staged (n, label, key, split, sha256, start, length, pinned)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
 """
 _NEXT_KEYS = "SELECT n, key FROM staged WHERE key IS NOT NULL AND n > ? ORDER BY n LIMIT ?"
@@ -45,7 +47,10 @@ class StagedRows:
             raise translate(error) from error
 
     def add(self, rows: Iterable[StagedRow], *, keyed: bool) -> None:
-        """rows: ordinal, label, key, split, digest. Raises StorageFull."""
+        """rows: ordinal, label, key, split, digest, offset and length of its bytes, pinned.
+
+        Raises StorageFull.
+        """
         try:
             self._connection.executemany(_INSERT, rows)
         except sqlite3.Error as error:
@@ -70,20 +75,23 @@ class StagedRows:
     def count(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM staged").fetchone()[0])
 
-    def runs(self) -> Iterator[tuple[int, int]]:
-        """[start, stop) of consecutive ordinals that are left."""
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """(offset, length) of the bytes of the rows that are left, neighbours together."""
         start = stop = 0
-        for (n,) in self._connection.execute("SELECT n FROM staged ORDER BY n"):
-            if n != stop:
+        rows = self._connection.execute("SELECT start, length FROM staged ORDER BY n")
+        for offset_bytes, length in rows:
+            if offset_bytes != stop:
                 if stop > start:
-                    yield start, stop
-                start = n
-            stop = n + 1
-        yield start, stop
+                    yield start, stop - start
+                start = offset_bytes
+            stop = offset_bytes + length
+        yield start, stop - start
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """(label, key, split, digest) by ordinal."""
-        return self._connection.execute("SELECT label, key, split, sha256 FROM staged ORDER BY n")
+        """(label, key, split, digest, length, pinned) by ordinal."""
+        return self._connection.execute(
+            "SELECT label, key, split, sha256, length, pinned FROM staged ORDER BY n"
+        )
 
     def close(self) -> None:
         self._connection.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import repeat
+from itertools import accumulate, chain, repeat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from storage.disk import file_faults
 from storage.errors import HoneError, StorageBroken
 from storage.models import no_model
 from storage.packs import Packs, Placement
+from storage.quota import enforce_quota, validation_is_full
 from storage.records import Split, StageResult
 from storage.split import split_of
 from storage.spool import Spool
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 _LARGE_UPLOAD = 10_000
 _NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
 _INSERT_SAMPLE = """
-INSERT INTO samples (id, model_id, pack, offset, length, split, label, key, sha256, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO samples
+  (id, model_id, pack, offset, length, split, label, key, sha256, created_at, pinned)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _COUNT_SAMPLES = """
 INSERT INTO sample_counts (model_id, split, class, count)
@@ -42,6 +44,11 @@ SELECT
   CASE typeof(label) WHEN 'integer' THEN label WHEN 'null' THEN -1 ELSE -2 END AS kind, count(*)
 FROM samples WHERE id >= ? GROUP BY model_id, split, kind
 ON CONFLICT DO UPDATE SET count = count + excluded.count
+"""
+_WEIGH_SAMPLES = """
+UPDATE models SET sample_bytes = sample_bytes +
+  (SELECT sum(length) FROM samples WHERE id >= ? AND model_id = models.id)
+WHERE id = ?
 """
 _PACK_SIZE = """
 INSERT INTO packs (model_id, pack, size_bytes) VALUES (?, ?, ?)
@@ -58,7 +65,7 @@ class Staging:
     def __init__(
         self,
         model_id: int,
-        record_bytes: int,
+        record_bytes: int | None,
         *,
         tmp_dir: Path,
         writer: Writer,
@@ -92,24 +99,33 @@ class Staging:
         *,
         keys: Sequence[str | None] | None = None,
         splits: Sequence[Split | None] | Split | None = None,
+        lengths: Sequence[int] | None = None,
+        pinned: Sequence[bool] | None = None,
     ) -> None:
         """Stage samples.
 
-        records: len(labels) * record_bytes, contiguous. labels: class indices, or the target's
+        records: one after the other, contiguous. labels: class indices, or the target's
         little-endian bytes, None where there is none yet. splits: one for all, or one each; None
-        derives it from the id. Raises ValueError if the lengths do not agree, StorageFull.
+        derives it from the id. lengths: of each record in bytes, where they are not all
+        record_bytes long. Raises ValueError if the lengths do not agree, StorageFull.
         """
         count = len(labels)
         if count == 0:
             return
         data = memoryview(records).cast("B")  # type: ignore[arg-type]  # numpy is a Buffer
-        self._check_lengths(count, data, keys, splits)
+        sizes = [self._record_bytes or 0] * count if lengths is None else lengths
+        _check_lengths(count, data, lengths=sizes, keys=keys, splits=splits, pinned=pinned)
+        starts = list(accumulate(chain([0], sizes)))[:-1]
+        at = self._spool.size_bytes
         rows = zip(
             range(self._added, self._added + count),
             labels,
             repeat(None) if keys is None else keys,
             _split_names(splits),
-            self._digests(data),
+            (hashlib.sha256(data[s : s + n]).digest() for s, n in zip(starts, sizes, strict=True)),
+            (at + start for start in starts),
+            sizes,
+            repeat(False) if pinned is None else pinned,
             strict=False,  # `repeat` has no end
         )
         self._rows.add(rows, keyed=keys is not None)
@@ -121,8 +137,9 @@ class Staging:
         """Store what was added; when this returns it is durable.
 
         A sample whose key the model has already, or an earlier sample of this upload, is a
-        duplicate: it is counted, and not stored. Raises NotFound if the model is gone, Busy,
-        StorageFull, StorageBroken; then nothing is stored.
+        duplicate: it is counted, and not stored. A model over its quota gives samples away in the
+        same transaction. Raises NotFound if the model is gone, Busy, StorageFull, StorageBroken;
+        then nothing is stored.
         """
         with self._packs.lock(self._model_id):
             accepted = self._drop_duplicates()
@@ -130,7 +147,7 @@ class Staging:
             if accepted == 0:
                 return StageResult(accepted=0, duplicates=duplicates)
             placement = self._packs.place(
-                self._model_id, self._spool, ranges=self._ranges() if duplicates else None
+                self._model_id, self._spool, ranges=self._rows.ranges() if duplicates else None
             )
             try:
                 return self._writer.write(
@@ -150,28 +167,6 @@ class Staging:
         self._rows.close()
         self._spool.discard()
 
-    def _check_lengths(
-        self,
-        count: int,
-        data: memoryview,
-        keys: Sequence[str | None] | None,
-        splits: Sequence[Split | None] | Split | None,
-    ) -> None:
-        expected_bytes = count * self._record_bytes
-        if data.nbytes != expected_bytes:
-            raise ValueError(
-                f"{count} labels came with {data.nbytes} bytes; "
-                f"records of {self._record_bytes} bytes make {expected_bytes}"
-            )
-        for name, column in (("keys", keys), ("splits", splits)):
-            if column is not None and not isinstance(column, Split) and len(column) != count:
-                raise ValueError(f"{count} labels came with {len(column)} {name}")
-
-    def _digests(self, data: memoryview) -> Iterator[bytes]:
-        length = self._record_bytes
-        for start in range(0, data.nbytes, length):
-            yield hashlib.sha256(data[start : start + length]).digest()
-
     def _drop_duplicates(self) -> int:
         """Drop staged rows whose key the model has; how many rows are left."""
         with self._readers.snapshot() as connection:
@@ -181,26 +176,26 @@ class Staging:
             self._rows.drop_known_keys(connection, self._model_id)
             return self._rows.count()
 
-    def _ranges(self) -> Iterator[tuple[int, int]]:
-        """(offset, length) of the bytes whose rows are left."""
-        length = self._record_bytes
-        for start, stop in self._rows.runs():
-            yield start * length, (stop - start) * length
-
     def _insert(
         self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int
     ) -> StageResult:
         first_id = transaction.execute(_NEXT_ID).fetchone()[0]
-        transaction.executemany(
-            _INSERT_SAMPLE, self._final_rows(first_id, placement, dump_time(transaction.now))
+        rows = self._final_rows(
+            first_id,
+            placement,
+            dump_time(transaction.now),
+            all_train=validation_is_full(transaction, self._model_id),
         )
+        transaction.executemany(_INSERT_SAMPLE, rows)
         transaction.execute(_COUNT_SAMPLES, (first_id,))
+        transaction.execute(_WEIGH_SAMPLES, (first_id, self._model_id))
         transaction.execute(_PACK_SIZE, (self._model_id, placement.pack, placement.size_bytes))
         result = StageResult(
             accepted=accepted,
             duplicates=duplicates,
             first_id=first_id,
             last_id=first_id + accepted - 1,
+            evicted=enforce_quota(transaction, self._model_id),
         )
         name = transaction.execute(
             "SELECT name FROM models WHERE id = ?", (self._model_id,)
@@ -212,23 +207,42 @@ class Staging:
         return result
 
     def _final_rows(
-        self, first_id: int, placement: Placement, created_at: str
+        self, first_id: int, placement: Placement, created_at: str, *, all_train: bool
     ) -> Iterator[tuple[Any, ...]]:
-        length, offset = self._record_bytes, placement.offset_bytes
-        for sample_id, (label, key, split, sha256) in enumerate(self._rows, first_id):
+        """all_train: samples that name no split are for training, whatever their ids say."""
+        offset = placement.offset_bytes
+        for sample_id, row in enumerate(self._rows, first_id):
+            label, key, split, sha256, length, pinned = row
             yield (
                 sample_id,
                 self._model_id,
                 placement.pack,
                 offset,
                 length,
-                split or split_of(sample_id).value,
+                split or (Split.TRAIN if all_train else split_of(sample_id)).value,
                 label,
                 key,
                 sha256,
                 created_at,
+                pinned,
             )
             offset += length
+
+
+def _check_lengths(
+    count: int,
+    data: memoryview,
+    *,
+    lengths: Sequence[int],
+    **columns: Sequence[object] | Split | None,
+) -> None:
+    if data.nbytes != sum(lengths):
+        raise ValueError(
+            f"{count} labels came with {data.nbytes} bytes; their records make {sum(lengths)}"
+        )
+    for name, column in {"lengths": lengths, **columns}.items():
+        if column is not None and not isinstance(column, Split) and len(column) != count:
+            raise ValueError(f"{count} labels came with {len(column)} {name}")
 
 
 def _split_names(splits: Sequence[Split | None] | Split | None) -> Iterable[str | None]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from storage.aliases import Aliases
 from storage.checkpoints import Checkpoints
 from storage.codec import utc_now
 from storage.connection import Database, Readers, connect_writer, sqlite3, translate
+from storage.deletion import Eraser
 from storage.disk import file_faults, make_folder
 from storage.events import Events
 from storage.files import FileStore
@@ -16,8 +18,14 @@ from storage.metrics import Metrics
 from storage.migrations import migrate
 from storage.models import Models
 from storage.packs import Packs
+from storage.policy import PolicyRows
 from storage.recovery import check_database, clear_folder, finish_erasures, sweep_packs
+from storage.reference import ReferenceSets
+from storage.retention import Retention
 from storage.samples import Samples
+from storage.seen import SeenSamples
+from storage.triggers import Triggers
+from storage.variants import Variants
 from storage.versions import Versions
 from storage.writer import Clock, Writer
 
@@ -34,20 +42,31 @@ class Store:
         self.database = data_dir / "hone.db"
         self.tmp_dir = data_dir / "tmp"
         self.packs_dir = data_dir / "packs"
+        self.cache_dir = data_dir / "cache"
         self._lock = lock
         self._db = db
         self._writer = Writer(db, now=now, queue_size=write_queue_size)
         self._readers = Readers(self.database, size=_READERS, on_broken=self._writer.refuse)
         connections = (self._writer, self._readers)
-        self._packs = Packs(self.packs_dir, readers=self._readers)
+        self._packs = Packs(self.packs_dir, readers=self._readers, cache_dir=self.cache_dir)
+        self.eraser = Eraser(self._writer, self._readers, self._packs)
         self.files = FileStore(data_dir / "files", writer=self._writer, readers=self._readers)
         self.events = Events(*connections)
         self.models = Models(*connections, files=self.files, packs=self._packs)
-        self.samples = Samples(*connections, packs=self._packs, tmp_dir=self.tmp_dir)
+        self.samples = Samples(
+            *connections, packs=self._packs, eraser=self.eraser, tmp_dir=self.tmp_dir
+        )
+        self.seen = SeenSamples(*connections, files=self.files)
         self.jobs = Jobs(*connections)
         self.metrics = Metrics(*connections)
         self.checkpoints = Checkpoints(*connections, files=self.files)
         self.versions = Versions(*connections, files=self.files)
+        self.triggers = Triggers(*connections)
+        self.policy = PolicyRows(*connections)
+        self.aliases = Aliases(*connections)
+        self.variants = Variants(self._writer, files=self.files)
+        self.references = ReferenceSets(*connections)
+        self.retention = Retention(self._writer, files=self.files)
 
     @classmethod
     def open(cls, data_dir: Path, *, now: Clock = utc_now, write_queue_size: int = 256) -> Store:
@@ -57,7 +76,10 @@ class Store:
         """
         data_dir = data_dir.absolute()
         with file_faults(f"cannot make the data folder {data_dir}"):
-            for folder in (data_dir, *(data_dir / name for name in ("files", "packs", "tmp"))):
+            for folder in (
+                data_dir,
+                *(data_dir / name for name in ("files", "packs", "tmp", "cache")),
+            ):
                 make_folder(folder)
             lock = DataDirLock(data_dir / "hone.lock")
         try:
@@ -84,7 +106,7 @@ class Store:
 
     def _repair(self) -> None:
         clear_folder(self.tmp_dir)
-        finish_erasures(self._writer, self._readers, self._packs)
+        finish_erasures(self.eraser)
         sweep_packs(self._readers, self._packs)
         self.files.sweep()
 

@@ -1,4 +1,4 @@
-"""Versions: exported inference models, and the aliases that name them."""
+"""Versions: exported inference models."""
 
 from __future__ import annotations
 
@@ -10,28 +10,35 @@ from storage.connection import Readers, sqlite3
 from storage.errors import NotFound
 from storage.files import FileStore
 from storage.jobs import move_job
-from storage.records import FileRecord, JobState, Version
+from storage.promotions import LATEST, move_alias
+from storage.records import FileRecord, JobState, Variant, Version
 from storage.writer import Transaction, Writer
 
 _SELECT = """
 SELECT versions.*, files.size_bytes, models.name AS model,
   (SELECT json_group_array(alias) FROM aliases
-   WHERE aliases.model_id = versions.model_id AND aliases.version = versions.version) AS aliases
+   WHERE aliases.model_id = versions.model_id AND aliases.version = versions.version) AS aliases,
+  (SELECT json_group_array(json_object(
+     'name', variant, 'sha256', variants.sha256, 'size_bytes', made.size_bytes, 'method', method,
+     'metrics', json(variants.metrics), 'verdict', json(variants.verdict),
+     'reason', variants.reason, 'created_at', variants.created_at
+   )) FROM variants LEFT JOIN files AS made USING (sha256)
+   WHERE variants.model_id = versions.model_id AND variants.version = versions.version) AS variants
 FROM versions JOIN files USING (sha256) JOIN models ON models.id = versions.model_id
 """
 _ONE = f"{_SELECT} WHERE versions.model_id = ? AND versions.version = ?"
 _INSERT = """
-INSERT INTO versions
+INSERT INTO versions (
+  model_id, version, sha256, created_at, job_id, checkpoint_id, metrics, baseline, promoted, reason,
+  verdict, provenance
+)
 SELECT
   :model_id, coalesce(max(version), 0) + 1, :sha256, :created_at, :job_id, :checkpoint_id,
-  :metrics, :baseline, :promoted, :reason
+  :metrics, :baseline, :promoted, :reason, :verdict, :provenance
 FROM versions WHERE model_id = :model_id
 RETURNING version
 """
-_SET_ALIAS = """
-INSERT INTO aliases (model_id, alias, version) VALUES (?, ?, ?)
-ON CONFLICT DO UPDATE SET version = excluded.version
-"""
+_LATEST = "SELECT version FROM aliases WHERE model_id = ? AND alias = 'latest'"
 
 
 class Versions:
@@ -51,16 +58,21 @@ class Versions:
         file: FileRecord,
         metrics: dict[str, Any],
         baseline: dict[str, Any],
+        compared_with: int | None,
         promoted: bool,
         reason: str,
+        verdict: dict[str, Any],
+        provenance: dict[str, Any],
         job_metrics: dict[str, Any],
-    ) -> Version:
+    ) -> Version | None:
         """Make an adopted file the next version, and its running job succeed, at once.
 
-        promoted: whether `latest` moves to it. job_metrics: replace the job's own.
+        promoted: whether `latest` moves to it; it does not while it is held. compared_with: what
+        `latest` named when that was decided; if it has moved since, nothing is kept, and the answer
+        is None. job_metrics: replace the job's own.
         Raises NotFound, and StateConflict if the job is not running.
         """
-        row = {
+        row: dict[str, Any] = {
             "model_id": model_id,
             "sha256": file.sha256,
             "job_id": job_id,
@@ -69,18 +81,32 @@ class Versions:
             "baseline": dump(baseline),
             "promoted": promoted,
             "reason": reason,
+            "verdict": dump(verdict),
+            "provenance": dump(provenance),
         }
 
-        def insert(transaction: Transaction) -> Version:
+        def insert(transaction: Transaction) -> Version | None:
+            latest = int(transaction.execute(_LATEST, (model_id,)).fetchone()["version"])
+            if compared_with is not None and latest != compared_with:
+                return None
             self._files.reference(transaction, [file])
-            created_at = {"created_at": dump_time(transaction.now)}
-            number = _insert(transaction, row | created_at)
-            version = _one(transaction.connection, model_id, number)
+            held = _held(transaction, model_id, latest=latest) if promoted else None
+            if held is not None:
+                row.update(promoted=False, reason=f"not promoted: {held} (the gate: {reason})")
+            number = _insert(transaction, row | {"created_at": dump_time(transaction.now)})
+            version = find_version(transaction.connection, model_id, number)
             transaction.event(
-                "version.created", version.model, {"version": number, "job_id": job_id}
+                "version.created",
+                version.model,
+                {
+                    "version": number,
+                    "job_id": job_id,
+                    "promoted": version.promoted,
+                    "reason": version.reason,
+                },
             )
-            if promoted:
-                _point(transaction, version, "latest")
+            if version.promoted:
+                move_alias(transaction, version, LATEST)
             move_job(
                 transaction,
                 job_id,
@@ -88,14 +114,14 @@ class Versions:
                 to=JobState.SUCCEEDED,
                 fields={"version": number, "metrics": dump(job_metrics)},
             )
-            return _one(transaction.connection, model_id, number)
+            return find_version(transaction.connection, model_id, number)
 
         return self._writer.write(insert)
 
     def get(self, model_id: int, n: int) -> Version:
         """Raises NotFound."""
         with self._readers.snapshot() as connection:
-            return _one(connection, model_id, n)
+            return find_version(connection, model_id, n)
 
     def list(self, model_id: int, limit: int, after: int | None = None) -> builtins.list[Version]:
         """Versions of a model, newest first; after: the last page's last number."""
@@ -107,6 +133,17 @@ class Versions:
             ).fetchall()
         return [_version(row) for row in rows]
 
+    def of_checkpoint(self, model_id: int, checkpoint_id: int) -> int | None:
+        """The number of the version that was exported with this checkpoint, if any."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(
+                "SELECT min(version) AS version FROM versions WHERE model_id = ? "
+                "AND checkpoint_id = ?",
+                (model_id, checkpoint_id),
+            ).fetchone()
+        number: int | None = row["version"]
+        return number
+
     def by_alias(self, model_id: int, alias: str) -> Version:
         """Raises NotFound."""
         with self._readers.snapshot() as connection:
@@ -115,38 +152,25 @@ class Versions:
             ).fetchone()
             if row is None:
                 raise NotFound(f"this model has no alias {alias!r}")
-            return _one(connection, model_id, row["version"])
-
-    def set_alias(self, model_id: int, alias: str, n: int) -> Version:
-        """Point an alias at a version. Raises NotFound."""
-
-        def point(transaction: Transaction) -> Version:
-            _point(transaction, _one(transaction.connection, model_id, n), alias)
-            return _one(transaction.connection, model_id, n)
-
-        return self._writer.write(point)
-
-    def aliases(self, model_id: int) -> dict[str, int]:
-        """Alias → version."""
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                "SELECT alias, version FROM aliases WHERE model_id = ? ORDER BY alias", (model_id,)
-            ).fetchall()
-        return {row["alias"]: row["version"] for row in rows}
+            return find_version(connection, model_id, row["version"])
 
 
 def _insert(transaction: Transaction, row: dict[str, Any]) -> int:
     return int(transaction.execute(_INSERT, row).fetchone()["version"])
 
 
-def _point(transaction: Transaction, version: Version, alias: str) -> None:
-    """Move an alias; `latest` moving is a promotion, whoever moves it."""
-    transaction.execute(_SET_ALIAS, (version.model_id, alias, version.version))
-    kind = "version.promoted" if alias == "latest" else "alias.moved"
-    transaction.event(kind, version.model, {"alias": alias, "version": version.version})
+def _held(transaction: Transaction, model_id: int, *, latest: int) -> str | None:
+    """Why jobs must not move `latest`, None if they may."""
+    since = transaction.execute(
+        "SELECT held_since FROM models WHERE id = ?", (model_id,)
+    ).fetchone()["held_since"]
+    if since is None:
+        return None
+    return f"a person holds latest at version {latest} since {since}; release it first"
 
 
-def _one(connection: sqlite3.Connection, model_id: int, number: int) -> Version:
+def find_version(connection: sqlite3.Connection, model_id: int, number: int) -> Version:
+    """Raises NotFound."""
     row = connection.execute(_ONE, (model_id, number)).fetchone()
     if row is None:
         raise NotFound(f"this model has no version {number}")
@@ -167,4 +191,14 @@ def _version(row: sqlite3.Row) -> Version:
         promoted=bool(row["promoted"]),
         reason=row["reason"],
         aliases=tuple(sorted(load(row["aliases"]))),
+        verdict=load(row["verdict"]),
+        provenance=load(row["provenance"]),
+        variants=tuple(map(_variant, load(row["variants"]))),
     )
+
+
+def _variant(fields: dict[str, Any]) -> Variant:
+    sha256, size_bytes = fields.pop("sha256"), fields.pop("size_bytes")
+    file = None if sha256 is None else FileRecord(sha256, size_bytes)
+    created_at = load_time(fields.pop("created_at"))
+    return Variant(file=file, created_at=created_at, **fields)

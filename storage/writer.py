@@ -17,12 +17,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from storage.codec import dump, dump_time
-from storage.connection import FATAL, Database, primary_code, sqlite3, translate
+from storage.connection import BUSY_TIMEOUT_MS, FATAL, Database, primary_code, sqlite3, translate
 from storage.errors import Busy, StorageBroken
 from storage.records import Event
 
 _T = TypeVar("_T")
 _PUT_TIMEOUT_S = 5.0
+_TRUNCATE_PATIENCE_MS = 250
 _logger = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
@@ -104,6 +105,20 @@ class Writer:
             self._refuse_rest()
         return future.result()
 
+    def truncate_wal(self) -> bool:
+        """Fold the WAL into the database and empty it, so that it holds no old pages.
+
+        False if a reader kept it from being emptied; try again later. Raises as `write` does.
+        """
+        found: list[int] = []
+
+        def truncate(transaction: Transaction) -> None:
+            connection = transaction.connection
+            transaction.after_commit(lambda: found.append(_truncate_wal(connection)))
+
+        self.write(truncate)
+        return found == [0]
+
     def refuse(self, reason: str) -> None:
         """Refuse every write from now on: the database is broken."""
         self._broken = self._broken or reason
@@ -179,6 +194,15 @@ class Writer:
             action()
         except Exception:
             _logger.exception(failure)
+
+
+def _truncate_wal(connection: sqlite3.Connection) -> int:
+    """1 if a reader is in the way."""
+    connection.execute(f"PRAGMA busy_timeout = {_TRUNCATE_PATIENCE_MS}").fetchall()
+    try:
+        return int(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}").fetchall()
 
 
 _Task = tuple[Callable[[Transaction], Any], Future[Any]]

@@ -1,141 +1,123 @@
-"""Samples: upload as JSON or npz, list, show, change, delete, count."""
+"""Samples: list, show, change, delete, count."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import present
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
-from api.openapi import answers, body
-from api.schemas import (
+from api.openapi import answers
+from api.schemas import Page
+from api.schemas_samples import (
+    DeletionBody,
     LabelCount,
-    Page,
     SampleBody,
     SamplePatch,
-    SamplesAccepted,
     SampleStats,
     SplitName,
 )
-from api.uploads import read_small, require_media_type, spooled
 from service import curation
-from service.ingest.json_upload import store_json
-from service.ingest.npz_upload import store_npz
-from service.ingest.result import IngestResult
-from storage.records import Model, Split
+from service.errors import InvalidInput
+from storage.errors import NotFound, Problem
+from storage.sample_filter import SampleFilter
 
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"])
 
-JSON, NPZ = "application/json", "application/x-npz"
-SplitQuery = Annotated[
-    SplitName | None, Query(description="For samples that name none; default: by the sample's id.")
-]
-OnError = Annotated[
-    Literal["refuse", "skip"],
-    Query(description="`refuse`: all or nothing. `skip`: keep the good ones, list the others."),
-]
 SampleId = Annotated[int, Path(ge=1, lt=2**63)]
-ONE_SAMPLE = {
-    "type": "object",
-    "required": ["inputs"],
-    "additionalProperties": False,
-    "properties": {
-        "inputs": {"type": "object", "description": "Nested lists by input name."},
-        "label": {"description": "Class index, class name, list of numbers, or null."},
-        "key": {"type": ["string", "null"], "description": "The app's own id; told once."},
-        "split": {"enum": ["train", "validation", None]},
-    },
-}
-UPLOAD = body(
-    {
-        JSON: {
-            "schema": {
-                "oneOf": [
-                    ONE_SAMPLE,
-                    {
-                        "type": "object",
-                        "required": ["samples"],
-                        "properties": {"samples": {"type": "array", "items": ONE_SAMPLE}},
-                    },
-                ]
-            },
-            "examples": {
-                "one": {"value": {"inputs": {"x": [0.1, 0.2]}, "label": 1, "key": "app-17"}},
-                "batch": {
-                    "value": {
-                        "samples": [
-                            {"inputs": {"x": [0.1, 0.2]}, "label": "cat"},
-                            {"inputs": {"x": [0.3, 0.4]}, "label": None},
-                        ]
-                    }
-                },
-            },
-        },
-        NPZ: {"schema": {"type": "string", "format": "binary"}},
-    }
-)
+Key = Annotated[str | None, Query(max_length=512, description="The app's own id.")]
+Retrain = Annotated[
+    bool, Query(description="Train anew without it, then delete the versions that saw it.")
+]
 
 
-@router.post(
-    "",
-    status_code=201,
-    summary="Add samples",
-    responses=answers(
-        "busy",
-        "not_found",
-        "storage_full",
-        "too_large",
-        "unsupported_media_type",
-    ),
-    openapi_extra=UPLOAD,
-)
-async def add_samples(
-    request: Request,
-    response: Response,
-    daemon: TheDaemon,
+def filter_of(
     model: TheModel,
-    split: SplitQuery = None,
-    on_error: OnError = "refuse",
-) -> SamplesAccepted:
-    """All or nothing. A key that is there already is a duplicate, not an error.
-
-    JSON: one sample, or a list of them. npz: one array per input, batch first, and `label`,
-    optionally `key`; an upload of any size takes the same memory.
-    """
-    given = require_media_type(request, JSON, NPZ)
-    chosen, skip_bad = Split(split) if split else None, on_error == "skip"
-    if given == JSON:
-        result = await _add_json(request, daemon, model, split=chosen, skip_bad=skip_bad)
-    else:
-        result = await _add_npz(request, daemon, model, split=chosen, skip_bad=skip_bad)
-    if result.ids is not None:
-        response.headers["Location"] = f"/v1/models/{model.name}/samples/{result.ids[0]}"
-    return present.accepted(result)
-
-
-@router.get("", summary="List samples", responses=answers("not_found"))
-def list_samples(
-    model: TheModel,
-    store: TheStore,
     label: Annotated[str | None, Query(description="Class index or name.")] = None,
     split: SplitName | None = None,
     unlabelled: bool | None = None,
+    pinned: bool | None = None,
+    quarantined: bool | None = None,
+    key: Key = None,
+) -> SampleFilter:
+    """The conditions of the query; all hold."""
+    return curation.sample_filter(
+        model,
+        label=label,
+        split=split,
+        unlabelled=unlabelled,
+        pinned=pinned,
+        quarantined=quarantined,
+        key=key,
+    )
+
+
+TheFilter = Annotated[SampleFilter, Depends(filter_of)]
+
+
+@router.get("", summary="List samples", responses=answers("child_died", "not_found"))
+async def list_samples(
+    daemon: TheDaemon,
+    model: TheModel,
+    where: TheFilter,
+    order: Annotated[
+        Literal["id", "uncertainty"],
+        Query(description="`uncertainty`: those first that are worth asking about."),
+    ] = "id",
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[SampleBody]:
-    """Oldest first, without their tensors."""
-    rows = store.samples.list(
-        model.id,
-        label=curation.class_index(model, label) if label is not None else None,
-        split=Split(split) if split else None,
-        unlabelled=unlabelled,
-        limit=limit + 1,
-        after=after_id(cursor),
-    )
-    return page(rows, limit, cursor=lambda row: row.id, show=lambda row: present.sample(row, model))
+    """Oldest first, without their content.
+
+    `?unlabelled=true&order=uncertainty`: by the entropy of what the current version makes of them.
+    """
+    if order == "id":
+        rows = await run_in_threadpool(
+            daemon.store.samples.list, model.id, where, limit=limit + 1, after=after_id(cursor)
+        )
+        return page(
+            rows, limit, cursor=lambda row: row.id, show=lambda row: present.sample(row, model)
+        )
+    if where != SampleFilter(unlabelled=True):
+        problem = Problem("/query/order", "uncertainty goes with unlabelled=true, and nothing else")
+        raise InvalidInput("the order is wrong", problems=[problem])
+    start = after_id(cursor) or 0
+    found, end = await daemon.uncertainty.ranked(model, limit=limit + 1, after=start)
+    items = [present.sample(each.sample, model, each.entropy) for each in found[:limit]]
+    return Page(items=items, next=str(end - 1) if len(found) > limit else None)
+
+
+@router.patch("", summary="Relabel a sample by its key", responses=answers("not_found"))
+def change_sample_by_key(
+    key: Annotated[str, Query(max_length=512, description="The app's own id.")],
+    patch: SamplePatch,
+    model: TheModel,
+    store: TheStore,
+) -> SampleBody:
+    """Set its label (null takes it away), its split, or pin it."""
+    sample = store.samples.by_key(model.id, key)
+    changes = patch.model_dump(exclude_unset=True)
+    return present.sample(curation.change_sample(store, model, sample.id, changes), model)
+
+
+@router.delete("", summary="Delete samples by filter", responses=answers("not_found"))
+async def delete_samples(
+    daemon: TheDaemon,
+    model: TheModel,
+    where: TheFilter,
+    everything: Annotated[
+        bool, Query(alias="all", description="Needed to delete without any condition.")
+    ] = False,
+    retrain: Retrain = False,
+) -> DeletionBody:
+    """All that meet the conditions; their bytes are overwritten."""
+    if where.is_empty and not everything:
+        problem = Problem("/query", "name a condition, or all=true to delete every sample")
+        raise InvalidInput("nothing says which samples", problems=[problem])
+    return present.deletion(await daemon.erasure.delete(model, where, retrain=retrain))
 
 
 @router.get("/stats", summary="Count samples", responses=answers("not_found"))
@@ -157,6 +139,8 @@ def sample_stats(model: TheModel, store: TheStore) -> SampleStats:
         validation=counts.validation,
         unlabelled=counts.unlabelled,
         labels=labels,
+        size_bytes=store.samples.size_bytes(model.id),
+        quarantined=store.samples.quarantined(model.id),
     )
 
 
@@ -170,49 +154,63 @@ def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> Sample
     "/{sample_id}/content",
     summary="Download a sample",
     response_class=Response,
-    responses={200: {"content": {NPZ: {}}}, **answers("not_found")},
+    responses={200: {"content": {curation.NPZ: {}, "image/*": {}}}, **answers("not_found")},
 )
 def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Response:
-    """Its inputs and label as npz, as it may be uploaded again."""
-    return Response(curation.content(store, model, sample_id), media_type=NPZ)
+    """Its inputs and label as npz, or the image, as it may be uploaded again."""
+    data, media_type = curation.content(store, model, sample_id)
+    return Response(data, media_type=media_type)
+
+
+@router.get(
+    "/{sample_id}/thumbnail",
+    summary="Show a sample's picture",
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}}}, **answers("child_died", "not_found")},
+)
+async def sample_thumbnail(
+    sample_id: SampleId,
+    model: TheModel,
+    daemon: TheDaemon,
+    size: Annotated[int, Query(ge=16, le=1024, description="Most pixels a side.")] = 128,
+) -> Response:
+    """A small PNG, for samples that are images."""
+    data = await daemon.thumbnails.make(model, sample_id, size=size)
+    headers = {"Cache-Control": "private, max-age=86400"}
+    return Response(data, media_type="image/png", headers=headers)
 
 
 @router.patch("/{sample_id}", summary="Relabel a sample", responses=answers("not_found"))
 def change_sample(
     sample_id: SampleId, patch: SamplePatch, model: TheModel, store: TheStore
 ) -> SampleBody:
-    """Set its label (null takes it away) or its split."""
+    """Set its label (null takes it away), its split, or pin it."""
     changes = patch.model_dump(exclude_unset=True)
     return present.sample(curation.change_sample(store, model, sample_id, changes), model)
 
 
 @router.delete(
-    "/{sample_id}", status_code=204, summary="Delete a sample", responses=answers("not_found")
+    "/{sample_id}",
+    status_code=204,
+    summary="Delete a sample",
+    response_model=None,
+    responses={202: {"model": DeletionBody}, **answers("not_found")},
 )
-async def delete_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> None:
-    """Its bytes are overwritten."""
-    await asyncio.to_thread(store.samples.delete, model.id, sample_id)
-
-
-async def _add_json(
-    request: Request, daemon: TheDaemon, model: Model, *, split: Split | None, skip_bad: bool
-) -> IngestResult:
-    payload = await read_small(request, max_bytes=daemon.settings.max_json_bytes)
-    return await run_in_threadpool(
-        store_json, daemon.store, model, payload, split=split, skip_bad=skip_bad
-    )
-
-
-async def _add_npz(
-    request: Request, daemon: TheDaemon, model: Model, *, split: Split | None, skip_bad: bool
-) -> IngestResult:
-    async with spooled(request, folder=daemon.store.tmp_dir) as path:
-        return await run_in_threadpool(
-            store_npz,
-            daemon.store,
-            model,
-            path,
-            split=split,
-            skip_bad=skip_bad,
-            max_bytes=daemon.settings.max_upload_bytes,
-        )
+async def delete_sample(
+    sample_id: SampleId,
+    model: TheModel,
+    daemon: TheDaemon,
+    response: Response,
+    retrain: Retrain = False,
+) -> Response | DeletionBody:
+    """Its bytes are overwritten. With `?retrain=true` 202, and the job that trains anew."""
+    if not retrain:
+        await asyncio.to_thread(daemon.store.samples.delete, model.id, sample_id)
+        return Response(status_code=204)
+    deletion = await daemon.erasure.delete(model, SampleFilter(id=sample_id), retrain=True)
+    if deletion.deleted == 0:
+        raise NotFound(f"this model has no sample {sample_id}")
+    response.status_code = 202
+    if deletion.job is not None:
+        response.headers["Location"] = f"/v1/jobs/{deletion.job.id}"
+    return present.deletion(deletion)

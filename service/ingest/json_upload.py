@@ -10,6 +10,7 @@ from service.errors import InvalidInput
 from service.ingest import tensors
 from service.ingest.faults import Faults
 from service.ingest.labels import Label, LabelReader
+from service.ingest.require import require_tensors
 from service.ingest.result import IngestResult, commit
 from storage.errors import Problem
 from storage.records import Model, Split
@@ -36,6 +37,7 @@ def store_json(
 
     split: for samples that name none. Raises InvalidInput with every bad sample.
     """
+    require_tensors(model)
     samples, prefix = _parse_body(body)
     parser = SampleParser(model)
     faults = Faults()

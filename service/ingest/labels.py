@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,16 @@ class LabelReader:
         if complaint := self._complaint(array):
             return None, complaint
         return self._stored(array), None
+
+    def parse_text(self, text: str) -> tuple[Label, str | None]:
+        """A label from a query or a CSV cell: a class name, a number, or JSON; empty for none."""
+        if not text or text in self._index:
+            return self.parse(text or None)
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        return self.parse(text if isinstance(value, str) else value)
 
     def array_complaint(self, array: NDArray[Any]) -> str | None:
         """What is wrong with a whole array of labels, batch first; None if rows may be read."""

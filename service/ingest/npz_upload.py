@@ -16,6 +16,7 @@ from service.ingest.faults import Faults
 from service.ingest.json_upload import MAX_KEY_LENGTH, label_reader
 from service.ingest.labels import Label
 from service.ingest.npz import Member, NpzReader
+from service.ingest.require import require_tensors
 from service.ingest.result import IngestResult, commit
 from storage.errors import Problem
 from storage.records import Model, Split, TensorSpec
@@ -39,6 +40,7 @@ def store_npz(
     Memory does not grow with the number of rows. max_bytes: of all arrays unpacked.
     Raises InvalidInput with every bad row, TooLarge.
     """
+    require_tensors(model)
     try:
         return _store(store, model, path, split=split, skip_bad=skip_bad, max_bytes=max_bytes)
     finally:

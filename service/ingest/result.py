@@ -13,7 +13,8 @@ from storage.staging import Staging
 class IngestResult:
     """ids: first and last of the accepted samples, None if there are none.
 
-    rejected: bad samples that were left out; problems: what was wrong with them.
+    rejected: bad samples that were left out; problems: what was wrong with them. evicted: samples
+    that the model's quota took away.
     """
 
     accepted: int
@@ -21,6 +22,7 @@ class IngestResult:
     ids: tuple[int, int] | None
     rejected: int
     problems: tuple[Problem, ...]
+    evicted: int = 0
 
 
 def commit(staging: Staging, faults: Faults) -> IngestResult:
@@ -33,4 +35,5 @@ def commit(staging: Staging, faults: Faults) -> IngestResult:
         ids=(first, last) if first is not None and last is not None else None,
         rejected=faults.samples,
         problems=faults.listed(),
+        evicted=stored.evicted,
     )

@@ -2,6 +2,7 @@ import pytest
 
 from storage.errors import NotFound, StorageBroken
 from storage.records import SampleCounts, Split
+from storage.sample_filter import SampleFilter
 
 
 def test_lists_meet_every_condition(store, add_model, upload):
@@ -9,8 +10,9 @@ def test_lists_meet_every_condition(store, add_model, upload):
     upload(store, model, [1, 2, None, 1, None], splits=Split.TRAIN)
     upload(store, model, [1], splits=Split.VALIDATION)
 
-    def ids(**conditions):
-        return [each.id for each in store.samples.list(model.id, limit=10, **conditions)]
+    def ids(after=None, **conditions):
+        where = SampleFilter(**conditions)
+        return [each.id for each in store.samples.list(model.id, where, limit=10, after=after)]
 
     assert ids() == [1, 2, 3, 4, 5, 6]
     assert ids(label=1) == [1, 4, 6]

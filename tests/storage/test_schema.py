@@ -6,6 +6,23 @@ import storage
 from storage.store import Store
 
 SCHEMA = Path(storage.__file__).with_name("schema.sql").read_text(encoding="utf-8")
+RELEASED = Path(__file__).parent / "schemas"
+FIRST_ROWS = """
+CREATE TABLE _sqlite_migrations (
+  id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT
+);
+INSERT INTO _sqlite_migrations VALUES (1, 'hone', 'm001_initial', '2026-01-01');
+INSERT INTO events VALUES (7, 'model.created', 'm', '{}', '2026-01-01T00:00:00+00:00');
+INSERT INTO models VALUES (
+  3, 'm', '2026-01-01T00:00:00+00:00', 'cross_entropy', 'adamw', 'logits',
+  '{"inputs": [], "target": {"name": "t", "dtype": "int64", "shape": [], "num_classes": 2,
+    "classes": null}}', '[]', 0, 0, '{}', '[]'
+);
+INSERT INTO packs VALUES (3, 1, 9);
+INSERT INTO samples VALUES (5, 3, 1, 0, 4, 'train', 1, 'k', x'00', '2026-01-01T00:00:00+00:00');
+INSERT INTO samples VALUES (6, 3, 1, 4, 5, 'train', NULL, NULL, x'00', '2026-01-01T00:00:00+00:00');
+INSERT INTO sample_counts VALUES (3, 'train', 1, 1), (3, 'train', -1, 1);
+"""
 
 
 def schema_of(database):
@@ -15,31 +32,43 @@ def schema_of(database):
         "AND name NOT LIKE '%_sqlite_migrations%'"
     ).fetchall()
     connection.close()
-    return {name: re.sub(r"\s+", " ", sql) for name, sql in rows}
+    # A column that a migration adds stands behind the line break of the one before it.
+    return {
+        name: re.sub(r" ?([,)])", r"\1", re.sub(r"\s+", " ", sql.strip())) for name, sql in rows
+    }
+
+
+def of_schema_sql(folder):
+    database = folder / "expected.db"
+    connection = sqlite3.connect(database)
+    connection.executescript(SCHEMA)
+    connection.close()
+    return database
 
 
 def test_the_migrations_make_what_schema_sql_says(store, tmp_path):
-    expected = tmp_path / "expected.db"
-    connection = sqlite3.connect(expected)
-    connection.executescript(SCHEMA)
-    connection.close()
-    assert schema_of(store.database) == schema_of(expected)
+    assert schema_of(store.database) == schema_of(of_schema_sql(tmp_path))
 
 
-def test_a_database_of_the_first_schema_opens_with_its_rows(data_dir):
+def test_a_database_of_the_first_schema_becomes_the_newest_and_keeps_its_rows(data_dir, tmp_path):
     data_dir.mkdir()
-    database = data_dir / "hone.db"
-    connection = sqlite3.connect(database)
-    connection.executescript(SCHEMA)
-    connection.executescript(
-        "CREATE TABLE _sqlite_migrations (id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, "
-        "applied_at TEXT);"
-        "INSERT INTO _sqlite_migrations VALUES (1, 'hone', 'm001_initial', '2026-01-01');"
-        "INSERT INTO events VALUES (7, 'model.created', 'm', '{}', '2026-01-01T00:00:00+00:00');"
-    )
+    connection = sqlite3.connect(data_dir / "hone.db")
+    connection.executescript((RELEASED / "m001_initial.sql").read_text("utf-8"))
+    connection.executescript(FIRST_ROWS)
     connection.close()
+    folder = data_dir / "packs" / "3"
+    folder.mkdir(parents=True)
+    (folder / "1.pack").write_bytes(b"123456789")
+
     store = Store.open(data_dir)
+
+    model = store.models.get("m")
+    first, second = store.samples.list(3, limit=10)
+    assert schema_of(store.database) == schema_of(of_schema_sql(tmp_path))
     assert [event.id for event in store.events.since(0, 10)] == [7]
+    assert (model.preprocess, model.quota.max_samples) == ((), None)
+    assert (first.pinned, first.quarantine, second.label) == (False, None, None)
+    assert store.samples.size_bytes(3) == 9
     store.close()
 
 

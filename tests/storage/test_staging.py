@@ -152,4 +152,4 @@ def test_an_upload_is_told_as_one_event(store, add_model, upload):
     upload(store, add_model(store), [1, 2])
     event = store.events.since(0, 10)[-1]
     assert (event.type, event.model) == ("samples.added", "digits")
-    assert event.data == {"accepted": 2, "duplicates": 0, "first_id": 1, "last_id": 2}
+    assert event.data == {"accepted": 2, "duplicates": 0, "first_id": 1, "last_id": 2, "evicted": 0}

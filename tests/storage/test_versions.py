@@ -11,7 +11,7 @@ def model(store, add_model):
 
 @pytest.fixture
 def publish(store, adopt, model):
-    def publish(*, promoted=True, claim=True):
+    def publish(*, promoted=True, claim=True, compared_with=None):
         job = store.jobs.enqueue(NewJob(model.id, "manual", {}, "latest"))
         if claim:
             job = store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
@@ -31,8 +31,11 @@ def publish(store, adopt, model):
             file=adopt(store, f"version {job.id}".encode()),
             metrics={"loss": 0.1},
             baseline={"loss": 0.2},
+            compared_with=compared_with,
             promoted=promoted,
             reason="lower loss",
+            verdict={"metric": "loss"},
+            provenance={"seed": 7},
             job_metrics={"train_loss": 0.3},
         )
 
@@ -72,9 +75,9 @@ def test_versions_are_listed_newest_first(store, model, publish):
 
 def test_aliases_move_between_versions(store, model, publish):
     publish()
-    store.versions.set_alias(model.id, "stable", 1)
-    assert store.versions.aliases(model.id) == {"latest": 2, "stable": 1}
-    assert store.versions.set_alias(model.id, "latest", 1).aliases == ("latest", "stable")
+    store.aliases.set(model.id, "stable", 1)
+    assert store.aliases.list(model.id, 10) == [("latest", 2), ("stable", 1)]
+    assert store.aliases.set(model.id, "latest", 1).aliases == ("latest", "stable")
     last = store.events.since(0, 100)[-1]
     assert (last.type, last.data) == ("version.promoted", {"alias": "latest", "version": 1})
 
@@ -83,7 +86,7 @@ def test_what_is_not_there_is_not_found(store, model):
     with pytest.raises(NotFound, match="no version 9"):
         store.versions.get(model.id, 9)
     with pytest.raises(NotFound, match="no version 9"):
-        store.versions.set_alias(model.id, "latest", 9)
+        store.aliases.set(model.id, "latest", 9)
     with pytest.raises(NotFound, match="no alias 'stable'"):
         store.versions.by_alias(model.id, "stable")
 

@@ -1,0 +1,95 @@
+"""A model's samples as a whole: archive, duplicates, and what its versions have seen of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+
+from api import present
+from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
+from api.openapi import answers, body
+from api.schemas import Page
+from api.schemas_samples import DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
+from api.uploads import require_media_type, spooled
+from service.archive import read_archive, write_archive
+from service.reserve import require_room
+
+router = APIRouter(prefix="/v1/models/{name}", tags=["samples"])
+
+ZIP = "application/zip"
+
+
+@router.get(
+    "/samples/archive",
+    summary="Export all samples",
+    response_class=StreamingResponse,
+    responses={200: {"content": {ZIP: {}}}, **answers("not_found")},
+)
+def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
+    """A zip of every sample with key, label, split and pin, as it may be imported anywhere."""
+    headers = {"Content-Disposition": f'attachment; filename="{model.name}-samples.zip"'}
+    return StreamingResponse(write_archive(store, model), media_type=ZIP, headers=headers)
+
+
+@router.post(
+    "/samples/archive",
+    status_code=201,
+    summary="Import samples",
+    responses=answers("busy", "not_found", "storage_full", "too_large", "unsupported_media_type"),
+    openapi_extra=body({ZIP: {"schema": {"type": "string", "format": "binary"}}}),
+)
+async def import_samples(request: Request, daemon: TheDaemon, model: TheModel) -> SamplesAccepted:
+    """All or nothing. A key that the model has already is a duplicate, not an error."""
+    require_media_type(request, ZIP)
+    settings = daemon.settings
+    await run_in_threadpool(
+        require_room, settings.data_dir, reserve_bytes=settings.disk_reserve_bytes
+    )
+    async with spooled(request, folder=daemon.store.tmp_dir) as path:
+        result = await run_in_threadpool(
+            read_archive, daemon.store, model, path, max_bytes=settings.max_upload_bytes
+        )
+    if result.evicted:
+        await run_in_threadpool(daemon.store.eraser.erase_at_rest, model.id)
+    return present.accepted(result)
+
+
+@router.get("/samples/duplicates", summary="Find duplicates", responses=answers("not_found"))
+def list_duplicates(
+    model: TheModel,
+    store: TheStore,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most groups.")] = 100,
+) -> Page[DuplicatesBody]:
+    """Groups of samples with the same content, by the first of each. One page."""
+    groups = store.samples.duplicates(model.id, limit)
+    return Page(items=[DuplicatesBody(sha256=digest, ids=ids) for digest, ids in groups], next=None)
+
+
+@router.get(
+    "/versions/{number}/samples",
+    summary="List the samples that a version has seen",
+    responses=answers("not_found"),
+)
+def samples_of_version(
+    number: Annotated[int, Path(ge=1, lt=2**63)],
+    model: TheModel,
+    store: TheStore,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> SeenBody:
+    """Those that its job and all that it started from have trained on, deleted ones too."""
+    version = store.versions.get(model.id, number)
+    seen = None if version.job_id is None else store.seen.by(version.job_id)
+    if seen is None:
+        return SeenBody(total=0 if version.job_id is None else None, items=[], next=None)
+    rest = seen[seen > (after_id(cursor) or 0)]
+    ids = rest[:limit].tolist()
+    known = store.samples.by_ids(model.id, ids)
+    return SeenBody(
+        total=len(seen),
+        items=[SeenSample(id=each, deleted=each not in known) for each in ids],
+        next=str(ids[-1]) if len(rest) > limit else None,
+    )

@@ -1,0 +1,107 @@
+"""JSON bodies of the samples' routes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from api.schemas import FaultBody, JobBody, Request, SampleCountsBody
+
+SplitName = Literal["train", "validation"]
+
+
+class SamplesAccepted(BaseModel):
+    """What became of an upload. ids: first and last accepted, null if none was.
+
+    rejected, errors: with ?on_error=skip, the bad samples that were left out. evicted: samples that
+    the model's quota took away for these.
+    """
+
+    accepted: int
+    duplicates: int
+    ids: tuple[int, int] | None
+    rejected: int = 0
+    errors: list[FaultBody] = []
+    evicted: int = 0
+
+
+class SampleBody(BaseModel):
+    """A stored sample, without its content.
+
+    pinned: no quota takes it away. quarantine: why training leaves it out. uncertainty: entropy of
+    what the current version makes of it, in nats, in lists ordered by it.
+    """
+
+    id: int
+    key: str | None
+    split: SplitName
+    label: Any
+    sha256: str
+    size_bytes: int
+    created_at: datetime
+    pinned: bool
+    quarantine: str | None
+    uncertainty: float | None = None
+
+
+class SamplePatch(Request):
+    """label: null takes it away. A field that is absent stays."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"label": 3}]})
+
+    label: Any = None
+    split: SplitName | None = None
+    pinned: bool | None = None
+
+
+class LabelCount(BaseModel):
+    """Samples of one split and label; label is null for unlabelled ones."""
+
+    split: SplitName
+    label: int | None
+    name: str | None
+    count: int
+
+
+class SampleStats(SampleCountsBody):
+    """Counts by split, and by class for a model with classes. size_bytes: of all together.
+
+    quarantined: those set aside, which count above as well.
+    """
+
+    labels: list[LabelCount]
+    size_bytes: int
+    quarantined: int
+
+
+class DuplicatesBody(BaseModel):
+    """Samples with the same content."""
+
+    sha256: str
+    ids: list[int]
+
+
+class DeletionBody(BaseModel):
+    """What a deletion did. job: trains anew without them; when it succeeds the versions that saw
+    them go. versions: those that went at once, because nothing is left to train on."""
+
+    deleted: int
+    job: JobBody | None
+    versions: list[int]
+
+
+class SeenSample(BaseModel):
+    """A sample that a version has trained on. deleted: it is gone since."""
+
+    id: int
+    deleted: bool
+
+
+class SeenBody(BaseModel):
+    """What a version has trained on, what it started from included. total: null if unknown."""
+
+    total: int | None
+    items: list[SeenSample]
+    next: str | None

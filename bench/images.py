@@ -1,0 +1,94 @@
+"""Data time of epochs over JPEGs: the first decodes and fills the cache, later ones read it."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from PIL import Image as Pillow
+
+from bench.table import Row
+from service.preprocess.image import Image
+from service.training.images import Images, decode_all
+from storage.records import Signature, TargetSpec, TensorSpec
+from storage.row_cache import RowCache
+from storage.sample_index import SampleIndex
+
+PHOTOS, SIDE, BATCH_SIZE = 10_000, 224, 32
+SHAPE = (3, SIDE, SIDE)
+
+
+def run() -> list[Row]:
+    """One thread; the cache is on the disk of the temporary folder."""
+    image = Image.parse(
+        {"kind": "image", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]},
+        TensorSpec("image", "float32", SHAPE),
+    )
+    with tempfile.TemporaryDirectory(prefix="honed-bench-") as name:
+        folder = Path(name)
+        index, signature = _photos(folder / "1.pack")
+        max_bytes = PHOTOS * image.pixel_bytes
+
+        def opened() -> RowCache:
+            key, row_bytes = image.pixel_key, image.pixel_bytes
+            return RowCache.open(
+                folder / "cache", key=key, row_bytes=row_bytes, max_bytes=max_bytes
+            )
+
+        began = time.perf_counter()
+        cache = opened()
+        decode_all(index, image, cache, threads=1, tick=lambda: None)
+        first = time.perf_counter() - began + _epoch(Images(index, signature, image, cache))
+        cache.close()
+        cache = opened()
+        second = _epoch(Images(index, signature, image, cache))
+    return [
+        {
+            "images": PHOTOS,
+            "first epoch's data s": first,
+            "second epoch's data s": second,
+            "ratio": second / first,
+            "cache MB": max_bytes / 2**20,
+            "must reach": "≤ 0.05",
+        }
+    ]
+
+
+def _epoch(images: Images) -> float:
+    order = np.random.default_rng(0).permutation(len(images))
+    began = time.perf_counter()
+    for _ in images.batches(order, batch_size=BATCH_SIZE):
+        pass
+    return time.perf_counter() - began
+
+
+def _photos(path: Path) -> tuple[SampleIndex, Signature]:
+    """A pack of JPEGs with some detail, as cameras make them: smooth parts, edges and noise."""
+    generator = np.random.default_rng(0)
+    distinct = [_photo(generator) for _ in range(100)]
+    contents = [distinct[n % len(distinct)] for n in range(PHOTOS)]
+    path.write_bytes(b"".join(contents))
+    lengths = np.array([len(content) for content in contents])
+    index = SampleIndex(
+        ids=np.arange(1, PHOTOS + 1),
+        packs=np.zeros(PHOTOS, np.int32),
+        offsets=np.concatenate([[0], np.cumsum(lengths)[:-1]]),
+        lengths=lengths,
+        labels=np.zeros(PHOTOS, np.int64),
+        pack_paths=(path,),
+    )
+    return index, Signature(
+        (TensorSpec("image", "float32", SHAPE),), TargetSpec("labels", "int64", (), 2)
+    )
+
+
+def _photo(generator: np.random.Generator) -> bytes:
+    coarse = generator.integers(0, 255, (14, 14, 3)).astype(np.uint8)
+    pixels = np.asarray(Pillow.fromarray(coarse).resize((SIDE, SIDE)), np.float32)
+    pixels += generator.normal(0, 8, pixels.shape)
+    buffer = io.BytesIO()
+    Pillow.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=90)
+    return buffer.getvalue()

@@ -1,0 +1,131 @@
+"""Preprocessing: from what apps send to the tensors that a model takes.
+
+A model's spec lists descriptions, one an input at most. Each has a `kind`, and a kind is one
+module that `KINDS` names: a new one is its module and its line here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.errors import InvalidInput
+from service.preprocess.image import Image
+from service.preprocess.kind import Kind, Unreadable, WrongDescription
+from service.preprocess.standardize import Standardize
+from storage.errors import Problem
+from storage.records import Model, Signature, TensorSpec
+
+__all__ = ["KINDS", "Image", "Kind", "Pipeline", "Standardize", "Unreadable", "for_model", "parse"]
+
+Array = NDArray[Any]
+Description = Mapping[str, Any]
+KINDS: dict[str, type[Image | Standardize]] = {Image.kind: Image, Standardize.kind: Standardize}
+"""Kind by name."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What is done to the inputs of one model. kinds: by input; inputs without one stay."""
+
+    inputs: tuple[TensorSpec, ...]
+    kinds: Mapping[str, Image | Standardize]
+
+    @property
+    def image(self) -> Image | None:
+        """What makes the tensor of a model that takes images; it has one input."""
+        kind = self.kinds.get(self.inputs[0].name)
+        return kind if isinstance(kind, Image) else None
+
+    @property
+    def key(self) -> str:
+        """A hash that changes when the tensors would."""
+        described = [[name, kind.describe()] for name, kind in sorted(self.kinds.items())]
+        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+    def standardize(self, name: str, rows: Array) -> Array:
+        """rows: (n, *shape) of an input as it is stored; the same, as the model takes it."""
+        kind = self.kinds.get(name)
+        return kind.apply(rows) if isinstance(kind, Standardize) else rows
+
+    def tensors(self, raw: Sequence[bytes] | Mapping[str, Array]) -> dict[str, Array]:
+        """Each input by its name, batch first, as the model takes it.
+
+        raw: the bytes of images, or of other models the arrays that apps send, by input, batch
+        first. Raises Unreadable for an image that cannot be decoded, with its position.
+        """
+        if isinstance(raw, Mapping):
+            return {spec.name: self.standardize(spec.name, raw[spec.name]) for spec in self.inputs}
+        assert self.image is not None
+        spec = self.inputs[0]
+        rows = np.empty((len(raw), *spec.shape), spec.dtype)
+        for position, data in enumerate(raw):
+            try:
+                rows[position] = self.image.decode(data)
+            except Unreadable as error:
+                raise Unreadable(f"image {position}: {error}") from error
+        return {spec.name: rows}
+
+
+def for_model(model: Model) -> Pipeline:
+    """The preprocessing of a registered model."""
+    return for_signature(model.signature, model.preprocess)
+
+
+def for_signature(signature: Signature, descriptions: Sequence[Description]) -> Pipeline:
+    """Of descriptions that `parse` has checked."""
+    specs = {spec.name: spec for spec in signature.inputs}
+    kinds = {
+        each["input"]: KINDS[each["kind"]].parse(each, specs[each["input"]])
+        for each in descriptions
+    }
+    return Pipeline(signature.inputs, kinds)
+
+
+def parse(
+    given: Description | Sequence[Description], signature: Signature
+) -> tuple[dict[str, Any], ...]:
+    """Descriptions as authors write them, checked and complete.
+
+    Raises InvalidInput with every place that is wrong.
+    """
+    listed = [given] if isinstance(given, Mapping) else list(given)
+    problems: list[Problem] = []
+    complete: list[dict[str, Any]] = []
+    for position, description in enumerate(listed):
+        at = "/spec/preprocess" + (
+            f"/{position}" if listed is not given and len(listed) > 1 else ""
+        )
+        try:
+            taken = [each["input"] for each in complete]
+            complete.append(_parse_one(description, signature, taken=taken))
+        except WrongDescription as error:
+            problems.append(Problem(f"{at}{error.pointer}", error.detail))
+    if problems:
+        raise InvalidInput("the preprocessing does not fit the model", problems=problems)
+    return tuple(complete)
+
+
+def _parse_one(
+    description: Description, signature: Signature, *, taken: Sequence[str]
+) -> dict[str, Any]:
+    specs = {spec.name: spec for spec in signature.inputs}
+    name, kind = description.get("input"), description.get("kind")
+    if name is None and len(specs) == 1:
+        name = signature.inputs[0].name
+    if name not in specs:
+        raise WrongDescription("/input", f"the model has no input {name!r}; it has {list(specs)}")
+    if name in taken:
+        raise WrongDescription("/input", f"input {name!r} has a preprocessing already")
+    if kind not in KINDS:
+        raise WrongDescription("/kind", f"there is no kind {kind!r}; there are {list(KINDS)}")
+    if kind == Image.kind and len(specs) > 1:
+        detail = "a model that takes images has one input; send mixed inputs as tensors"
+        raise WrongDescription("/kind", detail)
+    return KINDS[kind].parse({**description, "input": name}, specs[name]).describe()

@@ -1,0 +1,181 @@
+"""Kind `image`: PNG, JPEG or WebP into a tensor."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.preprocess.kind import WrongDescription, numbers, refuse_unknown
+from storage.records import TensorSpec
+
+CHANNELS = {"rgb": 3, "gray": 1}
+CHOICES: dict[str, tuple[str, ...]] = {
+    "resize": ("cover", "contain", "stretch"),
+    "channels": tuple(CHANNELS),
+    "layout": ("nchw", "nhwc"),
+}
+DEFAULTS = {"resize": "cover", "channels": "rgb", "layout": "nchw", "scale": 255}
+FIELDS = ("input", "kind", "size", *DEFAULTS, "mean", "std")
+FIXED = {"orientation": "exif", "background": 255, "padding": 0, "resample": "bilinear"}
+"""What is always done, so that an app can do the same: see docs/samples.md."""
+MOST_PIXELS_A_SIDE = 4096
+
+Resize = Literal["cover", "contain", "stretch"]
+
+
+@dataclass(frozen=True)
+class Image:
+    """(pixels / scale - mean) / std of an image that was fitted to size.
+
+    size: height, width. mean, std: of each channel, after `scale`.
+    """
+
+    kind: ClassVar[str] = "image"
+
+    input: str
+    size: tuple[int, int]
+    resize: Resize
+    channels: Literal["rgb", "gray"]
+    layout: Literal["nchw", "nhwc"]
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    dtype: str
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Image:
+        """Raises WrongDescription."""
+        given = {name: value for name, value in given.items() if name not in FIXED}
+        refuse_unknown(given, FIELDS)
+        fields = {**DEFAULTS, **{k: v for k, v in given.items() if v is not None}}
+        for name, allowed in CHOICES.items():
+            if fields[name] not in allowed:
+                raise WrongDescription(f"/{name}", f"{name} is one of {', '.join(allowed)}")
+        if np.dtype(spec.dtype).kind != "f":
+            detail = f"an image becomes fractions, but the input takes {spec.dtype}"
+            raise WrongDescription("/kind", detail)
+        (scale,) = numbers(fields, "scale", count=1) or (0.0,)
+        count = CHANNELS[fields["channels"]]
+        mean = numbers(fields, "mean", count=count) or (0.0,) * count
+        std = numbers(fields, "std", count=count) or (1.0,) * count
+        for name, values in (("scale", [scale]), ("std", std)):
+            if min(values) <= 0:
+                raise WrongDescription(f"/{name}", f"{name} is above 0")
+        return cls(
+            input=spec.name,
+            size=_size(fields, spec),
+            resize=fields["resize"],
+            channels=fields["channels"],
+            layout=fields["layout"],
+            scale=scale,
+            mean=mean,
+            std=std,
+            dtype=spec.dtype,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "input": self.input,
+            "kind": self.kind,
+            "size": list(self.size),
+            "resize": self.resize,
+            "channels": self.channels,
+            "layout": self.layout,
+            "scale": self.scale,
+            "mean": list(self.mean),
+            "std": list(self.std),
+            **FIXED,
+        }
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of one tensor."""
+        height, width = self.size
+        count = CHANNELS[self.channels]
+        return (count, height, width) if self.layout == "nchw" else (height, width, count)
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes of one picture as `pixels` makes it."""
+        return self.size[0] * self.size[1] * CHANNELS[self.channels]
+
+    @property
+    def pixel_key(self) -> str:
+        """A hash that changes when the pixels would."""
+        described = [self.size, self.resize, self.channels, self.layout, FIXED]
+        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+    def decode(self, data: bytes) -> NDArray[Any]:
+        """The tensor of one image, without a batch axis. Raises Unreadable."""
+        return cast("NDArray[Any]", self.normalize(self.pixels(data)[None])[0])
+
+    def pixels(self, data: bytes) -> NDArray[np.uint8]:
+        """One image, upright and fitted to size, in the tensor's layout. Raises Unreadable."""
+        from service.preprocess.pictures import decode, fit, flatten
+
+        picture = fit(flatten(decode(data), self.channels), self.size, self.resize)
+        made = np.asarray(picture).reshape(*self.size, CHANNELS[self.channels])
+        return np.ascontiguousarray(made.transpose(2, 0, 1) if self.layout == "nchw" else made)
+
+    def normalize(self, pixels: NDArray[np.uint8]) -> NDArray[Any]:
+        """Tensors of many images. pixels: (n, …), each as `pixels` makes it, of any shape."""
+        made = np.empty((len(pixels), *self.shape), np.float32)
+        normalize = self.normalizer()
+        for one, tensor in zip(pixels, made, strict=True):
+            normalize(one, tensor)
+        return made.astype(self.dtype, copy=False)
+
+    def normalizer(self) -> Callable[[NDArray[np.uint8], NDArray[np.float32]], None]:
+        """Writes (pixels / scale - mean) / std of one image into a tensor of shape `shape`.
+
+        One image at a time stays in the processor's cache between its two passes.
+        """
+        lie = (-1, 1, 1) if self.layout == "nchw" else (1, 1, -1)
+        std = np.array(self.std)
+        factor = (1 / (self.scale * std)).astype(np.float32).reshape(lie)
+        offset = (np.array(self.mean) / std).astype(np.float32).reshape(lie)
+        is_centred = any(self.mean)
+        shape = self.shape
+
+        def normalize(pixels: NDArray[np.uint8], tensor: NDArray[np.float32]) -> None:
+            # Converting first is faster than multiplying integers by fractions.
+            np.copyto(tensor, pixels.reshape(shape))
+            np.multiply(tensor, factor, out=tensor)
+            if is_centred:
+                np.subtract(tensor, offset, out=tensor)
+
+        return normalize
+
+
+def _size(fields: Mapping[str, Any], spec: TensorSpec) -> tuple[int, int]:
+    """Height and width, held against the input's shape."""
+    count = CHANNELS[fields["channels"]]
+    size = fields.get("size")
+    if size is None and len(spec.shape) == 3:
+        size = spec.shape[1:] if fields["layout"] == "nchw" else spec.shape[:2]
+    if not _is_size(size):
+        detail = f"size is [height, width], each from 1 to {MOST_PIXELS_A_SIDE} pixels"
+        raise WrongDescription("/size", detail)
+    height, width = cast("tuple[int, int]", size)
+    made = (count, height, width) if fields["layout"] == "nchw" else (height, width, count)
+    if made != spec.shape:
+        raise WrongDescription(
+            "/size",
+            f"it makes tensors of shape {list(made)} ({fields['layout']}, {fields['channels']}), "
+            f"the input {spec.name!r} takes {list(spec.shape)}",
+        )
+    return height, width
+
+
+def _is_size(size: Any) -> bool:
+    return (
+        isinstance(size, list | tuple)
+        and len(size) == 2
+        and all(isinstance(each, int) and 1 <= each <= MOST_PIXELS_A_SIDE for each in size)
+    )

@@ -1,0 +1,100 @@
+"""Kind `standardize`: (x - mean) / std for each feature, given or learned once and then frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.preprocess.kind import WrongDescription, numbers, refuse_unknown
+from storage.records import TensorSpec
+
+LEARN_FROM = 1000
+MOST_LEARN_FROM = 1_000_000
+FIELDS = ("input", "kind", "mean", "std", "learn_from")
+
+
+@dataclass(frozen=True)
+class Standardize:
+    """mean, std: of each feature, along the input's last axis; None until they are learned.
+
+    learn_from: how many samples they are learned from, None where they were given.
+    """
+
+    kind: ClassVar[str] = "standardize"
+
+    input: str
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+    learn_from: int | None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Standardize:
+        """Raises WrongDescription."""
+        refuse_unknown(given, FIELDS)
+        if np.dtype(spec.dtype).kind != "f":
+            raise WrongDescription("/kind", f"{spec.dtype} values cannot be standardized")
+        features = spec.shape[-1] if spec.shape else 1
+        mean, std = (numbers(given, name, count=features) for name in ("mean", "std"))
+        if (mean is None) != (std is None):
+            raise WrongDescription("/std", "give mean and std, or neither to have both learned")
+        if std is not None and min(std, default=1.0) <= 0:
+            raise WrongDescription("/std", "every standard deviation is above 0")
+        learn_from = given.get("learn_from", LEARN_FROM if mean is None else None)
+        if learn_from is not None and not _is_count(learn_from):
+            detail = f"learn_from is an integer from 2 to {MOST_LEARN_FROM}"
+            raise WrongDescription("/learn_from", detail)
+        return cls(input=spec.name, mean=mean, std=std, learn_from=learn_from)
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether mean and std are known."""
+        return self.mean is not None
+
+    def describe(self) -> dict[str, Any]:
+        described = {
+            "input": self.input,
+            "kind": self.kind,
+            "mean": None if self.mean is None else list(self.mean),
+            "std": None if self.std is None else list(self.std),
+        }
+        return (
+            described if self.learn_from is None else {**described, "learn_from": self.learn_from}
+        )
+
+    def apply(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """(rows - mean) / std in the rows' dtype; rows as they are until both are learned."""
+        if self.mean is None or self.std is None:
+            return rows
+        made: NDArray[Any] = rows - np.asarray(self.mean, rows.dtype)
+        made /= np.asarray(self.std, rows.dtype)
+        return made
+
+    def learn(self, chunks: Iterable[NDArray[Any]]) -> Standardize:
+        """With mean and std of all rows, batch first; a feature that never varies gets std 1.
+
+        Chunks are merged in float64. Source: Chan, Golub, LeVeque (1983), equation 2.1.
+        """
+        count, mean, squares = 0, np.zeros(0), np.zeros(0)
+        for chunk in chunks:
+            values = chunk.reshape(-1, chunk.shape[-1] if chunk.ndim > 1 else 1).astype(np.float64)
+            more, its_mean = len(values), values.mean(axis=0)
+            its_squares = ((values - its_mean) ** 2).sum(axis=0)
+            if count == 0:
+                count, mean, squares = more, its_mean, its_squares
+                continue
+            total, apart = count + more, its_mean - mean
+            squares = squares + its_squares + apart**2 * (count * more / total)
+            mean = mean + apart * (more / total)
+            count = total
+        std = np.sqrt(squares / max(1, count))
+        std[std < 1e-12] = 1.0
+        return replace(self, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
+
+
+def _is_count(value: Any) -> bool:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return is_integer and 2 <= value <= MOST_LEARN_FROM

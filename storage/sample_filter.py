@@ -1,0 +1,60 @@
+"""Which samples a list, a deletion or an export is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from storage.records import Split
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFilter:
+    """Conditions that all hold; None asks for nothing.
+
+    label: a class index, or a label's bytes. up_to: the highest id.
+    """
+
+    label: int | bytes | None = None
+    split: Split | None = None
+    unlabelled: bool | None = None
+    pinned: bool | None = None
+    quarantined: bool | None = None
+    key: str | None = None
+    id: int | None = None
+    up_to: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every sample meets it."""
+        return self == SampleFilter()
+
+    def sql(self, model_id: int) -> tuple[str, list[Any]]:
+        """The condition of a WHERE, and its parameters."""
+        clauses, values = ["model_id = ?"], [model_id]
+        for clause, parameters in self._conditions():
+            clauses.append(clause)
+            values += parameters
+        return " AND ".join(clauses), values
+
+    def _conditions(self) -> Iterator[tuple[str, list[Any]]]:
+        if self.label is not None:
+            kind = "integer" if isinstance(self.label, int) else "blob"
+            yield f"typeof(label) = '{kind}' AND label = ?", [self.label]
+        if self.split is not None:
+            # As text, so that SQLite sees that an index over one split fits.
+            yield f"split = '{self.split.value}'", []
+        for wanted, column in (
+            (self.unlabelled, "label IS NULL"),
+            (self.pinned, "pinned"),
+            (self.quarantined, "quarantine IS NOT NULL"),
+        ):
+            if wanted is not None:
+                yield column if wanted else f"NOT ({column})", []
+        if self.key is not None:
+            yield "key = ?", [self.key]
+        if self.id is not None:
+            yield "id = ?", [self.id]
+        if self.up_to is not None:
+            yield "id <= ?", [self.up_to]

@@ -1,0 +1,268 @@
+import sqlite3
+from datetime import datetime, timedelta, timezone
+from itertools import count
+
+import pytest
+
+from storage import migrations
+from storage.errors import InUse, NotFound, StateConflict
+from storage.records import JobState, NewJob, Split
+from storage.retention import Limits
+from storage.store import Store
+
+LONG_AGO = datetime(2026, 1, 1, tzinfo=timezone.utc)
+OLD = f"""
+CREATE TABLE _sqlite_migrations (
+  id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT
+);
+INSERT INTO _sqlite_migrations VALUES (1, 'hone', 'm001_initial', '2026-01-01');
+INSERT INTO files VALUES ('{"0" * 64}', 1);
+INSERT INTO models VALUES (
+  1, 'm', '2026-01-01T00:00:00+00:00', 'mse', 'adamw', 'y',
+  '{{"inputs":[],"target":{{"name":"y","dtype":"float32","shape":[],"num_classes":null,'
+  || '"classes":null}}}}', '[]', 1, 0, '{{}}', '[]'
+);
+INSERT INTO versions VALUES
+  (1, 1, '{"0" * 64}', '2026-01-01T00:00:00+00:00', NULL, NULL, '{{}}', '{{}}', 1, 'registered'),
+  (1, 2, '{"0" * 64}', '2026-01-02T00:00:00+00:00', NULL, NULL, '{{}}', '{{}}', 1, 'better'),
+  (1, 3, '{"0" * 64}', '2026-01-03T00:00:00+00:00', NULL, NULL, '{{}}', '{{}}', 0, 'worse');
+INSERT INTO aliases VALUES (1, 'latest', 3);
+"""
+"""Version 3 was made `latest` by hand."""
+
+
+@pytest.fixture
+def clock():
+    """A day passes between two transactions."""
+    days = count()
+    return lambda: LONG_AGO + timedelta(days=next(days))
+
+
+@pytest.fixture
+def store(data_dir, clock):
+    store = Store.open(data_dir, now=clock)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def model(store, add_model):
+    return add_model(store)
+
+
+@pytest.fixture
+def publish(store, adopt, model):
+    def publish(*, promoted=True, compared_with=None):
+        job = store.jobs.enqueue(NewJob(model.id, "manual", {}, "latest"))
+        store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+        checkpoint = store.checkpoints.add(
+            model_id=model.id,
+            job_id=job.id,
+            role="final",
+            step=1,
+            epoch=1,
+            file=adopt(store, f"checkpoint {job.id}".encode()),
+            state={},
+        )
+        return store.versions.publish(
+            model_id=model.id,
+            job_id=job.id,
+            checkpoint_id=checkpoint.id,
+            file=adopt(store, b"version %d" % job.id),
+            metrics={},
+            baseline={},
+            compared_with=compared_with,
+            promoted=promoted,
+            reason="better",
+            verdict={},
+            provenance={"job_id": job.id},
+            job_metrics={},
+        )
+
+    return publish
+
+
+def latest(store, model):
+    return store.versions.by_alias(model.id, "latest").version
+
+
+def numbers(store, model):
+    return [version.version for version in store.versions.list(model.id, 100)]
+
+
+def test_a_rollback_goes_back_step_by_step_to_what_latest_named(store, model, publish):
+    publish()
+    publish(promoted=False)
+    publish()
+    store.aliases.set(model.id, "latest", 3)
+    assert [store.aliases.roll_back(model.id).version for _ in range(3)] == [4, 2, 1]
+    with pytest.raises(StateConflict, match="version 1 alone"):
+        store.aliases.roll_back(model.id)
+    last = store.events.since(0, 1000)[-1]
+    assert (last.type, last.data["version"], last.data["from"]) == ("version.rolled_back", 1, 2)
+
+
+def test_a_version_that_is_made_latest_twice_is_undone_twice(store, model, publish):
+    publish()
+    for number in (1, 2):
+        store.aliases.set(model.id, "latest", number)
+    assert [store.aliases.roll_back(model.id).version for _ in range(3)] == [1, 2, 1]
+
+
+def test_a_rollback_holds_latest_until_it_is_released(store, model, publish):
+    publish()
+    store.aliases.roll_back(model.id)
+    held = publish()
+    assert (held.version, held.promoted, latest(store, model)) == (3, False, 1)
+    assert "a person holds latest at version 1 since 2026-" in held.reason
+    assert store.models.get("digits").held_since is not None
+    store.aliases.release(model.id)
+    store.aliases.release(model.id)
+    assert publish().promoted
+    assert store.models.get("digits").held_since is None
+    kinds = [event.type for event in store.events.since(0, 1000)]
+    assert kinds.count("version.released") == 1
+
+
+def test_a_person_may_move_latest_while_it_is_held(store, model, publish):
+    publish()
+    store.aliases.roll_back(model.id)
+    assert store.aliases.set(model.id, "latest", 2).aliases == ("latest",)
+    assert not publish().promoted
+
+
+def test_nothing_is_kept_when_latest_moved_while_the_gate_decided(store, model, publish):
+    publish()
+    assert publish(compared_with=1) is None
+    assert numbers(store, model) == [2, 1]
+    assert store.jobs.running()[0].id == 2
+
+
+def test_moving_an_alias_to_where_it_is_changes_nothing(store, model):
+    before = store.events.last_id()
+    store.aliases.set(model.id, "latest", 1)
+    assert store.events.last_id() == before
+
+
+def test_an_alias_but_latest_may_be_deleted(store, model):
+    store.aliases.set(model.id, "stable", 1)
+    store.aliases.delete(model.id, "stable")
+    assert store.aliases.list(model.id, 10) == [("latest", 1)]
+    with pytest.raises(NotFound, match="no alias 'stable'"):
+        store.aliases.delete(model.id, "stable")
+    with pytest.raises(InUse, match="latest is what apps fetch"):
+        store.aliases.delete(model.id, "latest")
+
+
+def test_a_database_from_before_the_gate_knows_where_a_rollback_goes(data_dir):
+    data_dir.mkdir()
+    connection = sqlite3.connect(data_dir / "hone.db")
+    connection.executescript(migrations._INITIAL + OLD)
+    connection.close()
+    folder = data_dir / "files" / "00"
+    folder.mkdir(parents=True)
+    (folder / ("0" * 64)).write_bytes(b"x")
+    store = Store.open(data_dir)
+    assert [store.aliases.roll_back(1).version for _ in range(2)] == [2, 1]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("limits", "kept"),
+    [
+        (Limits(), [7, 6, 5, 4, 3, 2, 1]),
+        (Limits(versions=2), [7, 6, 5, 4, 2, 1]),
+        (Limits(versions=0), [7, 4, 2, 1]),
+        (Limits(age=timedelta(days=9)), [7, 6, 4, 2, 1]),
+        (Limits(size_bytes=0), [7, 4, 2, 1]),
+        (Limits(size_bytes=60), [7, 6, 5, 4, 2, 1]),
+    ],
+)
+def test_retention_spares_the_first_the_newest_the_aliased_and_where_a_rollback_goes(
+    store, model, publish, limits, kept
+):
+    for _ in range(6):
+        publish(promoted=False)
+    for number in (2, 4):
+        store.aliases.set(model.id, "latest", number)
+    gone = store.retention.prune(model.id, limits)
+    assert numbers(store, model) == kept
+    assert gone == sorted(set(range(1, 8)) - set(kept))
+
+
+def test_what_belongs_to_a_pruned_version_goes_with_it(store, model, publish, adopt):
+    doomed = publish(promoted=False)
+    pinned = publish(promoted=False)
+    publish()
+    store.checkpoints.update(pinned.checkpoint_id, pinned=True)
+    made = store.variants.add(
+        model.id,
+        doomed.version,
+        "int8",
+        file=adopt(store, b"int8"),
+        method="dynamic",
+        metrics={},
+        verdict={},
+        reason="kept",
+    )
+    paths = [
+        store.files.path(file.sha256)
+        for file in (doomed.file, made.file, store.checkpoints.get(doomed.checkpoint_id).file)
+    ]
+    assert all(path.exists() for path in paths)
+    store.retention.prune(model.id, Limits(versions=0))
+    assert numbers(store, model) == [4, 1]
+    assert not any(path.exists() for path in paths)
+    assert [each.id for each in store.checkpoints.list(model.id, 10)] == [3, 2]
+    assert store.files.sweep() == 0
+
+
+def test_while_a_job_is_under_way_nothing_is_pruned(store, model, publish):
+    publish(promoted=False)
+    publish(promoted=False)
+    job = store.jobs.enqueue(NewJob(model.id, "manual", {}, "latest"))
+    store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+    assert store.retention.prune(model.id, Limits(versions=0)) == []
+
+
+def test_a_variant_stands_on_its_version_and_is_made_once(store, model, publish, adopt):
+    def add(content, **more):
+        file = content and adopt(store, content)
+        fields = {"method": "static", "metrics": {"loss": 1}, "verdict": {}, "reason": "kept"}
+        return store.variants.add(model.id, 1, "int8", file=file, **{**fields, **more})
+
+    first = add(b"one")
+    assert add(b"two") == first
+    assert store.versions.get(model.id, 1).variants == (first,)
+    assert store.files.sweep() == 0
+    assert store.files.path(first.file.sha256).read_bytes() == b"one"
+    with pytest.raises(NotFound, match="no version 9"):
+        store.variants.add(
+            model.id, 9, "ort", file=None, method="", metrics={}, verdict={}, reason=""
+        )
+
+
+def test_another_gate_lets_refused_variants_be_asked_for_again(store, model):
+    refused = store.variants.add(
+        model.id, 1, "int8", file=None, method="none", metrics={}, verdict={}, reason="too bad"
+    )
+    assert store.versions.get(model.id, 1).variants == (refused,)
+    store.models.update("digits", gate={"mode": "always"})
+    assert store.versions.get(model.id, 1).variants == ()
+
+
+def test_a_reference_set_is_the_validation_samples_of_one_moment(store, model, upload):
+    upload(store, model, [1, 2, None], splits=Split.VALIDATION)
+    assert store.references.freeze(model.id) == 2
+    upload(store, model, [3], splits=Split.VALIDATION, first=3)
+    assert store.references.count(model.id) == 2
+    assert store.models.get("digits").reference_frozen_at is not None
+    first = store.samples.list(model.id, limit=1)[0]
+    store.samples.delete(model.id, first.id)
+    assert store.references.count(model.id) == 1
+    assert store.references.freeze(model.id) == 2
+    store.references.remove(model.id)
+    assert (store.references.count(model.id), store.models.get("digits").reference_frozen_at) == (
+        0,
+        None,
+    )

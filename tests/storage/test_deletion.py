@@ -1,0 +1,134 @@
+import sqlite3
+
+import numpy as np
+import pytest
+
+from storage.compaction import reclaim
+from storage.deletion import forget_samples
+from storage.records import JobState, NewJob, Quota, Split
+from storage.row_cache import RowCache
+from storage.sample_filter import SampleFilter
+from storage.store import Store
+
+
+@pytest.fixture
+def model(store, add_model):
+    return add_model(store)
+
+
+def packs(store, model):
+    return sorted((store.packs_dir / str(model.id)).glob("*"))
+
+
+def begin_job(store, model):
+    job = store.jobs.enqueue(
+        NewJob(model_id=model.id, trigger="manual", hyperparameters={}, start="base")
+    )
+    return store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+
+
+def test_a_worn_pack_is_written_anew_without_what_was_deleted(store, model, upload, record_of):
+    upload(store, model, list(range(8)))
+    (before,) = packs(store, model)
+    for gone in (1, 3, 5, 7):
+        store.samples.delete(model.id, gone)
+    (after,) = packs(store, model)
+    assert after != before
+    assert after.read_bytes() == b"".join(record_of(n) for n in (1, 3, 5, 7))
+    assert store.samples.content(model.id, 8) == record_of(7)
+
+
+def test_a_pack_without_samples_goes(store, model, upload):
+    upload(store, model, [1, 2, 3])
+    assert store.samples.delete_where(model.id, SampleFilter()).tolist() == [1, 2, 3]
+    assert packs(store, model) == []
+    upload(store, model, [4])
+    assert store.samples.list(model.id, limit=9)[0].id == 4
+
+
+def test_while_a_job_trains_evicted_bytes_wait_and_packs_stay(store, model, upload, record_of):
+    upload(store, model, [0] * 4, splits=Split.TRAIN)
+    (pack,) = packs(store, model)
+    job = begin_job(store, model)
+    store.samples.set_quota(model.id, Quota(max_samples=1))
+    assert record_of(0) in pack.read_bytes()
+    store.samples.delete(model.id, 4)
+    assert not any(pack.read_bytes())
+    assert packs(store, model) == [pack]
+    store.jobs.move(job.id, JobState.RUNNING, JobState.FAILED)
+    store.eraser.erase_at_rest(model.id)
+    assert packs(store, model) == []
+
+
+def test_deleted_samples_leave_the_caches(store, model, upload):
+    upload(store, model, [1, 2])
+    folder = store.cache_dir / str(model.id) / "tensors"
+    with RowCache.open(folder, key="k", row_bytes=2, max_bytes=99) as cache:
+        cache.append([1, 2], np.array([[7, 7], [8, 8]], np.uint8))
+    store.samples.delete(model.id, 1)
+    assert (folder / "rows").read_bytes() == b"\0\0\x08\x08"
+    store.models.delete(model.name)
+    assert not folder.exists()
+
+
+def test_the_log_of_the_database_holds_nothing_of_a_deleted_sample(store, model, upload):
+    upload(store, model, [1], keys=["a-very-secret-key"])
+    log = store.database.with_name("hone.db-wal")
+    assert b"a-very-secret-key" in log.read_bytes()
+    store.samples.delete(model.id, 1)
+    assert b"a-very-secret-key" not in log.read_bytes()
+    assert b"a-very-secret-key" not in store.database.read_bytes()
+
+
+def test_an_erasure_that_a_reader_hinders_is_finished_later(store, model, upload):
+    upload(store, model, [1], keys=["a-very-secret-key"])
+    reader = sqlite3.connect(store.database)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM samples").fetchone()
+    store.samples.delete(model.id, 1)
+    assert store.eraser.pending_models() == [model.id]
+    reader.close()
+    store.eraser.erase_at_rest(model.id)
+    assert store.eraser.pending_models() == []
+    assert b"a-very-secret-key" not in store.database.with_name("hone.db-wal").read_bytes()
+
+
+def test_what_a_crash_left_unerased_is_erased_at_start(data_dir, add_model, upload):
+    store = Store.open(data_dir)
+    model = add_model(store)
+    upload(store, model, [1, 2, 3])
+    remember = (
+        "INSERT INTO erasures (model_id, pack, offset, length, sample_id) VALUES (?, 1, 0, 16, 1)"
+    )
+    store._writer.write(lambda transaction: transaction.execute(remember, (model.id,)))
+    (pack,) = packs(store, model)
+    store.close()
+    assert any(pack.read_bytes()[:16])
+    store = Store.open(data_dir)
+    assert not any(pack.read_bytes()[:16])
+    assert store.eraser.pending_models() == []
+    store.close()
+
+
+def test_a_sample_deleted_while_its_pack_is_written_anew_is_not_in_the_copy(
+    store, model, upload, record_of
+):
+    class DeletesFirst:
+        """The store's writer, to which another request comes just before the packs are swapped."""
+
+        def write(self, swap):
+            store._writer.write(lambda t: forget_samples(t, model.id, [4]))
+            return store._writer.write(swap)
+
+    upload(store, model, [0] * 4)
+    job = begin_job(store, model)
+    store.samples.delete_where(model.id, SampleFilter(up_to=2))
+    store.jobs.move(job.id, JobState.RUNNING, JobState.FAILED)
+    (before,) = packs(store, model)
+
+    reclaim(DeletesFirst(), store._readers, store._packs, model.id)
+
+    assert packs(store, model) == [before]
+    store.eraser.erase(model.id)
+    (after,) = packs(store, model)
+    assert after.read_bytes() == record_of(2)

@@ -1,0 +1,224 @@
+"""Ingest, relabelling, deletion, quotas and reopening, against a plain model in memory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from storage.errors import StorageFull
+from storage.records import (
+    NewModel,
+    Quota,
+    SampleCounts,
+    Signature,
+    Split,
+    TargetSpec,
+    TensorSpec,
+)
+from storage.sample_filter import SampleFilter
+from storage.split import split_of
+from storage.store import Store
+
+LABELS = st.sampled_from([None, 0, 1, 2])
+SPLITS = st.sampled_from([None, Split.TRAIN, Split.VALIDATION])
+KEYS = st.sampled_from([None, "a", "b", "c", "d"])
+UPLOAD = st.lists(st.tuples(LABELS, KEYS, SPLITS, st.integers(0, 9)), min_size=1, max_size=6)
+QUOTAS = st.builds(
+    Quota,
+    max_samples=st.none() | st.integers(1, 8),
+    max_bytes=st.none() | st.integers(8, 60),
+    when_full=st.sampled_from(["oldest", "reservoir", "balanced"]),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the plain model knows of a sample."""
+
+    label: int | None
+    key: str | None
+    split: Split
+    content: bytes
+    pinned: bool = False
+
+
+Rows = dict[int, Row]
+
+
+def evicted(rows: Rows, quota: Quota) -> Rows | None:
+    """The rows that a quota leaves, None if what must stay is too much."""
+    rows = dict(rows)
+    while _over(rows, quota):
+        free = [n for n, row in rows.items() if row.split is Split.TRAIN and not row.pinned]
+        if not free:
+            return None
+        if quota.when_full == "oldest":
+            del rows[min(free)]
+        elif quota.when_full == "reservoir":
+            del rows[max(free, key=lambda n: ((n * 747796405 + 2891336453) % 2**32, -n))]
+        else:
+            counts = Counter(_class(rows[n]) for n in free)
+            most = max(counts, key=lambda kind: (counts[kind], -kind))
+            del rows[min(n for n in free if _class(rows[n]) == most)]
+    return rows
+
+
+def _over(rows: Rows, quota: Quota) -> bool:
+    size_bytes = sum(len(row.content) for row in rows.values())
+    too_many = quota.max_samples is not None and len(rows) > quota.max_samples
+    return too_many or (quota.max_bytes is not None and size_bytes > quota.max_bytes)
+
+
+def _class(row: Row) -> int:
+    return -1 if row.label is None else row.label
+
+
+class SamplesMachine(RuleBasedStateMachine):
+    """One model's samples, in a store and in a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.rows: Rows = {}
+        self.quota = Quota()
+        self.next_id = 1
+
+    @initialize()
+    def open(self) -> None:
+        self.store = Store.open(self.folder / "data")
+        (self.store.tmp_dir / "base").write_bytes(b"base")
+        signature = Signature((TensorSpec("x", "uint8", (4,)),), TargetSpec("y", "int64", (), 3))
+        new = NewModel(
+            name="m",
+            loss="cross_entropy",
+            optimizer="sgd",
+            output="logits",
+            signature=signature,
+            trainable=(),
+            trainable_parameters=0,
+            frozen_parameters=0,
+            hyperparameters={},
+            files={},
+        )
+        base = self.store.files.adopt(self.store.tmp_dir / "base")
+        self.model_id = self.store.models.add(new, base).id
+
+    @rule(samples=UPLOAD)
+    def ingest(self, samples: list[tuple[int | None, str | None, Split | None, int]]) -> None:
+        contents = [bytes([7]) * (4 + size) + bytes([n]) for n, (*_, size) in enumerate(samples)]
+        new, next_id = dict(self.rows), self.next_id
+        held = sum(row.split is Split.VALIDATION for row in self.rows.values())
+        most = self.quota.max_samples
+        all_train = most is not None and held >= max(1, most // 10)
+        for (label, key, split, _), content in zip(samples, contents, strict=True):
+            if key is not None and key in {row.key for row in new.values()}:
+                continue
+            derived = Split.TRAIN if all_train else split_of(next_id)
+            new[next_id] = Row(label, key, split or derived, content)
+            next_id += 1
+        kept = evicted(new, self.quota)
+        with self.store.samples.stage(self.model_id, None) as staging:
+            staging.add(
+                b"".join(contents),
+                [label for label, *_ in samples],
+                keys=[key for _, key, _, _ in samples],
+                splits=[split for _, _, split, _ in samples],
+                lengths=[len(content) for content in contents],
+            )
+            try:
+                stored = staging.commit()
+            except StorageFull:
+                assert kept is None
+                return
+        assert kept is not None
+        assert stored.evicted == len(new) - len(kept)
+        self.store.eraser.erase_at_rest(self.model_id)
+        self.rows, self.next_id = kept, next_id
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), label=LABELS, split=SPLITS, pinned=st.booleans())
+    def change(
+        self, data: st.DataObject, label: int | None, split: Split | None, pinned: bool
+    ) -> None:
+        chosen = data.draw(st.sampled_from(sorted(self.rows)))
+        row = replace(self.rows[chosen], label=label, pinned=pinned)
+        self.rows[chosen] = row if split is None else replace(row, split=split)
+        shown = self.rows[chosen]
+        self.store.samples.update(
+            self.model_id, chosen, label=label, split=shown.split, pinned=pinned
+        )
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        chosen = data.draw(st.sampled_from(sorted(self.rows)))
+        self.store.samples.delete(self.model_id, chosen)
+        del self.rows[chosen]
+
+    @rule(label=st.sampled_from([0, 1, 2]), split=SPLITS)
+    def delete_by_filter(self, label: int, split: Split | None) -> None:
+        gone = [
+            n for n, row in self.rows.items() if row.label == label and split in (None, row.split)
+        ]
+        where = SampleFilter(label=label, split=split)
+        assert self.store.samples.delete_where(self.model_id, where).tolist() == sorted(gone)
+        for n in gone:
+            del self.rows[n]
+
+    @rule(quota=QUOTAS)
+    def set_quota(self, quota: Quota) -> None:
+        kept = evicted(self.rows, quota)
+        try:
+            gone = self.store.samples.set_quota(self.model_id, quota)
+        except StorageFull:
+            assert kept is None
+            return
+        assert kept is not None
+        assert gone == len(self.rows) - len(kept)
+        self.rows, self.quota = kept, quota
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = Store.open(self.folder / "data")
+
+    @invariant()
+    def they_agree(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        samples, model_id = self.store.samples, self.model_id
+        stored = {
+            s.id: Row(s.label, s.key, s.split, samples.content(model_id, s.id), s.pinned)
+            for s in samples.list(model_id, limit=1000)
+        }
+        assert stored == self.rows
+        assert samples.size_bytes(model_id) == sum(len(r.content) for r in self.rows.values())
+        assert samples.counts(model_id) == self._counts()
+        on_disk = sum(path.stat().st_size for path in (self.folder / "data/packs").rglob("*.pack"))
+        assert on_disk <= 2 * samples.size_bytes(model_id) + 1
+
+    def _counts(self) -> SampleCounts:
+        labelled = [row for row in self.rows.values() if row.label is not None]
+        train = sum(row.split is Split.TRAIN for row in labelled)
+        return SampleCounts(train, len(labelled) - train, len(self.rows) - len(labelled))
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+        shutil.rmtree(self.folder)
+
+
+TestSamples = SamplesMachine.TestCase
+TestSamples.settings = settings(
+    max_examples=40,
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)

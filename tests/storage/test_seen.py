@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+
+from storage.errors import NotFound
+from storage.records import JobState, NewJob
+
+
+@pytest.fixture
+def model(store, add_model):
+    return add_model(store)
+
+
+@pytest.fixture
+def finish(store, model, adopt):
+    """A job that succeeded with a version, and one checkpoint."""
+
+    def finish(seen, *, started_from=None, name=b"v"):
+        new = NewJob(model_id=model.id, trigger="manual", hyperparameters={}, start="base")
+        job = store.jobs.enqueue(new)
+        store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+        if seen is not None:
+            store.seen.add(job.id, np.array(seen), started_from=started_from)
+        checkpoint = store.checkpoints.add(
+            model_id=model.id,
+            job_id=job.id,
+            role="final",
+            step=1,
+            epoch=1,
+            file=adopt(store, b"checkpoint %d" % job.id),
+            state={},
+        )
+        store.versions.publish(
+            model_id=model.id,
+            job_id=job.id,
+            checkpoint_id=checkpoint.id,
+            file=adopt(store, b"version %d" % job.id),
+            metrics={},
+            baseline={},
+            promoted=True,
+            reason="",
+            compared_with=None,
+            verdict={},
+            provenance={},
+            job_metrics={},
+        )
+        return store.jobs.get(job.id)
+
+    return finish
+
+
+def test_a_job_has_seen_what_it_started_from_has_seen(store, finish):
+    first = finish([1, 2])
+    second = finish([3], started_from=first.id)
+    store.seen.add(second.id, np.array([5]), started_from=None)
+    assert store.seen.by(second.id).tolist() == [1, 2, 3, 5]
+    assert store.seen.by(99) is None
+    with pytest.raises(NotFound):
+        store.seen.add(99, np.array([1]), started_from=None)
+
+
+def test_a_job_that_wrote_nothing_down_may_have_seen_all_up_to_its_watermark(
+    store, model, upload, finish
+):
+    upload(store, model, [1, 1])
+    old, new = finish(None), finish([2])
+    assert store.seen.jobs_that_saw(model.id, np.array([1])) == [old.id]
+    assert store.seen.jobs_that_saw(model.id, np.array([2])) == [old.id, new.id]
+    assert store.seen.jobs_that_saw(model.id, np.array([3])) == []
+
+
+def test_versions_are_forgotten_once_a_job_has_done_without(store, model, finish):
+    tainted, clean = finish([1, 2]), finish([2])
+    waiting = store.jobs.enqueue(
+        NewJob(
+            model_id=model.id,
+            trigger="manual",
+            hyperparameters={},
+            start=str(store.checkpoints.latest_of(tainted.id).id),
+        )
+    )
+    failed = store.jobs.enqueue(
+        NewJob(model_id=model.id, trigger="erasure", hyperparameters={}, start="base")
+    )
+    store.seen.forget_after(failed.id, np.array([1]))
+    store.aliases.set(model.id, "stable", tainted.version)
+    assert store.seen.carry_out(clean) == []  # the wish's own job is still to come
+    store.jobs.move(failed.id, JobState.QUEUED, JobState.CANCELLED)
+    again = finish([1])
+    assert store.seen.carry_out(again) == []  # it has seen the sample itself
+    anew = finish([2])
+
+    assert sorted(store.seen.carry_out(anew)) == sorted([tainted.version, again.version])
+
+    versions = {each.version: each.aliases for each in store.versions.list(model.id, 10)}
+    assert versions == {anew.version: ("latest", "stable"), clean.version: (), 1: ()}
+    assert store.checkpoints.latest_of(tainted.id) is None
+    assert store.jobs.get(waiting.id).state is JobState.CANCELLED
+    assert store.seen.carry_out(anew) == []
+
+
+def test_without_anything_to_train_on_version_1_inherits(store, model, finish):
+    gone = finish([1])
+    assert store.seen.forget_at_once(model.id, np.array([1])) == [gone.version]
+    assert store.versions.by_alias(model.id, "latest").version == 1
