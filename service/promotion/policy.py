@@ -1,0 +1,63 @@
+"""A model's gate: what its author wants of a version before apps get it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from service.errors import InvalidInput
+from storage.errors import Problem
+from storage.records import Model
+
+Mode = Literal["always", "if_not_worse", "manual"]
+METRICS = {
+    "cross_entropy": ("accuracy", "loss"),
+    "bce_with_logits": ("accuracy", "loss"),
+    "mse": ("mae", "loss"),
+    "l1": ("mae", "loss"),
+}
+"""Loss → metrics that the gate may look at, the default first."""
+SIGNIFICANCE = 0.05
+"""A difference that chance makes as often as this, or more often, is no difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatePolicy:
+    """margin: see docs/promotion.md; a share of 1 for accuracy, of the old value else.
+
+    min_validation_samples: with fewer than the default, no outcome could be beyond chance:
+    McNemar's exact test reaches p = 2 / 2**6 = 0.031 with six samples, and 0.063 with five.
+    """
+
+    metric: str
+    mode: Mode = "if_not_worse"
+    margin: float = 0.1
+    min_validation_samples: int = 6
+    min_per_class: int = 0
+
+
+FIELDS = tuple(field.name for field in fields(GatePolicy))
+
+
+def gate_policy(model: Model) -> GatePolicy:
+    """The model's own, with the defaults where it says nothing."""
+    return effective_gate(model.gate, model.loss)
+
+
+def effective_gate(own: dict[str, Any], loss: str) -> GatePolicy:
+    """own: what differs from the defaults."""
+    return GatePolicy(**{"metric": METRICS[loss][0], **own})
+
+
+def merge_gate(own: dict[str, Any], change: dict[str, Any], *, loss: str) -> dict[str, Any]:
+    """What differs from the defaults after a change; None takes a field back to its default.
+
+    Raises InvalidInput for a metric that a model of this loss does not have.
+    """
+    merged = {name: value for name, value in {**own, **change}.items() if value is not None}
+    metric = merged.get("metric")
+    if metric is not None and metric not in METRICS[loss]:
+        names = " or ".join(METRICS[loss])
+        problem = Problem("/gate/metric", f"a model with loss {loss} is measured by {names}")
+        raise InvalidInput("the gate does not fit the model", problems=[problem])
+    return merged

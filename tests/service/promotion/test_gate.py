@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from service.errors import InvalidInput
+from service.promotion.gate import decide, without_evaluation
+from service.promotion.policy import GatePolicy, effective_gate, merge_gate
+from service.training.messages import Comparison, Evaluated, Interval
+
+ACCURACY = GatePolicy(metric="accuracy")
+LOSS = GatePolicy(metric="loss")
+
+
+def classified(samples: int, *, old: int, new: int, lost: int, **more: Any) -> Comparison:
+    """old, new: samples right before and now. lost: right only before."""
+    return Comparison(
+        samples=samples,
+        class_counts=(samples,),
+        candidate={"accuracy": new / samples},
+        baseline={"accuracy": old / samples},
+        discordant=(lost, lost + new - old),
+        **more,
+    )
+
+
+def regressed(*, old: float, new: float, p_value: float) -> Comparison:
+    interval = Interval(new - old, new - old - 0.1, new - old + 0.1, p_value)
+    return Comparison(50, (), {"loss": new}, {"loss": old}, interval=interval)
+
+
+def decided(
+    comparison: Comparison, policy: GatePolicy = ACCURACY, reference: Comparison | None = None
+) -> Any:
+    return decide(policy, Evaluated(comparison, reference), baseline_version=4)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "promoted", "outcome"),
+    [
+        (classified(60, old=20, new=55, lost=1), True, "better"),
+        (classified(60, old=50, new=52, lost=3), True, "same"),
+        (classified(60, old=50, new=50, lost=0), True, "same"),
+        (classified(60, old=50, new=48, lost=4), True, "same"),
+        (classified(1000, old=950, new=930, lost=25), False, "worse"),
+        (classified(60, old=57, new=20, lost=38), False, "worse"),
+        (classified(20, old=19, new=17, lost=2), True, "same"),
+        (classified(20, old=19, new=16, lost=3), False, "worse"),
+        (classified(10, old=9, new=8, lost=1), True, "same"),
+        (classified(5, old=1, new=5, lost=0), False, "too_few"),
+    ],
+)
+def test_accuracy_within_chance_is_neither_better_nor_worse(
+    comparison: Comparison, promoted: bool, outcome: str
+) -> None:
+    decision = decided(comparison)
+    assert decision.promoted is promoted
+    assert decision.verdict["validation"]["outcome"] == outcome
+
+
+def test_the_reason_says_the_figures() -> None:
+    reason = decided(classified(60, old=57, new=20, lost=38)).reason
+    assert reason == (
+        "not promoted: validation accuracy went from 0.95 (version 4) to 0.3333 on 60 samples,"
+        " worse (McNemar's exact test: 1 right only now, 38 right only before, p < 0.001)"
+    )
+
+
+def test_the_verdict_holds_policy_and_figures_for_programs() -> None:
+    verdict = decided(classified(60, old=50, new=48, lost=4)).verdict
+    assert verdict["policy"]["mode"] == "if_not_worse"
+    assert verdict["baseline_version"] == 4
+    figures = verdict["validation"]
+    assert (figures["only_baseline_right"], figures["only_candidate_right"]) == (4, 2)
+    assert figures["p_value"] == pytest.approx(0.6875)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "promoted", "outcome"),
+    [
+        (regressed(old=1.0, new=0.5, p_value=0.001), True, "better"),
+        (regressed(old=1.0, new=1.05, p_value=0.4), True, "same"),
+        (regressed(old=1.0, new=1.05, p_value=0.01), False, "worse"),
+        (regressed(old=1.0, new=1.2, p_value=0.4), False, "worse"),
+    ],
+)
+def test_a_loss_that_grows_is_worse(comparison: Comparison, promoted: bool, outcome: str) -> None:
+    decision = decided(comparison, LOSS)
+    assert decision.promoted is promoted
+    assert decision.verdict["validation"]["outcome"] == outcome
+    assert "95 % interval" in decision.reason
+
+
+def test_no_samples_are_too_few_even_where_none_are_asked_for() -> None:
+    policy = replace(ACCURACY, min_validation_samples=0)
+    decision = decided(Comparison(0, (0, 0), {}, {}), policy)
+    assert not decision.promoted
+    assert "there are 0 validation samples, too few to tell" in decision.reason
+
+
+def test_each_class_may_have_to_be_there() -> None:
+    policy = replace(ACCURACY, min_per_class=3)
+    comparison = replace(classified(60, old=20, new=55, lost=1), class_counts=(58, 2))
+    decision = decided(comparison, policy)
+    assert not decision.promoted
+    assert "class 1 has 2 validation samples" in decision.reason
+
+
+def test_the_reference_set_must_pass_as_well() -> None:
+    good, bad = classified(60, old=20, new=55, lost=1), classified(60, old=57, new=20, lost=38)
+    decision = decided(good, reference=bad)
+    assert not decision.promoted
+    assert decision.verdict["validation"]["outcome"] == "better"
+    assert decision.verdict["reference"]["outcome"] == "worse"
+    assert "reference accuracy went from" in decision.reason
+
+
+def test_an_open_gate_promotes_and_a_manual_one_does_not() -> None:
+    worse, better = classified(60, old=57, new=20, lost=38), classified(60, old=20, new=57, lost=1)
+    always = decided(worse, replace(ACCURACY, mode="always"))
+    manual = decided(better, replace(ACCURACY, mode="manual"))
+    assert always.promoted
+    assert not manual.promoted
+    assert "leaves it to a person" in manual.reason
+
+
+def test_a_model_that_computes_no_number_is_worse() -> None:
+    comparison = replace(classified(60, old=57, new=20, lost=38), candidate={"accuracy": None})
+    assert not decided(comparison).promoted
+
+
+def test_where_latest_cannot_be_run_there_is_nothing_to_be_worse_than() -> None:
+    comparison = replace(
+        classified(60, old=0, new=55, lost=0), baseline=None, discordant=None, fault="it is broken"
+    )
+    decision = decided(comparison)
+    assert decision.promoted
+    assert "version 4 cannot be compared: it is broken" in decision.reason
+
+
+def test_what_could_not_be_measured_is_not_promoted() -> None:
+    assert not without_evaluation(ACCURACY, "no memory").promoted
+    assert without_evaluation(replace(ACCURACY, mode="always"), "no memory").promoted
+
+
+def test_a_gate_is_changed_field_by_field_and_null_is_the_default() -> None:
+    own = merge_gate(
+        {"mode": "manual", "margin": 0.3}, {"mode": None, "metric": "loss"}, loss="mse"
+    )
+    assert own == {"margin": 0.3, "metric": "loss"}
+    assert effective_gate(own, "mse") == GatePolicy(metric="loss", margin=0.3)
+
+
+def test_a_metric_that_the_model_does_not_have_is_refused() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        merge_gate({}, {"metric": "accuracy"}, loss="mse")
+    assert caught.value.problems[0].pointer == "/gate/metric"
