@@ -4,55 +4,67 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from service import allocator
 from service.events import Announce
+from service.guardian import Guardian
 from service.logs import event
+from service.observer import Look
+from service.preemption import Move, Preemption
 from service.run import Run
 from service.settings import Settings
-from storage.errors import HoneError, StateConflict, StorageBroken
+from service.turns import in_turn
+from storage.errors import (
+    Busy,
+    HoneError,
+    NotFound,
+    StateConflict,
+    StorageBroken,
+    StorageFull,
+)
 from storage.records import Blocker, Event, Job, JobState
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
 PAUSED_BY_PERSON = "paused_by_person"
-DAEMON_STOPPED = "daemon_stopped"
+BY_PERSON = Blocker(PAUSED_BY_PERSON, "paused by a person; resume it to go on")
+DAEMON_STOPPED = Blocker(
+    "daemon_stopped", "the daemon was stopped; the job goes on when it is back"
+)
+DAEMON_KILLED = Blocker("daemon_stopped", "the daemon ended in mid-job; the job goes on soon")
 SETTLE_TIMEOUT_S = 10.0
 """How long an answer to pause or cancel waits for the step to end."""
-
-Blockers = Callable[[Job], Sequence[Blocker]]
-
-
-def nothing_blocks(_: Job) -> Sequence[Blocker]:
-    """The policy of a device that may always train."""
-    return ()
+FRESH_S = 0.2
+"""No job begins on an older look."""
+FULL_RETRY_S = 5.0
+"""After a write that found no room: how long until the next try."""
+WAITING = frozenset({JobState.QUEUED, JobState.PAUSED})
 
 
 class Trainer:
-    """Takes waiting jobs, oldest first, when the policy lets them run.
+    """Lets waiting jobs train, in turn, while the guardian has nothing against it.
 
-    policy: what keeps a job from running right now, empty when it may. announce: told of progress.
+    announce: told of progress.
     """
 
     def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        *,
-        announce: Announce,
-        policy: Blockers = nothing_blocks,
+        self, store: Store, settings: Settings, *, guardian: Guardian, announce: Announce
     ) -> None:
         self._store = store
         self._settings = settings
+        self._guardian = guardian
         self._announce = announce
-        self._policy = policy
         self._wake = asyncio.Event()
+        self._moving = asyncio.Lock()
         self._run: Run | None = None
         self._task: asyncio.Task[None] | None = None
+        self._preemption = Preemption()
+        self._move: Move | None = None
+        self._conditions: object = None
         self._stopping = False
+        guardian.listen(self._on_look)
 
     async def run(self) -> None:
         """Take up what was interrupted, then serve the queue until `stop`."""
@@ -64,73 +76,169 @@ class Trainer:
 
         self._store.events.subscribe(on_event)
         try:
-            for job in await asyncio.to_thread(self._store.jobs.running):
-                await self._finish_task()
-                self._begin(job)
+            await asyncio.to_thread(self._take_up_interrupted)
             while not self._stopping:
                 self._wake.clear()
-                await self.step()
+                await self._step_if_there_is_room()
                 await self._wake.wait()
             await self._pause_for_next_daemon()
         finally:
             self._store.events.unsubscribe(on_event)
 
     async def step(self) -> None:
-        """Look at every waiting job once: start one, and tell the others why they wait."""
+        """Obey the verdict; then start a waiting job, and note why the others wait."""
+        await self._preempt()
         if self._task is not None and self._task.done():
             await self._finish_task()
-        for job in await asyncio.to_thread(self._store.jobs.waiting):
-            blockers = self._blockers(job)
-            if not blockers:
-                await self._claim(job)
-            elif blockers != job.blocked_by:
-                await asyncio.to_thread(self._store.jobs.report, job.id, blocked_by=blockers)
+        async with self._moving:
+            waiting = await asyncio.to_thread(self._store.jobs.waiting)
+            self._expect(jobs_wait=bool(waiting))
+            if not waiting:
+                return
+            await self._guardian.look(max_age_s=FRESH_S)
+            last_starts = await asyncio.to_thread(self._store.jobs.last_starts)
+            for job in in_turn(waiting, last_starts):
+                await self._consider(job)
+
+    def shown(self, job: Job) -> Job:
+        """A job with what it waits for at this moment: the row tells the conditions as they were
+        when one of them last changed. From any thread.
+        """
+        return replace(job, blocked_by=self._blockers(job)) if job.state in WAITING else job
 
     async def cancel(self, job_id: int) -> Job:
         """End a job, whatever it does. Raises StateConflict if it has ended already."""
-        return await self._leave(job_id, JobState.CANCELLED)
+        job = await self._tell_running(job_id, JobState.CANCELLED)
+        if job is not None and job.state is not JobState.PAUSED:
+            return job
+        async with self._moving:
+            job = await asyncio.to_thread(self._store.jobs.get, job_id)
+            return await asyncio.to_thread(
+                self._store.jobs.move, job_id, job.state, JobState.CANCELLED
+            )
 
     async def pause(self, job_id: int) -> Job:
-        """Save and stop a running job until `resume`. Raises StateConflict otherwise."""
-        return await self._leave(job_id, JobState.PAUSED)
+        """Save and stop a job until `resume`. Raises StateConflict unless it runs or is paused."""
+        while True:
+            job = await self._tell_running(job_id, JobState.PAUSED)
+            if job is not None and job.state is not JobState.PAUSED:
+                return job
+            async with self._moving:
+                job = await asyncio.to_thread(self._store.jobs.get, job_id)
+                if job.state is JobState.PAUSED:
+                    held = (BY_PERSON,)
+                    await asyncio.to_thread(self._store.jobs.report, job_id, blocked_by=held)
+                    return replace(job, blocked_by=held)
+            if self._run is None or self._run.job.id != job_id:
+                raise StateConflict(
+                    f"job {job_id} is {job.state.value}; only one that runs or is paused is held"
+                )
 
     async def resume(self, job_id: int) -> Job:
         """Let a paused job go on. Raises StateConflict if it is not paused."""
-        job = await asyncio.to_thread(self._store.jobs.get, job_id)
-        if job.state is not JobState.PAUSED:
-            raise StateConflict(f"job {job_id} is {job.state.value}; only a paused job resumes")
-        await asyncio.to_thread(self._store.jobs.report, job_id, blocked_by=())
+        async with self._moving:
+            job = await asyncio.to_thread(self._store.jobs.get, job_id)
+            if job.state is not JobState.PAUSED:
+                raise StateConflict(f"job {job_id} is {job.state.value}; only a paused job resumes")
+            await asyncio.to_thread(self._store.jobs.report, job_id, blocked_by=())
         self._wake.set()
-        return replace(job, blocked_by=())
+        return self.shown(replace(job, blocked_by=()))
+
+    async def rest(self) -> None:
+        """Return once no job trains; for when the verdict has turned already."""
+        async with self._moving:
+            pass  # a job that was being claimed has begun by now
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
 
     def stop(self) -> None:
         """Let `run` pause the running job, so that the next daemon takes it up, and return."""
         self._stopping = True
         self._wake.set()
 
+    def _on_look(self, look: Look) -> None:
+        """Wake only for what changes something: this runs twice a second."""
+        run = self._run
+        if run is not None and not run.is_ending:
+            move = self._preemption.decide(
+                look.blockers(run.job),
+                now_s=look.at.monotonic_s,
+                suspend_s=look.policy.suspend_in_memory_seconds,
+            )
+            self._move = move or self._move
+        if self._move is not None or look.conditions != self._conditions:
+            self._conditions = look.conditions
+            self._wake.set()
+
+    async def _preempt(self) -> None:
+        run, move, self._move = self._run, self._move, None
+        if run is None or move is None or run.is_ending:
+            return
+        reasons = self._guardian.blockers(run.job)
+        names = [reason.condition for reason in reasons]
+        event(logger, logging.INFO, "job.preempted", job=run.job.id, move=move.value, by=names)
+        match move:
+            case Move.HOLD:
+                await run.hold(*reasons)
+            case Move.GO_ON:
+                await run.go_on()
+            case Move.END:
+                await run.pause(*reasons)
+        self._expect(jobs_wait=True)
+
+    def _expect(self, *, jobs_wait: bool) -> None:
+        run = self._run
+        self._guardian.expect(trains=run is not None and not run.is_held, jobs_wait=jobs_wait)
+
     def _blockers(self, job: Job) -> tuple[Blocker, ...]:
         held = tuple(b for b in job.blocked_by if b.condition == PAUSED_BY_PERSON)
         if held:
             return held
-        if self._run is not None:
-            other = self._run.job
-            detail = f"job {other.id} of model {other.model!r} is training"
-            return (Blocker("another_job", detail),)
-        return () if job.ignore_policy else tuple(self._policy(job))
+        run = self._run
+        by_device = self._guardian.blockers(job)
+        if run is None or run.job.id == job.id:
+            return by_device
+        detail = f"job {run.job.id} of model {run.job.model!r} is training"
+        return (Blocker("another_job", detail), *by_device)
+
+    async def _step_if_there_is_room(self) -> None:
+        try:
+            await self.step()
+        except (Busy, StorageFull) as error:
+            event(logger, logging.WARNING, "trainer.waits", code=error.code, detail=error.detail)
+            asyncio.get_running_loop().call_later(FULL_RETRY_S, self._wake.set)
+
+    def _take_up_interrupted(self) -> None:
+        for job in self._store.jobs.running():
+            self._store.jobs.move(
+                job.id, JobState.RUNNING, JobState.PAUSED, blocked_by=(DAEMON_KILLED,)
+            )
+
+    async def _consider(self, job: Job) -> None:
+        blockers = self._blockers(job)
+        try:
+            if not blockers and self._run is None:
+                await self._claim(job)
+            elif _conditions(blockers) != _conditions(job.blocked_by):
+                await asyncio.to_thread(self._store.jobs.report, job.id, blocked_by=blockers)
+        except (StateConflict, NotFound):
+            return  # deleted with its model in the meantime
 
     async def _claim(self, job: Job) -> None:
-        try:
-            running = await asyncio.to_thread(
-                self._store.jobs.move, job.id, job.state, JobState.RUNNING, blocked_by=()
-            )
-        except StateConflict:
-            return  # cancelled in the meantime
-        self._begin(running)
-
-    def _begin(self, job: Job) -> None:
+        running = await asyncio.to_thread(
+            self._store.jobs.move, job.id, job.state, JobState.RUNNING, blocked_by=()
+        )
         event(logger, logging.INFO, "job.started", job=job.id, model=job.model)
-        self._run = Run(job, store=self._store, settings=self._settings, announce=self._announce)
+        self._preemption, self._move = Preemption(), None
+        self._run = Run(
+            running,
+            store=self._store,
+            settings=self._settings,
+            announce=self._announce,
+            limits=self._guardian.limits,
+        )
         self._task = asyncio.create_task(self._carry_out(self._run))
+        self._expect(jobs_wait=True)
 
     async def _carry_out(self, run: Run) -> None:
         try:
@@ -154,8 +262,7 @@ class Trainer:
 
     async def _pause_for_next_daemon(self) -> None:
         if self._run is not None:
-            detail = "the daemon was stopped; the job goes on when it is back"
-            await self._run.pause(Blocker(DAEMON_STOPPED, detail))
+            await self._run.pause(DAEMON_STOPPED)
         await self._finish_task()
 
     async def _finish_task(self) -> None:
@@ -163,14 +270,18 @@ class Trainer:
         if task is not None:
             await task
 
-    async def _leave(self, job_id: int, to: JobState) -> Job:
-        run = self._run
-        if run is not None and run.job.id == job_id and self._task is not None:
-            if to is JobState.CANCELLED:
-                await run.cancel()
-            else:
-                await run.pause(Blocker(PAUSED_BY_PERSON, "paused by a person; resume it to go on"))
-            await asyncio.wait({self._task}, timeout=SETTLE_TIMEOUT_S)
-            return await asyncio.to_thread(self._store.jobs.get, job_id)
-        job = await asyncio.to_thread(self._store.jobs.get, job_id)
-        return await asyncio.to_thread(self._store.jobs.move, job_id, job.state, to)
+    async def _tell_running(self, job_id: int, to: JobState) -> Job | None:
+        """Tell the job that runs, and wait for it to obey; None if another runs, or none."""
+        run, task = self._run, self._task
+        if run is None or run.job.id != job_id or task is None:
+            return None
+        if to is JobState.CANCELLED:
+            await run.cancel()
+        else:
+            await run.pause(BY_PERSON)
+        await asyncio.wait({task}, timeout=SETTLE_TIMEOUT_S)
+        return await asyncio.to_thread(self._store.jobs.get, job_id)
+
+
+def _conditions(blockers: tuple[Blocker, ...]) -> list[str]:
+    return [blocker.condition for blocker in blockers]

@@ -12,6 +12,7 @@ from service.device.reading import Moment, Reading, Sensor
 NAME = "running_processes"
 COMM_BYTES = 15
 """The kernel keeps this much of a program's name."""
+SETTLED_S = 5.0
 
 
 class ProcessWatcher(Sensor, Protocol):
@@ -21,22 +22,50 @@ class ProcessWatcher(Sensor, Protocol):
 
 
 class LinuxProcesses:
-    """/proc/<pid>/comm. All are read every time: a shell becomes a game by exec alone."""
+    """/proc/<pid>/comm, of those that are new; of all now and then.
+
+    A process takes another program's name by exec alone, mostly right after its start. So a name
+    counts as settled only once its process is some seconds old, and is read again now and then.
+    """
 
     def __init__(self, procfs: Path) -> None:
         self._procfs = str(procfs)
-        self.watched: tuple[str, ...] = ()
+        self._watched: tuple[str, ...] = ()
+        self._seen: dict[str, tuple[float, bytes]] = {}
+        self._read_all_at_s = 0.0
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The names to look for."""
+        return self._watched
+
+    @watched.setter
+    def watched(self, names: tuple[str, ...]) -> None:
+        self._watched = names
+        self._seen.clear()
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
         """running_processes: the watched names that run, as they stand on the list."""
-        if not self.watched:
+        if not self._watched:
             return (Reading(NAME, (), "", self._procfs, now),)
         pids = [name for name in list_folder(self._procfs) if name.isdigit()]
         if not pids:
             return (Reading(NAME, None, "", self._procfs, now, "no processes are listed there"),)
-        running = {self._comm(pid) for pid in pids}
-        found = tuple(name for name in self.watched if name.encode()[:COMM_BYTES] in running)
+        running = self._names(pids, now.monotonic_s)
+        found = tuple(name for name in self._watched if name.encode()[:COMM_BYTES] in running)
         return (Reading(NAME, found, "", self._procfs, now),)
+
+    def _names(self, pids: list[str], now_s: float) -> set[bytes]:
+        read_all = now_s - self._read_all_at_s >= SETTLED_S
+        if read_all:
+            self._read_all_at_s = now_s
+        before, self._seen = self._seen, {}
+        for pid in pids:
+            since_s, name = before.get(pid, (now_s, b""))
+            if read_all or now_s - since_s < SETTLED_S:
+                name = self._comm(pid)
+            self._seen[pid] = (since_s, name)
+        return {name for _, name in self._seen.values()}
 
     def _comm(self, pid: str) -> bytes:
         try:

@@ -58,7 +58,8 @@ class Device:
         dev: Path = Path("/dev"),
     ) -> None:
         self._buses = (SystemBus(), SystemBus())
-        if sys.platform == "linux":
+        on_linux = sys.platform == "linux"
+        if on_linux:
             self._processes: ProcessWatcher = LinuxProcesses(procfs)
             slots = self._linux(sysfs, procfs, dev, now)
         else:
@@ -66,10 +67,10 @@ class Device:
 
             self._processes = PsutilProcesses()
             slots = self._elsewhere()
-        self._watch_slot = Slot(self._processes, NOW_AND_THEN_S)
+        self._watch_slot = Slot(self._processes, EVERY_TIME if on_linux else NOW_AND_THEN_S)
         self._slots = (
             *slots,
-            Slot(FreeDisk(data_dir), NOW_AND_THEN_S),
+            Slot(FreeDisk(data_dir), EVERY_TIME),
             self._watch_slot,
             Slot(LocalTime(), EVERY_TIME),
         )
@@ -79,6 +80,10 @@ class Device:
         if unique(names) != self._processes.watched:
             self._processes.watched = unique(names)
             self._watch_slot.readings = ()
+
+    def hurry(self, *, user_idle: bool) -> None:
+        """Whether somebody's first input has to be seen at once: asking logind costs."""
+        self._idle_slot.period_s = EVERY_TIME if user_idle else NOW_AND_THEN_S
 
     def read(self, now: Moment) -> Snapshot:
         """Every signal; those that cost more than they change keep a reading for some seconds."""
@@ -92,22 +97,25 @@ class Device:
 
     def _linux(self, sysfs: Path, procfs: Path, dev: Path, now: Moment) -> tuple[Slot, ...]:
         for_upower, for_logind = self._buses
+        user_idle = LinuxUserIdle(procfs=procfs, dev=dev, bus=for_logind)
+        self._idle_slot = Slot(user_idle, NOW_AND_THEN_S)
         return (
             Slot(LinuxPower(sysfs, UPower(for_upower)), EVERY_TIME),
-            Slot(LinuxUserIdle(procfs=procfs, dev=dev, bus=for_logind), NOW_AND_THEN_S),
+            self._idle_slot,
             Slot(LinuxForeignCpu(procfs, now), OFTEN_S),
-            Slot(LinuxPressure(procfs), OFTEN_S),
-            Slot(LinuxMemory(procfs), OFTEN_S),
-            Slot(LinuxTemperature(sysfs), NOW_AND_THEN_S),
+            Slot(LinuxPressure(procfs), EVERY_TIME),
+            Slot(LinuxMemory(procfs), EVERY_TIME),
+            Slot(LinuxTemperature(sysfs), OFTEN_S),
         )
 
     def _elsewhere(self) -> tuple[Slot, ...]:
         from service.device.elsewhere import MacPower, PsutilForeignCpu, PsutilMemory
 
+        self._idle_slot = Slot(NoUserIdle(), NOW_AND_THEN_S)
         power = WindowsPower() if sys.platform == "win32" else MacPower()
         return (
             Slot(power, OFTEN_S),
-            Slot(NoUserIdle(), NOW_AND_THEN_S),
+            self._idle_slot,
             Slot(PsutilForeignCpu(), NOW_AND_THEN_S),
             Slot(NoPressure(), NOW_AND_THEN_S),
             Slot(PsutilMemory(), OFTEN_S),

@@ -1,11 +1,12 @@
 """When a job may run: the policy, and the verdict that it gives on the device's signals."""
 
 from service.policy.judge import Judge, Verdict
-from service.policy.policy import Policy, Unknown, default_policy
+from service.policy.policy import Given, Policy, Unknown, default_policy
 from service.policy.validation import from_dict, to_dict, validate
 from service.policy.windows import Window
 
 __all__ = [
+    "Given",
     "Judge",
     "Policy",
     "Unknown",

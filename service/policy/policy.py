@@ -66,7 +66,7 @@ class Unknown:
     battery: Rule = field(default="allow", metadata=RULE)
     battery_saver: Rule = field(default="allow", metadata=RULE)
     user_idle: Rule = field(default="block", metadata=RULE)
-    foreign_cpu: Rule = field(default="block", metadata=RULE)
+    foreign_cpu: Rule = field(default="allow", metadata=RULE)
     pressure: Rule = field(default="allow", metadata=RULE)
     temperature: Rule = field(default="allow", metadata=RULE)
     memory: Rule = field(default="block", metadata=RULE)
@@ -86,18 +86,19 @@ class Policy:
     idle_minutes: float = _setting(
         5.0, Bounds("number", "min", low=0, high=1440, unknown="user_idle")
     )
-    max_foreign_cpu_percent: float | None = _percent(50.0, unknown="foreign_cpu")
+    max_foreign_cpu_percent: float | None = _percent(None, unknown="foreign_cpu")
     max_cpu_pressure_percent: float | None = _percent(None, unknown="pressure")
-    max_memory_pressure_percent: float | None = _percent(10.0, unknown="pressure")
-    max_io_pressure_percent: float | None = _percent(40.0, unknown="pressure")
+    max_memory_pressure_percent: float | None = _percent(25.0, unknown="pressure")
+    max_io_pressure_percent: float | None = _percent(None, unknown="pressure")
     grace_seconds: float = _seconds(10.0)
-    settle_seconds: float = _seconds(15.0)
-    max_temperature_c: float | None = _celsius(85.0)
-    resume_temperature_c: float | None = _celsius(75.0)
-    min_free_memory_bytes: int | None = _bytes(256 * 2**20, unknown="memory")
-    resume_free_memory_bytes: int | None = _bytes(512 * 2**20, unknown="memory")
-    min_free_disk_bytes: int | None = _bytes(512 * 2**20, unknown="disk")
-    resume_free_disk_bytes: int | None = _bytes(1024 * 2**20, unknown="disk")
+    settle_seconds: float = _seconds(5.0)
+    suspend_in_memory_seconds: float = _seconds(0.0)
+    max_temperature_c: float | None = _celsius(95.0)
+    resume_temperature_c: float | None = _celsius(85.0)
+    min_free_memory_bytes: int | None = _bytes(128 * 2**20, unknown="memory")
+    resume_free_memory_bytes: int | None = _bytes(256 * 2**20, unknown="memory")
+    min_free_disk_bytes: int | None = _bytes(64 * 2**20, unknown="disk")
+    resume_free_disk_bytes: int | None = _bytes(128 * 2**20, unknown="disk")
     windows: tuple[Window, ...] = _setting((), Bounds("windows"))
     blocking_processes: tuple[str, ...] = _setting((), Bounds("names", unknown="processes"))
     max_minutes_per_day: float | None = _setting(
@@ -105,23 +106,42 @@ class Policy:
     )
     max_threads_busy: int = _threads(1)
     max_threads_idle: int = _threads(1)
-    nice: int = _setting(19, Bounds("integer", "niceness", low=0, high=19))
-    memory_limit_bytes: int | None = _bytes(None, low=64 * 2**20)
+    nice: int = _setting(10, Bounds("integer", "niceness", low=0, high=19))
+    memory_limit_bytes: int | None = _bytes(None, low=128 * 2**20)
     unknown: Unknown = field(default_factory=Unknown, metadata={"bounds": Bounds("unknown")})
 
 
-def default_policy(has_battery: bool, *, processors: int | None = None) -> Policy:
-    """What suits the device until its person says otherwise. processors: None to count them."""
-    half = max(1, (processors or os.cpu_count() or 1) // 2)
-    policy = Policy(max_threads_idle=half)
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the operator's settings say of the child; None leaves it to the device."""
+
+    threads: int | None = None
+    nice: int | None = None
+    memory_bytes: int | None = None
+
+
+def default_policy(
+    has_battery: bool, *, processors: int | None = None, given: Given = Given()
+) -> Policy:
+    """What suits the device until its person says otherwise. processors: None to count them.
+
+    Niceness 10 is a tenth of a processor where every processor has other work, so that of two or
+    more none of the others loses 5 %; a device with only one needs 19.
+    """
+    processors = processors or os.cpu_count() or 1
+    policy = Policy(
+        max_threads_busy=given.threads or 1,
+        max_threads_idle=given.threads or max(1, processors // 2),
+        nice=(10 if processors > 1 else 19) if given.nice is None else given.nice,
+        memory_limit_bytes=given.memory_bytes,
+    )
     if not has_battery:
         return policy
     return replace(
         policy,
         min_battery_percent=30.0,
         resume_battery_percent=50.0,
-        max_foreign_cpu_percent=25.0,
-        max_temperature_c=80.0,
-        resume_temperature_c=70.0,
+        max_temperature_c=90.0,
+        resume_temperature_c=80.0,
         unknown=Unknown(power="block", battery="block"),
     )

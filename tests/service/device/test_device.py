@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil  # noqa: F401 - before a test pretends to be on another platform
 import pytest
 
 from service.device import Device
@@ -60,9 +61,9 @@ def test_readings_tell_their_age_whatever_the_wall_clock_does(device, clock):
 
 
 def test_a_costly_signal_is_kept_for_its_period(device, clock):
-    first = device.read(clock.now()).signals["free_disk_bytes"]
-    assert device.read(clock.advance(1)).signals["free_disk_bytes"] is first
-    assert device.read(clock.advance(5)).signals["free_disk_bytes"] is not first
+    first = device.read(clock.now()).signals["user_idle_s"]
+    assert device.read(clock.advance(1)).signals["user_idle_s"] is first
+    assert device.read(clock.advance(5)).signals["user_idle_s"] is not first
 
 
 def test_power_is_read_every_time(device, clock):
@@ -107,3 +108,9 @@ def test_the_resting_daemon_pays_for_neither_psutil_nor_jeepney():
     assert "'service.device'" in ran.stdout
     assert "'psutil'" not in ran.stdout
     assert "'jeepney'" not in ran.stdout
+
+
+def test_the_first_input_is_seen_at_once_where_it_matters(device, clock):
+    first = device.read(clock.now()).signals["user_idle_s"]
+    device.hurry(user_idle=True)
+    assert device.read(clock.advance(0.5)).signals["user_idle_s"] is not first

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from policies import strict_laptop
 
 from service.device.reading import Moment, Reading, Snapshot
-from service.policy import Judge, default_policy
+from service.policy import Judge
 
 # A machine under load is no failure of the property.
 settings.register_profile("policy", deadline=None)
@@ -83,7 +84,7 @@ def verdict(device, clock):
     judges = {}
 
     def give(signals=None, *, after_s=1.0, policy=None, **inputs):
-        policy = policy or default_policy(has_battery=True, processors=8)
+        policy = policy or strict_laptop()
         judge = judges.setdefault("judge", Judge(policy))
         judge.adopt(policy)
         now = clock.advance(after_s)

@@ -3,12 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from policies import strict_laptop
 
-from service.policy import Unknown, Window, default_policy
+from service.policy import Unknown, Window
 from service.policy.windows import DAYS
 from storage.records import Blocker
 
-LAPTOP = default_policy(has_battery=True, processors=8)
+LAPTOP = strict_laptop()
 
 
 @pytest.mark.parametrize(

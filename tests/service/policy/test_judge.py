@@ -8,12 +8,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from policies import strict_laptop
 
 from service.device.reading import Moment, Reading, Snapshot
-from service.policy import Judge, Window, default_policy
+from service.policy import Judge, Window
 from storage.records import Blocker
 
-LAPTOP = default_policy(has_battery=True, processors=8)
+LAPTOP = strict_laptop()
 GIB = 2**30
 
 

@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidInput
-from service.policy import Policy, Unknown, Window, default_policy, from_dict, to_dict, validate
+from service.policy import (
+    Given,
+    Policy,
+    Unknown,
+    Window,
+    default_policy,
+    from_dict,
+    to_dict,
+    validate,
+)
 
 BASE = default_policy(has_battery=True, processors=8)
 
@@ -31,9 +40,30 @@ def test_the_defaults_spare_a_battery():
     desk, laptop = default_policy(False, processors=8), default_policy(True, processors=8)
     assert desk.min_battery_percent is None
     assert (laptop.min_battery_percent, laptop.resume_battery_percent) == (30, 50)
-    assert laptop.max_foreign_cpu_percent < desk.max_foreign_cpu_percent
+    assert laptop.max_temperature_c < desk.max_temperature_c
     assert laptop.unknown.power == "block"
     assert desk.unknown.power == "allow"
+
+
+@pytest.mark.parametrize("has_battery", [True, False])
+def test_a_busy_device_trains_out_of_the_box(has_battery):
+    policy = default_policy(has_battery, processors=2)
+    assert policy.max_foreign_cpu_percent is None
+    assert policy.max_cpu_pressure_percent is None
+    assert policy.max_io_pressure_percent is None
+    assert not policy.require_idle
+
+
+def test_the_operators_settings_are_the_defaults():
+    given_settings = Given(threads=3, nice=2, memory_bytes=2**30)
+    policy = default_policy(False, processors=8, given=given_settings)
+    assert (policy.max_threads_busy, policy.max_threads_idle) == (3, 3)
+    assert (policy.nice, policy.memory_limit_bytes) == (2, 2**30)
+
+
+@pytest.mark.parametrize(("processors", "nice"), [(1, 19), (2, 10), (8, 10)])
+def test_a_single_processor_is_shared_most_politely(processors, nice):
+    assert default_policy(False, processors=processors).nice == nice
 
 
 @pytest.mark.parametrize(("processors", "threads"), [(1, 1), (2, 1), (8, 4)])

@@ -1,0 +1,132 @@
+"""The device, the policy, and what people ask of it: snooze, pause, resume."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body
+
+from api.dependencies import TheDaemon
+from api.openapi import answers
+from api.schemas import BlockerBody
+from api.schemas_device import (
+    EXAMPLE_POLICY,
+    WEEK_MINUTES,
+    DeviceBody,
+    PolicyBody,
+    SignalBody,
+    SnoozeRequest,
+    VerdictBody,
+)
+from service.device import Moment, Reading
+from service.errors import InvalidInput
+from service.guardian import next_morning
+from service.observer import Look
+from service.policy import Policy, to_dict
+from storage.errors import Problem
+
+router = APIRouter(prefix="/v1", tags=["device"])
+
+WRITES = answers("busy", "not_ready", "storage_full")
+FRESH_S = 1.0
+
+
+@router.get("/device", summary="Show device and verdict", responses=answers("not_ready"))
+async def show_device(daemon: TheDaemon) -> DeviceBody:
+    """Every signal with its source and age, and whether a job may train now."""
+    daemon.guardian.watch()
+    look = await daemon.guardian.look(max_age_s=FRESH_S)
+    now = daemon.guardian.now()
+    return DeviceBody(
+        **_verdict(look).model_dump(),
+        trained_today_seconds=look.trained_today_s,
+        signals={name: _signal(each, now) for name, each in look.snapshot.signals.items()},
+    )
+
+
+@router.get("/policy", summary="Show the policy", responses=answers("not_ready"))
+async def show_policy(daemon: TheDaemon) -> PolicyBody:
+    """When a job may train and what it may take."""
+    return _policy((await daemon.guardian.look()).policy)
+
+
+@router.put("/policy", summary="Change the policy", responses=WRITES)
+async def change_policy(
+    daemon: TheDaemon, changes: Annotated[dict[str, Any], Body(examples=[EXAMPLE_POLICY])]
+) -> PolicyBody:
+    """Takes any of the settings and leaves the others as they are; it counts at once."""
+    return _policy(await daemon.guardian.change_policy(changes))
+
+
+@router.delete("/policy", summary="Take back the policy", responses=WRITES)
+async def reset_policy(daemon: TheDaemon) -> PolicyBody:
+    """The defaults of the device hold again, as before the first change."""
+    return _policy(await daemon.guardian.reset_policy())
+
+
+@router.post("/snooze", summary="Snooze", responses=WRITES)
+async def snooze(daemon: TheDaemon, request: SnoozeRequest) -> VerdictBody:
+    """Train nothing for a while, whatever the policy and a job say; a running job is paused."""
+    until = _end_of_snooze(request, daemon.guardian.now())
+    return _verdict(await daemon.guardian.snooze(until))
+
+
+@router.delete("/snooze", summary="End the snooze", responses=WRITES)
+async def end_snooze(daemon: TheDaemon) -> VerdictBody:
+    """Train again as the policy says."""
+    return _verdict(await daemon.guardian.snooze(None))
+
+
+@router.post("/pause", summary="Pause all training", responses=WRITES)
+async def pause_all(daemon: TheDaemon) -> VerdictBody:
+    """Train nothing until it is resumed, over restarts too; a running job is paused."""
+    return _verdict(await daemon.guardian.pause_all(paused=True))
+
+
+@router.post("/resume", summary="Resume all training", responses=WRITES)
+async def resume_all(daemon: TheDaemon) -> VerdictBody:
+    """Train again as the policy says. Jobs that were paused one by one stay so."""
+    return _verdict(await daemon.guardian.pause_all(paused=False))
+
+
+def _end_of_snooze(request: SnoozeRequest, now: Moment) -> datetime:
+    if (request.minutes is None) == (request.until is None):
+        problem = Problem("", 'give either "minutes" or "until"')
+        raise InvalidInput("a snooze has one end", problems=[problem])
+    if request.minutes is not None:
+        return now.wall + timedelta(minutes=request.minutes)
+    if not isinstance(request.until, datetime):
+        return next_morning(now)
+    left = request.until - now.wall
+    if not timedelta() < left <= timedelta(minutes=WEEK_MINUTES):
+        problem = Problem("/until", "must be a time to come, within the next seven days")
+        raise InvalidInput("the snooze has a wrong end", problems=[problem])
+    return request.until
+
+
+def _verdict(look: Look) -> VerdictBody:
+    snoozed_until = look.asked_for.snoozed_until
+    return VerdictBody(
+        eligible=look.verdict.eligible,
+        blocked_by=[BlockerBody(**asdict(blocker)) for blocker in look.verdict.blocked_by],
+        since=look.verdict.since,
+        paused=look.asked_for.paused,
+        snoozed_until=snoozed_until if "snoozed" in look.verdict.conditions else None,
+    )
+
+
+def _signal(reading: Reading, now: Moment) -> SignalBody:
+    value = reading.value
+    return SignalBody(
+        value=value.isoformat() if isinstance(value, datetime) else value,
+        unit=reading.unit,
+        source=reading.source,
+        age_seconds=round(reading.age_s(now), 3),
+        detail=reading.detail,
+    )
+
+
+def _policy(policy: Policy) -> PolicyBody:
+    return PolicyBody.model_validate(to_dict(policy))

@@ -1,0 +1,110 @@
+"""Triggers: what asks for a model's jobs when nobody does."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+
+from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
+from api.openapi import answers
+from api.schemas import Page
+from api.schemas_device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
+from service.triggers.rule import Rule, checked_rule
+from storage.errors import NotFound
+from storage.records import Model, NewTrigger, Trigger
+from storage.store import Store
+
+router = APIRouter(prefix="/v1/models/{name}/triggers", tags=["triggers"])
+
+TriggerId = Annotated[int, Path(ge=1, lt=2**63)]
+RULE_FIELDS = frozenset(field.name for field in fields(Rule))
+WRITES = answers("busy", "not_found", "storage_full")
+
+
+@router.post("", status_code=201, summary="Make a trigger", responses=WRITES)
+def make_trigger(
+    model: TheModel, store: TheStore, request: TriggerRequest, response: Response
+) -> TriggerBody:
+    """It asks for a job unless one of the model waits; the policy says when that runs."""
+    trigger = store.triggers.add(_new(model, request))
+    response.headers["Location"] = f"/v1/models/{model.name}/triggers/{trigger.id}"
+    return _body(trigger)
+
+
+@router.get("", summary="List triggers", responses=answers("not_found"))
+def list_triggers(
+    model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
+) -> Page[TriggerBody]:
+    """Of one model, oldest first."""
+    rows = store.triggers.list(model.id, limit=limit + 1, after=after_id(cursor) or 0)
+    return page(rows, limit, cursor=lambda row: row.id, show=_body)
+
+
+@router.get("/{trigger_id}", summary="Show a trigger", responses=answers("not_found"))
+def show_trigger(model: TheModel, store: TheStore, trigger_id: TriggerId) -> TriggerBody:
+    """With what became of its last try."""
+    return _body(_of(model, store, trigger_id))
+
+
+@router.patch("/{trigger_id}", summary="Change a trigger", responses=WRITES)
+def change_trigger(
+    model: TheModel, store: TheStore, trigger_id: TriggerId, patch: TriggerPatch
+) -> TriggerBody:
+    """Switch it off, or let it wait for something else."""
+    known = _shown(_of(model, store, trigger_id))
+    changes = patch.model_dump(exclude_unset=True)
+    whole = TriggerRequest.model_validate({**known, **changes})
+    return _body(store.triggers.update(trigger_id, _new(model, whole)))
+
+
+@router.delete(
+    "/{trigger_id}", status_code=204, summary="Delete a trigger", responses=answers("not_found")
+)
+def delete_trigger(model: TheModel, store: TheStore, trigger_id: TriggerId) -> None:
+    """Jobs that it has asked for stay."""
+    store.triggers.delete(_of(model, store, trigger_id).id)
+
+
+def _of(model: Model, store: Store, trigger_id: int) -> Trigger:
+    trigger = store.triggers.get(trigger_id)
+    if trigger.model_id != model.id:
+        raise NotFound(f"model {model.name!r} has no trigger {trigger_id}")
+    return trigger
+
+
+def _new(model: Model, asked: TriggerFields) -> NewTrigger:
+    rule = checked_rule(**asked.model_dump(include=set(RULE_FIELDS)))
+    return NewTrigger(
+        model_id=model.id,
+        name=asked.name or rule.kind,
+        rule=rule.to_dict(),
+        hyperparameters=asked.hyperparameters.model_dump(exclude_none=True),
+        priority=asked.priority,
+        enabled=asked.enabled,
+    )
+
+
+def _shown(trigger: Trigger) -> dict[str, Any]:
+    """The fields that people set."""
+    return {
+        **trigger.rule,
+        "name": trigger.name,
+        "hyperparameters": trigger.hyperparameters,
+        "priority": trigger.priority,
+        "enabled": trigger.enabled,
+    }
+
+
+def _body(trigger: Trigger) -> TriggerBody:
+    return TriggerBody(
+        id=trigger.id,
+        model=trigger.model,
+        created_at=trigger.created_at,
+        tried_at=trigger.tried_at,
+        fired_at=trigger.fired_at,
+        job_id=trigger.job_id,
+        outcome=trigger.outcome,
+        **_shown(trigger),
+    )

@@ -1,0 +1,175 @@
+"""JSON bodies of device, policy and triggers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+
+from api.schemas import BlockerBody, JobHyperparameters, Priority, Request, Text
+
+Rule = Literal["allow", "block"]
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+EXAMPLE_POLICY: dict[str, JsonValue] = {"require_idle": True, "max_minutes_per_day": 120}
+EXAMPLE_TRIGGER: dict[str, JsonValue] = {"new_samples": 500, "at_most_every_hours": 6}
+WEEK_MINUTES = 7 * 24 * 60
+
+
+class SignalBody(BaseModel):
+    """One signal. value: null for unknown, and detail then says why."""
+
+    value: Any
+    unit: str
+    source: str
+    age_seconds: float
+    detail: str
+
+
+class VerdictBody(BaseModel):
+    """Whether a job may train now, and if not, everything that keeps it, with number and limit.
+
+    since: when eligible last changed. paused, snoozed_until: by hand.
+    """
+
+    eligible: bool
+    blocked_by: list[BlockerBody]
+    since: datetime
+    paused: bool
+    snoozed_until: datetime | None
+
+
+class DeviceBody(VerdictBody):
+    """What the device says of itself, by signal, and the verdict on it."""
+
+    trained_today_seconds: float
+    signals: dict[str, SignalBody]
+
+
+class WindowBody(BaseModel):
+    """A time of the week, local; past midnight if its end is the earlier."""
+
+    days: list[Day]
+    start: str
+    end: str
+
+
+class UnknownBody(BaseModel):
+    """What a signal that is not known means for its condition."""
+
+    power: Rule
+    battery: Rule
+    battery_saver: Rule
+    user_idle: Rule
+    foreign_cpu: Rule
+    pressure: Rule
+    temperature: Rule
+    memory: Rule
+    disk: Rule
+    processes: Rule
+
+
+class PolicyBody(BaseModel):
+    """When a job may train and what it may take. docs/policy.md explains each setting."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_POLICY]})
+
+    require_ac_power: bool
+    min_battery_percent: float | None
+    resume_battery_percent: float | None
+    obey_battery_saver: bool
+    require_idle: bool
+    idle_minutes: float
+    max_foreign_cpu_percent: float | None
+    max_cpu_pressure_percent: float | None
+    max_memory_pressure_percent: float | None
+    max_io_pressure_percent: float | None
+    grace_seconds: float
+    settle_seconds: float
+    suspend_in_memory_seconds: float
+    max_temperature_c: float | None
+    resume_temperature_c: float | None
+    min_free_memory_bytes: int | None
+    resume_free_memory_bytes: int | None
+    min_free_disk_bytes: int | None
+    resume_free_disk_bytes: int | None
+    windows: list[WindowBody]
+    blocking_processes: list[str]
+    max_minutes_per_day: float | None
+    max_threads_busy: int
+    max_threads_idle: int
+    nice: int
+    memory_limit_bytes: int | None
+    unknown: UnknownBody
+
+
+class SnoozeRequest(Request):
+    """minutes from now, or until a time, or until `morning`: one of both."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"minutes": 30}, {"until": "morning"}]}
+    )
+
+    minutes: float | None = Field(None, gt=0, le=WEEK_MINUTES, allow_inf_nan=False)
+    until: Literal["morning"] | AwareDatetime | None = None
+
+
+class TriggerFields(Request):
+    """What a trigger waits for, and what it asks for."""
+
+    name: Text | None = Field(None, description="The `trigger` of its jobs. Default: its kind.")
+    cron: Text | None = Field(
+        None, description="Minute, hour, day, month, day of the week: `30 2 * * mon-fri`."
+    )
+    time_zone: Text | None = Field(None, description="Such as `Europe/Berlin`; default: local.")
+    jitter_seconds: float = Field(
+        0, ge=0, le=86_400, allow_inf_nan=False, description="Cron fires late by up to this."
+    )
+    new_samples: int | None = Field(
+        None, ge=1, le=10**9, description="Fire when so many more samples have a label."
+    )
+    eligible_after: Text | None = Field(
+        None,
+        description="Fire at the first moment at which a job may train, after `02:00` each day "
+        "or after an instant (RFC 3339), once.",
+    )
+    at_most_every_hours: float | None = Field(
+        None, gt=0, le=8_760, allow_inf_nan=False, description="Alone: fire that often."
+    )
+    hyperparameters: JobHyperparameters = JobHyperparameters()
+    priority: Priority = 0
+    enabled: bool = True
+
+
+class TriggerRequest(TriggerFields):
+    """One of cron, new_samples, eligible_after; or at_most_every_hours, which limits them too."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_TRIGGER]})
+
+
+class TriggerPatch(TriggerFields):
+    """What is to change; a field that is absent stays, null takes it away."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
+
+
+class TriggerBody(BaseModel):
+    """A trigger. fired_at, job_id: of the last job it asked for. outcome: of its last try."""
+
+    id: int
+    model: str
+    name: str
+    cron: str | None
+    time_zone: str | None
+    jitter_seconds: float
+    new_samples: int | None
+    eligible_after: str | None
+    at_most_every_hours: float | None
+    hyperparameters: dict[str, Any]
+    priority: int
+    enabled: bool
+    created_at: datetime
+    tried_at: datetime | None
+    fired_at: datetime | None
+    job_id: int | None
+    outcome: str

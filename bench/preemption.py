@@ -1,0 +1,76 @@
+"""From the plug that is pulled to the child's last instruction, and the steps that are lost."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from bench.daemon import Laptop, Served, mlp, served, wait_until
+from bench.table import Row
+
+ROUNDS = 30
+
+
+def run() -> list[Row]:
+    """Unplug, wait for the child to end, plug in, wait for it to step again."""
+    generator = np.random.default_rng(0)
+    x = generator.random((2_000, 784), dtype=np.float32)
+    took, lost = [], []
+    with tempfile.TemporaryDirectory(prefix="honed-bench-") as folder:
+        laptop = Laptop(Path(folder))
+        with served(sysfs_root=laptop.sysfs) as daemon:
+            daemon.register("m", mlp(784, 512, 512, 10))
+            daemon.upload("m", x=x, label=generator.integers(0, 10, len(x)))
+            daemon.http.put("/v1/policy", json={"settle_seconds": 0})
+            job_id = daemon.ask_for_job("m", epochs=1_000_000)["id"]
+            for _ in range(ROUNDS):
+                _begun(daemon, job_id)
+                time.sleep(generator.random() * 0.5)  # at any moment between two looks
+                took.append(_unplug(daemon, laptop))
+                lost.append(_lost(daemon, job_id))
+                laptop.plug()
+    return [
+        {
+            "what": "signal to last instruction, s",
+            "median": float(np.median(took)),
+            "p95": float(np.percentile(took, 95)),
+            "max": max(took),
+            "must reach": "p95 ≤ 1",
+        },
+        {"what": "steps lost", "max": max(lost), "must reach": "≤ 1"},
+    ]
+
+
+def _begun(daemon: Served, job_id: int) -> None:
+    daemon.wait_for_job(job_id, "running")
+    before = daemon.job(job_id)["progress"]["step"]
+    wait_until(lambda: daemon.job(job_id)["progress"]["step"] > before, "a step")
+
+
+def _unplug(daemon: Served, laptop: Laptop) -> float:
+    child = daemon.child_pid()
+    assert child is not None
+    began = time.perf_counter()
+    laptop.unplug()
+    while _lives(child):
+        time.sleep(0.001)
+    return time.perf_counter() - began
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _lost(daemon: Served, job_id: int) -> int:
+    """Steps told before the pause that the checkpoint has not."""
+    told = daemon.wait_for_job(job_id, "paused")["progress"]["step"]
+    items = daemon.http.get("/v1/models/m/checkpoints").json()["items"]
+    return max(0, told - max(item["step"] for item in items))

@@ -1,0 +1,99 @@
+"""Asks for a job on behalf of a trigger, unless one waits already. Blocking."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime
+
+from service import jobs
+from service.logs import event
+from service.observer import Look
+from service.training.errors import NoSamples
+from service.triggers.due import is_due
+from service.triggers.rule import Rule
+from storage.errors import NotFound
+from storage.records import Trigger
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+class Asking:
+    """Looks whether triggers are due, and enqueues for those that are; one after the other.
+
+    latest: the newest look at the device. now: aware.
+    """
+
+    def __init__(
+        self, store: Store, *, latest: Callable[[], Look | None], now: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._now = now
+        self._latest = latest
+        self._one_at_a_time = threading.Lock()
+
+    def check(self, model: str | None = None) -> None:
+        """Every trigger of a model, or of all, that is due asks for a job."""
+        look = self._latest()
+        if look is None:
+            return
+        for trigger in self._store.triggers.list():
+            if model in (None, trigger.model) and trigger.enabled:
+                self._check(trigger, look)
+
+    def fire(self, trigger_id: int) -> None:
+        """It is time: ask for a job, if the trigger still stands."""
+        try:
+            trigger = self._store.triggers.get(trigger_id)
+        except NotFound:
+            return
+        if trigger.enabled:
+            self._ask(trigger)
+
+    def _check(self, trigger: Trigger, look: Look) -> None:
+        labelled = self._labelled(trigger)
+        if labelled < trigger.labelled:
+            self._store.triggers.rebase(trigger.id, labelled)
+        if is_due(
+            trigger,
+            Rule(**trigger.rule),
+            now=self._now(),
+            labelled=labelled,
+            eligible=look.verdict.eligible,
+        ):
+            self._ask(trigger)
+
+    def _ask(self, trigger: Trigger) -> None:
+        with self._one_at_a_time:
+            waiting = [j for j in self._store.jobs.waiting() if j.model_id == trigger.model_id]
+            if waiting:
+                self._leave(trigger, f"job {waiting[0].id} waits already")
+                return
+            labelled = self._labelled(trigger)
+            try:
+                job = jobs.enqueue(
+                    self._store,
+                    self._store.models.get_by_id(trigger.model_id),
+                    trigger.hyperparameters,
+                    trigger=trigger.name,
+                    priority=trigger.priority,
+                )
+            except (NoSamples, NotFound) as error:
+                self._leave(trigger, error.detail)
+                return
+            self._store.triggers.fired(trigger, job_id=job.id, labelled=labelled)
+            event(logger, logging.INFO, "trigger.fired", trigger=trigger.id, job=job.id)
+
+    def _leave(self, trigger: Trigger, why: str) -> None:
+        """Note once why it asks for nothing. What happens at a time has had its chance."""
+        outcome = f"asked for nothing: {why}"
+        is_timed = Rule(**trigger.rule).kind in ("cron", "eligible")
+        if is_timed or outcome != trigger.outcome:
+            self._store.triggers.note(trigger.id, outcome)
+            event(logger, logging.INFO, "trigger.skipped", trigger=trigger.id, why=why)
+
+    def _labelled(self, trigger: Trigger) -> int:
+        counts = self._store.samples.counts(trigger.model_id)
+        return counts.train + counts.validation

@@ -1,0 +1,72 @@
+"""Cron expressions as crontab(5) means them, for APScheduler, which counts days otherwise."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from apscheduler.triggers.cron import CronTrigger
+
+DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+FIELDS = ("minute", "hour", "day", "month", "day_of_week")
+
+
+def cron_trigger(expression: str, zone: tzinfo, *, jitter_s: float = 0.0) -> CronTrigger:
+    """Five fields: minute, hour, day of month, month, day of week (0 and 7 are Sunday).
+
+    jitter_s: each firing is late by up to this, at random. Raises ValueError.
+    """
+    values = expression.lower().split()
+    if len(values) != len(FIELDS):
+        raise ValueError(f"has {len(values)} fields; it takes five, such as 30 2 * * mon-fri")
+    fields = dict(zip(FIELDS, values, strict=True))
+    if fields["day"] != "*" and fields["day_of_week"] != "*":
+        raise ValueError("takes a day of the month or days of the week, and * for the other")
+    fields["day_of_week"] = _days(fields["day_of_week"])
+    return CronTrigger(**fields, timezone=zone, jitter=round(jitter_s) or None)
+
+
+def missed(expression: str, zone: tzinfo, *, after: datetime, until: datetime) -> bool:
+    """Whether it should have fired in between, once or many times."""
+    first = cron_trigger(expression, zone).get_next_fire_time(None, after + timedelta(seconds=1))
+    return first is not None and first <= until
+
+
+def zone_of(name: str | None) -> tzinfo:
+    """The named time zone, or the device's own. Raises ValueError."""
+    if name is None:
+        from tzlocal import get_localzone, reload_localzone
+
+        reload_localzone()
+        return get_localzone()
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError, ValueError) as error:
+        raise ValueError(f"there is no time zone {name!r}; one is Europe/Berlin") from error
+
+
+def _days(field: str) -> str:
+    """Days of the week by name, since APScheduler's 0 is Monday and its ranges end on Sunday."""
+    if field == "*":
+        return field
+    chosen = [day for part in field.split(",") for day in _range(part)]
+    return ",".join(dict.fromkeys(chosen))
+
+
+def _range(part: str) -> list[str]:
+    span, _, step = part.partition("/")
+    low, _, high = span.partition("-")
+    start, end = (0, 6) if low == "*" else (_day(low), _day(high or low))
+    count = (end - start) % 7 + 1
+    every = int(step) if step else 1
+    if every < 1:
+        raise ValueError(f"the step of {part!r} must be above 0")
+    return [DAYS[(start + offset) % 7] for offset in range(0, count, every)]
+
+
+def _day(text: str) -> int:
+    if text in DAYS:
+        return DAYS.index(text)
+    if text.isdecimal() and int(text) <= 7:
+        return int(text) % 7
+    raise ValueError(f"{text!r} is no day of the week; they are 0 to 7 or {', '.join(DAYS)}")

@@ -1,0 +1,99 @@
+"""The rule of a trigger: what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from service.errors import InvalidInput
+from service.triggers.cron import cron_trigger, zone_of
+from storage.errors import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One of cron, new_samples and eligible_after, or at_most_every_hours, which also limits those.
+
+    cron: five fields, in time_zone (None: the device's), late by up to jitter_seconds.
+    new_samples: fires when so many have got a label since it last fired. eligible_after: a local
+    time of day such as `02:00`, for once a day, or an instant (RFC 3339), for once; it fires at the
+    first moment after at which a job may train. at_most_every_hours: alone, fires that often.
+    """
+
+    cron: str | None = None
+    time_zone: str | None = None
+    jitter_seconds: float = 0.0
+    new_samples: int | None = None
+    eligible_after: str | None = None
+    at_most_every_hours: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """What fires it; the default of a trigger's name."""
+        if self.cron is not None:
+            return "cron"
+        if self.new_samples is not None:
+            return "samples"
+        return "eligible" if self.eligible_after is not None else "interval"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it; `Rule(**…)` reads it back."""
+        return asdict(self)
+
+
+def checked_rule(**fields: Any) -> Rule:
+    """Raises InvalidInput with everything that is wrong."""
+    rule = Rule(**fields)
+    if found := list(problems(rule)):
+        raise InvalidInput("the trigger is wrong", problems=found)
+    return rule
+
+
+def problems(rule: Rule) -> Iterator[Problem]:
+    """Everything that is wrong with a rule, each with its JSON pointer."""
+    kinds = [name for name in ("cron", "new_samples", "eligible_after") if getattr(rule, name)]
+    if len(kinds) > 1:
+        yield Problem("", f"{' and '.join(kinds)} are two triggers; make one of each")
+    if not kinds and rule.at_most_every_hours is None:
+        yield Problem("", "give cron, new_samples, eligible_after or at_most_every_hours")
+    if rule.cron is None and rule.jitter_seconds:
+        yield Problem("/jitter_seconds", "belongs to cron, which is not given")
+    try:
+        zone = zone_of(rule.time_zone)
+    except ValueError as error:
+        yield Problem("/time_zone", str(error))
+        return
+    for name, check in (
+        ("cron", lambda text: cron_trigger(text, zone)),
+        ("eligible_after", moment_of),
+    ):
+        text = getattr(rule, name)
+        try:
+            if text is not None:
+                check(text)
+        except ValueError as error:
+            yield Problem(f"/{name}", f"{text!r}: {error}")
+
+
+def moment_of(text: str) -> datetime | tuple[int, int]:
+    """The instant, or the hour and minute of every day. Raises ValueError."""
+    if len(text) == len("02:00"):
+        clock = datetime.strptime(text, "%H:%M")
+        return clock.hour, clock.minute
+    instant = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    if instant.tzinfo is None:
+        raise ValueError("an instant needs its offset from UTC, such as 2026-03-01T02:00:00+01:00")
+    return instant
+
+
+def latest_moment(rule: Rule, now: datetime) -> datetime:
+    """The last instant up to now for eligible_after, or the instant to come if there is but one."""
+    assert rule.eligible_after is not None
+    moment = moment_of(rule.eligible_after)
+    if isinstance(moment, datetime):
+        return moment
+    local = now.astimezone(zone_of(rule.time_zone))
+    today = local.replace(hour=moment[0], minute=moment[1], second=0, microsecond=0)
+    return today if today <= local else today - timedelta(days=1)

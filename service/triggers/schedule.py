@@ -1,0 +1,111 @@
+"""When triggers are looked at: their times, from our own table, in APScheduler's memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
+from apscheduler.triggers.date import DateTrigger
+
+from service.events import Feed, Happening
+from service.guardian import Guardian
+from service.observer import Look
+from service.triggers.asking import Asking
+from service.triggers.cron import cron_trigger, zone_of
+from service.triggers.rule import Rule, moment_of
+from storage.records import Trigger
+from storage.store import Store
+
+SWEEP_S = 60
+"""How often all are looked at: intervals, and labels of which no event tells."""
+SOON_AT_ONCE = 8
+PREFIX = "trigger:"
+
+
+class Schedule:
+    """Has triggers looked at at their times, after new samples, and when the verdict turns.
+
+    Whatever runs goes through the scheduler, which lets a failure of one job end nothing else.
+    """
+
+    def __init__(
+        self, store: Store, scheduler: AsyncIOScheduler, *, guardian: Guardian, feed: Feed
+    ) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._asking = Asking(
+            store, latest=lambda: guardian.latest, now=lambda: guardian.now().wall
+        )
+        self._listens_for_samples: frozenset[str] = frozenset()
+        self._was_eligible = False
+        feed.listen(self._on_event)
+        guardian.listen(self._on_look)
+
+    def start(self) -> None:
+        """Read the triggers, and look at all of them now and then."""
+        self._scheduler.add_job(self._asking.check, "interval", seconds=SWEEP_S, id="triggers")
+        self._soon("rebuild")
+
+    def _on_event(self, happened: Happening) -> None:
+        if happened.type.startswith("trigger.") or happened.type == "model.deleted":
+            self._soon("rebuild")
+        elif happened.type.startswith("samples.") and happened.model in self._listens_for_samples:
+            self._soon("check", happened.model)
+
+    def _on_look(self, look: Look) -> None:
+        if look.clock_changed:
+            self._soon("rebuild")
+        elif look.verdict.eligible and not self._was_eligible:
+            self._soon("check")
+        self._was_eligible = look.verdict.eligible
+
+    def _soon(self, what: str, model: str | None = None) -> None:
+        """Run once now; what was asked for and has not run yet is not run twice."""
+        self._scheduler.add_job(
+            self._rebuild if what == "rebuild" else self._asking.check,
+            args=[] if what == "rebuild" else [model],
+            id=f"{what}:{model or ''}",
+            replace_existing=True,
+            misfire_grace_time=None,
+            max_instances=SOON_AT_ONCE,
+        )
+
+    async def _rebuild(self) -> None:
+        triggers = [t for t in await asyncio.to_thread(self._store.triggers.list) if t.enabled]
+        for job in self._scheduler.get_jobs():
+            if job.id.startswith(PREFIX):
+                job.remove()
+        for trigger in triggers:
+            self._add(trigger, Rule(**trigger.rule))
+        self._listens_for_samples = frozenset(
+            trigger.model for trigger in triggers if trigger.rule.get("new_samples") is not None
+        )
+        await asyncio.to_thread(self._asking.check)
+
+    def _add(self, trigger: Trigger, rule: Rule) -> None:
+        zone = zone_of(rule.time_zone)
+        if rule.cron is not None:
+            when = cron_trigger(rule.cron, zone, jitter_s=rule.jitter_seconds)
+            self._at(when, trigger, self._asking.fire, trigger.id)
+        elif rule.eligible_after is not None:
+            moment = moment_of(rule.eligible_after)
+            if isinstance(moment, datetime):
+                self._at(DateTrigger(moment), trigger, self._asking.check, trigger.model)
+            else:
+                when = cron_trigger(f"{moment[1]} {moment[0]} * * *", zone)
+                self._at(when, trigger, self._asking.check, trigger.model)
+
+    def _at(
+        self, when: BaseTrigger, trigger: Trigger, work: Callable[..., None], argument: object
+    ) -> None:
+        self._scheduler.add_job(
+            work,
+            when,
+            args=[argument],
+            id=f"{PREFIX}{trigger.id}",
+            coalesce=True,
+            misfire_grace_time=None,
+        )

@@ -1,0 +1,157 @@
+"""Triggers against a real store: what they ask for, and what they leave."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from service.device import Snapshot
+from service.observer import Look
+from service.policy import Verdict, default_policy
+from service.triggers.asking import Asking
+from service.triggers.rule import Rule
+from storage.records import Blocker, JobState, NewTrigger, StoredPolicy
+from storage.sample_filter import SampleFilter
+
+
+@pytest.fixture
+def look(clock):
+    """The device at this moment; it may train unless the test says otherwise."""
+    state = {"blocked_by": ()}
+
+    def now():
+        verdict = Verdict(not state["blocked_by"], state["blocked_by"], clock.wall)
+        return Look(
+            at=clock.now(),
+            snapshot=Snapshot({}),
+            policy=default_policy(False),
+            verdict=verdict,
+            in_spite=verdict,
+            trained_today_s=0.0,
+            asked_for=StoredPolicy(None, None, False),
+            clock_changed=False,
+        )
+
+    now.state = state
+    return now
+
+
+@pytest.fixture
+def asking(store, look, clock):
+    return Asking(store, latest=look, now=lambda: clock.wall)
+
+
+@pytest.fixture
+def model(shop):
+    model = shop.add_model()
+    shop.add_samples(model, 5)
+    return model
+
+
+@pytest.fixture
+def add(store, model):
+    def add(rule, **changes):
+        fields = {"name": rule.kind, "hyperparameters": {}, "priority": 0, "enabled": True}
+        new = NewTrigger(model_id=model.id, rule=rule.to_dict(), **{**fields, **changes})
+        return store.triggers.add(new)
+
+    return add
+
+
+def causes(store):
+    return [job.trigger for job in store.jobs.list(limit=100)]
+
+
+def end_all_jobs(store):
+    for job in store.jobs.waiting():
+        store.jobs.move(job.id, job.state, JobState.CANCELLED)
+
+
+def test_new_samples_ask_once_for_each_lot(store, shop, model, add, asking):
+    add(Rule(new_samples=10), name="lots", priority=3, hyperparameters={"epochs": 2})
+    asking.check()
+    assert causes(store) == []
+    shop.add_samples(model, 10)
+    asking.check()
+    asking.check()
+    (job,) = store.jobs.list(limit=10)
+    assert (job.trigger, job.priority, job.hyperparameters["epochs"]) == ("lots", 3, 2)
+    end_all_jobs(store)
+    asking.check()
+    assert len(causes(store)) == 1
+
+
+def test_samples_count_when_they_get_their_label(store, shop, model, add, asking):
+    add(Rule(new_samples=2))
+    shop.add_samples(model, 2, labelled=False)
+    asking.check()
+    assert causes(store) == []
+    for sample in store.samples.list(model.id, SampleFilter(unlabelled=True), limit=2):
+        store.samples.update(model.id, sample.id, label=1)
+    asking.check()
+    assert causes(store) == ["samples"]
+
+
+def test_deleted_samples_do_not_hold_new_ones_back(store, shop, model, add, asking):
+    add(Rule(new_samples=3))
+    for sample in store.samples.list(model.id, limit=4):
+        store.samples.delete(model.id, sample.id)
+    asking.check()
+    shop.add_samples(model, 3)
+    asking.check()
+    assert causes(store) == ["samples"]
+
+
+def test_a_model_whose_job_waits_is_left_alone_and_it_is_said(store, add, asking):
+    first = add(Rule(cron="0 3 * * *"))
+    second = add(Rule(cron="0 4 * * *"))
+    asking.fire(first.id)
+    asking.fire(second.id)
+    assert causes(store) == ["cron"]
+    assert store.triggers.get(first.id).outcome == "asked for job 1"
+    assert store.triggers.get(second.id).outcome == "asked for nothing: job 1 waits already"
+
+
+def test_a_model_without_samples_asks_for_nothing_and_it_is_said(store, shop, asking):
+    empty = shop.add_model("empty")
+    new = NewTrigger(empty.id, "cron", Rule(cron="0 3 * * *").to_dict(), {}, 0, True)
+    trigger = store.triggers.add(new)
+    asking.fire(trigger.id)
+    assert causes(store) == []
+    assert "no labelled training samples" in store.triggers.get(trigger.id).outcome
+
+
+def test_a_trigger_that_is_off_or_gone_is_silent(store, add, asking):
+    off = add(Rule(cron="0 3 * * *"), enabled=False)
+    asking.fire(off.id)
+    asking.fire(999)
+    assert causes(store) == []
+
+
+def test_what_was_missed_for_days_is_asked_for_once(store, add, asking, clock):
+    add(Rule(cron="0 3 * * *", time_zone="UTC"))
+    clock.advance(9 * 86_400)
+    asking.check()
+    end_all_jobs(store)
+    asking.check()
+    assert causes(store) == ["cron"]
+
+
+def test_the_first_eligible_moment_is_waited_for(store, add, asking, clock, look):
+    instant = (clock.wall + timedelta(hours=1)).isoformat()
+    add(Rule(eligible_after=instant))
+    look.state["blocked_by"] = (Blocker("power", "on battery power"),)
+    clock.advance(7200)
+    asking.check()
+    assert causes(store) == []
+    look.state["blocked_by"] = ()
+    asking.check()
+    assert causes(store) == ["eligible"]
+
+
+def test_a_deleted_model_takes_its_triggers_along(store, model, add, asking):
+    add(Rule(at_most_every_hours=1))
+    store.models.delete(model.name)
+    asking.check()
+    assert store.triggers.list() == []

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from service.triggers.cron import cron_trigger, missed, zone_of
+
+UTC = timezone.utc
+BERLIN = ZoneInfo("Europe/Berlin")
+SUNDAY = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def firings(expression, zone, *, start, count):
+    trigger, now, found = cron_trigger(expression, zone), start, []
+    for _ in range(count):
+        now = trigger.get_next_fire_time(None, now.astimezone(UTC) + timedelta(seconds=1))
+        found.append(now)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("field", "days"),
+    [
+        ("0", [6]),
+        ("7", [6]),
+        ("1", [0]),
+        ("mon-fri", [0, 1, 2, 3, 4]),
+        ("5-7", [4, 5, 6]),
+        ("fri-mon", [4, 5, 6, 0]),
+        ("0,3", [6, 2]),
+        ("*/2", [6, 1, 3, 5]),
+        ("1-5/2", [0, 2, 4]),
+    ],
+)
+def test_days_of_the_week_are_crontabs(field, days):
+    found = firings(f"0 0 * * {field}", UTC, start=SUNDAY - timedelta(days=1), count=7)
+    assert {moment.weekday() for moment in found} == set(days)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["", "* * * *", "61 * * * *", "0 0 1 * mon", "0 0 * * 8", "0 0 * * sun/0", "@daily x y z w"],
+)
+def test_what_is_no_cron_expression_is_refused(expression):
+    with pytest.raises(ValueError):  # noqa: PT011 - some of the words are APScheduler's
+        cron_trigger(expression, UTC)
+
+
+def test_the_hour_that_is_skipped_fires_and_the_one_that_repeats_fires_twice():
+    spring = firings("30 2 * * *", BERLIN, start=datetime(2026, 3, 28, tzinfo=UTC), count=3)
+    autumn = firings("30 2 * * *", BERLIN, start=datetime(2026, 10, 24, tzinfo=UTC), count=3)
+    assert [moment.day for moment in spring] == [28, 29, 30]
+    assert [moment.day for moment in autumn] == [24, 25, 25]
+
+
+def test_what_was_missed_many_times_was_missed():
+    after = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert missed("0 3 * * *", UTC, after=after, until=after + timedelta(days=9))
+    assert not missed("0 3 * * *", UTC, after=after, until=after + timedelta(hours=14))
+
+
+def test_a_zone_that_does_not_exist_is_refused():
+    assert zone_of("Europe/Berlin") == BERLIN
+    for name in ("Europe/Nowhere", "../etc/passwd", ""):
+        with pytest.raises(ValueError, match="no time zone"):
+            zone_of(name)

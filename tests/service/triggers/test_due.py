@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from service.errors import InvalidInput
+from service.triggers.due import is_due
+from service.triggers.rule import Rule, checked_rule
+from storage.records import Trigger
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc)
+HOUR = timedelta(hours=1)
+
+
+def trigger(**changes):
+    fields = {
+        "id": 1,
+        "model_id": 1,
+        "model": "m",
+        "name": "t",
+        "rule": {},
+        "hyperparameters": {},
+        "priority": 0,
+        "enabled": True,
+        "created_at": NOON,
+        "labelled": 100,
+        "tried_at": None,
+        "fired_at": None,
+        "job_id": None,
+        "outcome": "",
+    }
+    return Trigger(**{**fields, **changes})
+
+
+def due(rule, *, now, labelled=100, eligible=True, **changes):
+    return is_due(trigger(**changes), rule, now=now, labelled=labelled, eligible=eligible)
+
+
+def test_new_samples_are_counted_from_the_last_firing():
+    rule = Rule(new_samples=10)
+    assert not due(rule, now=NOON, labelled=109)
+    assert due(rule, now=NOON, labelled=110)
+    assert not is_due(trigger(labelled=105), rule, now=NOON, labelled=110, eligible=True)
+
+
+def test_the_limit_of_hours_holds_back_what_has_fired():
+    rule = Rule(new_samples=10, at_most_every_hours=6)
+    assert due(rule, now=NOON, labelled=110)
+    assert not due(rule, now=NOON + 5 * HOUR, labelled=110, fired_at=NOON)
+    assert due(rule, now=NOON + 6 * HOUR, labelled=110, fired_at=NOON)
+
+
+def test_an_interval_begins_with_the_trigger():
+    rule = Rule(at_most_every_hours=2)
+    assert not due(rule, now=NOON + HOUR)
+    assert due(rule, now=NOON + 2 * HOUR)
+    assert not due(rule, now=NOON + 3 * HOUR, fired_at=NOON + 2 * HOUR)
+
+
+def test_a_clock_put_back_a_year_does_not_silence_an_interval():
+    rule = Rule(at_most_every_hours=2)
+    assert due(rule, now=NOON - timedelta(days=365), fired_at=NOON)
+
+
+def test_cron_leaves_its_time_to_the_scheduler_and_makes_up_for_what_was_missed():
+    rule = Rule(cron="0 13 * * *", time_zone="UTC")
+    assert not due(rule, now=NOON + HOUR + timedelta(seconds=30))
+    assert due(rule, now=NOON + HOUR + timedelta(seconds=61))
+    assert due(rule, now=NOON + timedelta(days=9))
+    assert not due(rule, now=NOON + 2 * HOUR, tried_at=NOON + HOUR)
+
+
+def test_the_first_eligible_moment_of_each_day():
+    rule = Rule(eligible_after="13:00", time_zone="UTC")
+    one = NOON + HOUR
+    assert not due(rule, now=NOON + timedelta(minutes=59))
+    assert not due(rule, now=one, eligible=False)
+    assert due(rule, now=one)
+    assert due(rule, now=one + 9 * HOUR)
+    assert not due(rule, now=one + 9 * HOUR, tried_at=one)
+    assert due(rule, now=one + 24 * HOUR, tried_at=one)
+
+
+def test_an_instant_comes_once():
+    rule = Rule(eligible_after="2026-03-02T14:00:00+01:00")
+    assert not due(rule, now=NOON + timedelta(minutes=59))
+    assert due(rule, now=NOON + HOUR)
+    assert not due(rule, now=NOON + 48 * HOUR, tried_at=NOON + HOUR)
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointers"),
+    [
+        ({}, [""]),
+        ({"cron": "0 3 * * *", "new_samples": 5}, [""]),
+        ({"cron": "nonsense"}, ["/cron"]),
+        ({"cron": "0 3 * * *", "time_zone": "Mars/Base"}, ["/time_zone"]),
+        ({"eligible_after": "25:00"}, ["/eligible_after"]),
+        ({"eligible_after": "2026-03-02T14:00:00"}, ["/eligible_after"]),
+        ({"new_samples": 5, "jitter_seconds": 3.0}, ["/jitter_seconds"]),
+    ],
+)
+def test_a_rule_that_cannot_work_is_refused_with_its_place(fields, pointers):
+    with pytest.raises(InvalidInput) as caught:
+        checked_rule(**fields)
+    assert [problem.pointer for problem in caught.value.problems] == pointers
