@@ -9,14 +9,21 @@ from fastapi.routing import APIRoute
 
 from api import docs, errors
 from api.routes import (
+    aliases,
     checkpoints,
+    dashboard,
+    dataset,
+    device,
     events,
     health,
     jobs,
     models,
     open_inference,
     predict,
+    reference,
     samples,
+    triggers,
+    uploads,
     versions,
 )
 from api.security import Guard
@@ -48,13 +55,20 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
     for module in (
         health,
         models,
+        uploads,
+        dataset,
         samples,
         jobs,
         checkpoints,
         versions,
+        aliases,
+        reference,
         predict,
         open_inference,
         events,
+        device,
+        triggers,
+        dashboard,
     ):
         app.include_router(module.router)
     docs.install(app)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
+import asyncio
+import sys
 from importlib import resources
 
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
-
-from api.openapi import describe
-from service import allocator
 
 ASSETS = "/docs/assets"
 
@@ -22,15 +19,15 @@ def install(app: FastAPI) -> None:
     folder = resources.files("fastapi_swagger") / "resources"
     app.mount(ASSETS, StaticFiles(directory=str(folder)), name="docs-assets")
 
-    @cache
-    def description() -> bytes:
-        text = json.dumps(describe(app), ensure_ascii=False, separators=(",", ":"))
-        allocator.trim()
-        return text.encode()
+    described: list[bytes] = []
+    one_at_a_time = asyncio.Lock()
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
-        return Response(description(), media_type="application/json")
+        async with one_at_a_time:
+            if not described:
+                described.append(await _description())
+        return Response(described[0], media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
@@ -42,3 +39,14 @@ def install(app: FastAPI) -> None:
             swagger_favicon_url=f"{ASSETS}/favicon-32x32.png",
             swagger_ui_parameters={"persistAuthorization": True, "docExpansion": "list"},
         )
+
+
+async def _description() -> bytes:
+    """The OpenAPI description, from a process of its own: making it takes some 7 MB for good."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "api.openapi", stdout=asyncio.subprocess.PIPE
+    )
+    text, _ = await process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"api.openapi ended with exit code {process.returncode}")
+    return text

@@ -45,6 +45,8 @@ STATUS: dict[str, int] = {
     "too_large": 413,
     "unauthorized": 401,
     "unsupported_media_type": 415,
+    "variant_not_ready": 503,
+    "variant_refused": 409,
     "wrong_host": 421,
 }
 NEVER_ANSWERED = frozenset(

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from api import schemas
+from api.schemas_samples import DeletionBody, SampleBody, SamplesAccepted
 from service.curation import shown_label
+from service.erasure import Deletion
 from service.ingest.result import IngestResult
-from storage.records import Checkpoint, Job, Model, Sample, Version
+from service.promotion.policy import gate_policy
+from service.retention import retention_policy
+from storage.records import Checkpoint, Job, Model, Sample, Variant, Version
 
 
 def model(row: Model) -> schemas.ModelBody:
@@ -28,24 +32,30 @@ def model(row: Model) -> schemas.ModelBody:
         hyperparameters=row.hyperparameters,
         samples=schemas.SampleCountsBody(**asdict(row.samples)),
         latest_version=row.latest_version,
+        gate=schemas.GateBody(**asdict(gate_policy(row))),
+        retention=schemas.RetentionSettings(**asdict(retention_policy(row))),
+        held_since=row.held_since,
         notes=list(row.notes),
+        preprocess=list(row.preprocess),
+        quota=schemas.QuotaSettings(**asdict(row.quota)),
     )
 
 
-def accepted(result: IngestResult) -> schemas.SamplesAccepted:
+def accepted(result: IngestResult) -> SamplesAccepted:
     """What became of an upload."""
-    return schemas.SamplesAccepted(
+    return SamplesAccepted(
         accepted=result.accepted,
         duplicates=result.duplicates,
         ids=result.ids,
         rejected=result.rejected,
         errors=[schemas.FaultBody(**asdict(problem)) for problem in result.problems],
+        evicted=result.evicted,
     )
 
 
-def sample(row: Sample, of: Model) -> schemas.SampleBody:
+def sample(row: Sample, of: Model, uncertainty: float | None = None) -> SampleBody:
     """A sample of a model."""
-    return schemas.SampleBody(
+    return SampleBody(
         id=row.id,
         key=row.key,
         split=row.split.value,
@@ -53,6 +63,18 @@ def sample(row: Sample, of: Model) -> schemas.SampleBody:
         sha256=row.sha256,
         size_bytes=row.size_bytes,
         created_at=row.created_at,
+        pinned=row.pinned,
+        quarantine=row.quarantine,
+        uncertainty=uncertainty,
+    )
+
+
+def deletion(done: Deletion) -> DeletionBody:
+    """What a deletion did."""
+    return DeletionBody(
+        deleted=done.deleted,
+        job=job(done.job) if done.job is not None else None,
+        versions=list(done.versions),
     )
 
 
@@ -64,6 +86,8 @@ def job(row: Job) -> schemas.JobBody:
         state=row.state.value,
         blocked_by=[schemas.BlockerBody(**asdict(blocker)) for blocker in row.blocked_by],
         trigger=row.trigger,
+        priority=row.priority,
+        ignore_policy=row.ignore_policy,
         hyperparameters={**row.hyperparameters, "from": row.start},
         watermark=row.watermark,
         progress=schemas.ProgressBody(**row.progress),
@@ -108,4 +132,27 @@ def version(row: Version) -> schemas.VersionBody:
         aliases=list(row.aliases),
         promoted=row.promoted,
         reason=row.reason,
+        verdict=row.verdict,
+        provenance=row.provenance,
+        variants=[variant(each) for each in row.variants],
     )
+
+
+def variant(row: Variant) -> schemas.VariantBody:
+    """A variant of a version."""
+    return schemas.VariantBody(
+        variant=row.name,
+        sha256=row.file and row.file.sha256,
+        size_bytes=row.file and row.file.size_bytes,
+        method=row.method,
+        metrics=row.metrics,
+        verdict=row.verdict,
+        reason=row.reason,
+        created_at=row.created_at,
+    )
+
+
+def alias(named: tuple[str, int]) -> schemas.AliasBody:
+    """An alias and the number of its version."""
+    name, version_number = named
+    return schemas.AliasBody(alias=name, version=version_number)

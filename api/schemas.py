@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from storage.records import Loss, Optimizer, Role
+from storage.records import Loss, Optimizer, Role, VariantName, WhenFull
 
 T = TypeVar("T")
 
-SplitName = Literal["train", "validation"]
 State = Literal["queued", "running", "paused", "succeeded", "failed", "cancelled"]
 
 
@@ -69,29 +68,75 @@ class JobHyperparameters(Request):
 
 
 class ModelHyperparameters(JobHyperparameters):
-    """Defaults of a model's jobs, and what is built into its optimizer."""
+    """Defaults of a model's jobs, and what is built into its artifacts."""
 
     weight_decay: float | None = Field(None, ge=0, le=10, allow_inf_nan=False)
     max_grad_norm: float | None = Field(None, gt=0, allow_inf_nan=False)
+    feature_dtype: Literal["float32", "float16"] | None = None
 
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str | dict) else value
+
+
+class GateSettings(Request):
+    """When a job's version becomes `latest`; docs/promotion.md has the rules.
+
+    metric: accuracy or loss for classes, mae or loss for numbers. margin: a drop by more than this
+    counts as worse even within chance; a share of 1 for accuracy, of the old value else.
+    """
+
+    mode: Literal["always", "if_not_worse", "manual"] | None = None
+    metric: Literal["accuracy", "loss", "mae"] | None = None
+    margin: float | None = Field(None, ge=0, le=1_000_000, allow_inf_nan=False)
+    min_validation_samples: int | None = Field(None, ge=0, le=1_000_000_000)
+    min_per_class: int | None = Field(None, ge=0, le=1_000_000_000)
+
+
+class RetentionSettings(Request):
+    """How many versions stay, beside the first, the newest and those with an alias.
+
+    null is no limit. max_bytes: of the files of all versions together.
+    """
+
+    max_versions: int | None = Field(20, ge=0, le=1_000_000)
+    max_age_days: float | None = Field(None, gt=0, le=36_500, allow_inf_nan=False)
+    max_bytes: int | None = Field(None, ge=0, lt=2**63)
+
+
 class ModelSpecBody(Request):
     """What an author says of a model at registration; only name and loss are required.
 
-    trainable: glob patterns over initializer names; default: every float weight. output: the
-    tensor that the loss takes; default: the graph's only output.
+    trainable: glob patterns over initializer names, "last:N" for the last N layers, "head" for the
+    last; one may stand alone; default: every float weight. output: the tensor that the loss takes;
+    default: the graph's only output.
     """
 
     name: str
     loss: Loss
     optimizer: Optimizer = "adamw"
     output: Text | None = None
-    trainable: list[Text] | None = Field(None, min_length=1, max_length=10_000)
+    trainable: Annotated[list[Text] | None, BeforeValidator(_listed)] = Field(
+        None, min_length=1, max_length=10_000
+    )
     classes: list[Text] | None = Field(None, min_length=1, max_length=1_000_000)
     hyperparameters: ModelHyperparameters = ModelHyperparameters()
+    gate: GateSettings = GateSettings()
+    retention: RetentionSettings = RetentionSettings()
+    preprocess: Annotated[list[dict[str, Any]], BeforeValidator(_listed)] = Field(
+        [], max_length=1000, description="From what apps send to tensors; see docs/samples.md."
+    )
+
+
+class QuotaSettings(Request):
+    """Most samples and bytes of a model, null for no limit, and which go first when it is full."""
+
+    max_samples: int | None = Field(None, ge=1, lt=2**53)
+    max_bytes: int | None = Field(None, ge=1, lt=2**53)
+    when_full: WhenFull = "oldest"
 
 
 class ModelPatch(Request):
@@ -101,6 +146,9 @@ class ModelPatch(Request):
 
     hyperparameters: JobHyperparameters | None = None
     classes: list[Text] | None = None
+    gate: GateSettings | None = None
+    retention: RetentionSettings | None = None
+    quota: QuotaSettings | None = None
 
 
 class InputBody(BaseModel):
@@ -134,8 +182,21 @@ class SampleCountsBody(BaseModel):
     unlabelled: int
 
 
+class GateBody(BaseModel):
+    """When a job's version becomes `latest`."""
+
+    mode: Literal["always", "if_not_worse", "manual"]
+    metric: Literal["accuracy", "loss", "mae"]
+    margin: float
+    min_validation_samples: int
+    min_per_class: int
+
+
 class ModelBody(BaseModel):
-    """A registered model. notes: what was changed in the graph so that it trains."""
+    """A registered model. notes: what was changed in the graph so that it trains.
+
+    preprocess: how samples become what it takes, complete enough for an app to do the same.
+    """
 
     name: str
     created_at: datetime
@@ -148,56 +209,17 @@ class ModelBody(BaseModel):
     hyperparameters: dict[str, Any]
     samples: SampleCountsBody
     latest_version: int | None
+    gate: GateBody
+    retention: RetentionSettings
+    held_since: datetime | None
     notes: list[str]
+    preprocess: list[dict[str, Any]]
+    quota: QuotaSettings
 
 
-class SamplesAccepted(BaseModel):
-    """What became of an upload. ids: first and last accepted, null if none was.
-
-    rejected, errors: with ?on_error=skip, the bad samples that were left out.
-    """
-
-    accepted: int
-    duplicates: int
-    ids: tuple[int, int] | None
-    rejected: int = 0
-    errors: list[FaultBody] = []
-
-
-class SampleBody(BaseModel):
-    """A stored sample, without its tensors."""
-
-    id: int
-    key: str | None
-    split: SplitName
-    label: Any
-    sha256: str
-    size_bytes: int
-    created_at: datetime
-
-
-class SamplePatch(Request):
-    """label: null takes it away. A field that is absent stays."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"label": 3}]})
-
-    label: Any = None
-    split: SplitName | None = None
-
-
-class LabelCount(BaseModel):
-    """Samples of one split and label; label is null for unlabelled ones."""
-
-    split: SplitName
-    label: int | None
-    name: str | None
-    count: int
-
-
-class SampleStats(SampleCountsBody):
-    """Counts by split, and by class for a model with classes."""
-
-    labels: list[LabelCount]
+Priority = Annotated[
+    int, Field(ge=-100, le=100, description="Of two jobs that wait the higher goes first.")
+]
 
 
 class JobRequest(JobHyperparameters):
@@ -208,7 +230,10 @@ class JobRequest(JobHyperparameters):
     from_: Annotated[
         Literal["latest", "base"] | int, Field(alias="from", description="Where to begin.")
     ] = "latest"
-    ignore_policy: bool = False
+    ignore_policy: bool = Field(
+        False, description="Run now in spite of the policy; a pause and a snooze hold it still."
+    )
+    priority: Priority = 0
 
 
 class BlockerBody(BaseModel):
@@ -253,6 +278,8 @@ class JobBody(BaseModel):
     state: State
     blocked_by: list[BlockerBody]
     trigger: str
+    priority: int
+    ignore_policy: bool
     hyperparameters: dict[str, Any]
     watermark: int
     progress: ProgressBody
@@ -298,8 +325,50 @@ class CheckpointPatch(Request):
     note: str | None = Field(None, max_length=1000)
 
 
+class AliasBody(BaseModel):
+    """A movable name of a version."""
+
+    alias: str
+    version: int
+
+
+class AliasTarget(Request):
+    """Where an alias is to point."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"version": 2}]})
+
+    version: int = Field(ge=1, lt=2**63)
+
+
+class ReferenceBody(BaseModel):
+    """The reference set. samples: those that still count. frozen_at: null without one."""
+
+    samples: int
+    frozen_at: datetime | None
+
+
+class VariantBody(BaseModel):
+    """Another form of a version's model. sha256, size_bytes: null if it was refused.
+
+    metrics: on the samples on which `reason` compares it with the version's own model.
+    """
+
+    variant: VariantName
+    sha256: str | None
+    size_bytes: int | None
+    method: str
+    metrics: dict[str, Any]
+    verdict: dict[str, Any]
+    reason: str
+    created_at: datetime
+
+
 class VersionBody(BaseModel):
-    """An exported inference model, immutable. baseline: validation of what it started from."""
+    """An exported inference model, immutable. baseline: what `latest` reached on the same samples.
+
+    promoted, reason, verdict: what the gate decided when it was made; `aliases` says what has
+    become of it. provenance: where it comes from; the model's metadata_props hold the same.
+    """
 
     model: str
     version: int
@@ -312,6 +381,9 @@ class VersionBody(BaseModel):
     aliases: list[str]
     promoted: bool
     reason: str
+    verdict: dict[str, Any]
+    provenance: dict[str, Any]
+    variants: list[VariantBody]
 
 
 class PredictionBody(BaseModel):

@@ -1,4 +1,4 @@
-"""Runs the benchmarks named on the command line, or all of them, and writes bench/results.json."""
+"""Runs the benchmarks named on the command line, or all of them; `make bench` keeps the figures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,24 @@ import importlib
 import json
 import os
 import platform
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 from bench.table import show
 
-NAMES = ("throughput", "footprint", "upload", "scale")
+NAMES = (
+    "throughput",
+    "footprint",
+    "upload",
+    "scale",
+    "frameworks",
+    "growth",
+    "samples",
+    "images",
+    "preemption",
+    "politeness",
+)
 
 
 def main() -> None:
@@ -20,8 +33,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     chosen = parser.parse_args()
-    results = {}
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    results: dict[str, Any] = {
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "load": f"{os.getloadavg()[0]:.1f} at the start",
+        "date": date.today().isoformat(),
+    }
+    print(f"{results['machine']}, load {results['load']}")
     for name in chosen.names or NAMES:
         rows = importlib.import_module(f"bench.{name}").run()
         show(name, rows)

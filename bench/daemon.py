@@ -10,9 +10,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from support import Served, mlp, npz
+from laptop import Laptop
+from support import Served, mlp, npz, wait_until
 
-__all__ = ["Served", "digits_cnn", "mlp", "npz", "served"]
+__all__ = ["Laptop", "Served", "digits_cnn", "mlp", "npz", "served", "wait_until"]
 
 
 @contextmanager

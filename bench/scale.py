@@ -39,7 +39,7 @@ def _job(daemon: Served, count: int) -> Row:
     return {
         "samples": count,
         "dataset MB": count * 784 * 4 / 2**20,
-        "claim to first step s": _seconds_to_first_step(daemon, job_id),
+        "claim to first step s": seconds_to_first_step(daemon, job_id),
         "child's own memory MB": anonymous,
         "must reach": "< 2 s, at most linear",
     }
@@ -75,7 +75,7 @@ def _anonymous_mb(pid: int) -> float:
     return int(match[1]) / 1024 if match else 0.0
 
 
-def _seconds_to_first_step(daemon: Served, job_id: int) -> float:
+def seconds_to_first_step(daemon: Served, job_id: int) -> float:
     """From the log: the job was claimed; the child had engine and samples, and begins to step."""
     lines = daemon.log.read_text()
     times = {}

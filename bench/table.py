@@ -10,7 +10,7 @@ Row = dict[str, Any]
 def show(title: str, rows: list[Row]) -> None:
     """A table: one line a row, columns as wide as they need."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    cells = [[_text(row.get(column, "")) for column in columns] for row in rows]
+    cells = [[text(row.get(column, "")) for column in columns] for row in rows]
     widths = [
         max(len(column), *(len(line[i]) for line in cells)) for i, column in enumerate(columns)
     ]
@@ -19,7 +19,8 @@ def show(title: str, rows: list[Row]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
 
 
-def _text(value: object) -> str:
+def text(value: object) -> str:
+    """A cell: three digits of a small number, whole thousands of a large one."""
     return (
         f"{value:,.3g}"
         if isinstance(value, float) and value < 100

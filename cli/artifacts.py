@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.errors import Failure, from_error
+from cli.explain import show_explanation
 from cli.models import ARTIFACTS, LOSSES, OPTIMIZERS
 from cli.options import as_json
 from cli.output import echo_json
@@ -28,9 +29,8 @@ TIMEOUT_S = 600.0
 @click.option(
     "-o",
     "--output-dir",
-    required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write into; it is made.",
+    help="Folder to write into; it is made. Needed without --explain.",
 )
 @click.option("--loss", type=click.Choice(LOSSES), required=True, help="What training lowers.")
 @click.option(
@@ -45,24 +45,41 @@ TIMEOUT_S = 600.0
     "--trainable",
     multiple=True,
     metavar="PATTERN",
-    help="Glob pattern over initializer names, as head.*; may be repeated. Default: all weights.",
+    help="Glob pattern over initializer names, as head.*; or head, last:2 for the last layers; may "
+    "be repeated. Default: all weights.",
+)
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="List the parameters, and where the frozen part would be cut off; write nothing.",
 )
 @click.option(
     "--weight-decay", type=float, default=0.0, show_default=True, help="AdamW's weight decay."
 )
 @click.option("--max-grad-norm", type=float, help="Clip gradients to this norm.")
 @as_json
-def artifacts(model: Path, *, output_dir: Path, as_json: bool, **options: Any) -> None:
+def artifacts(
+    model: Path, *, output_dir: Path | None, explain: bool, as_json: bool, **options: Any
+) -> None:
     """Make training artifacts from the forward ONNX file MODEL.
 
     Writes training_model.onnx, eval_model.onnx, optimizer_model.onnx and checkpoint, as
     `honed models add` and Microsoft's own tools take them. Runs in a child process: a hostile or
     unlucky file cannot harm more than it.
+
+    The artifacts are of the whole model. A daemon that is given MODEL itself cuts off what is
+    frozen and runs it once for each sample; --explain tells where.
     """
+    if output_dir is None and not explain:
+        raise click.UsageError("name a folder with --output-dir, or ask with --explain")
     with tempfile.TemporaryDirectory(prefix="honed-artifacts-") as work_dir:
-        prepared = _prepare(model, Path(work_dir), **options)
-        _publish(prepared, output_dir)
-    _echo(prepared, output_dir, as_json=as_json)
+        prepared = _prepare(model, Path(work_dir), divide=explain, **options)
+        if not explain and output_dir is not None:
+            _publish(prepared, output_dir)
+    if explain:
+        show_explanation(prepared, as_json=as_json)
+    elif output_dir is not None:
+        _echo(prepared, output_dir, as_json=as_json)
 
 
 def _prepare(model: Path, work_dir: Path, *, trainable: Any, **options: Any) -> Prepared:

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import click
 
-from cli.artifacts import artifacts
 from cli.client import Client
-from cli.demo import demo
-from cli.doctor import doctor
 from cli.errors import from_error
-from cli.jobs import jobs
-from cli.models import models
-from cli.samples import samples
-from cli.serve import serve
-from cli.status import status
-from cli.training import train
-from cli.versions import fetch, versions
 from storage.errors import HoneError
+
+COMMANDS = {
+    "artifacts": "cli.artifacts",
+    "demo": "cli.demo",
+    "doctor": "cli.doctor",
+    "fetch": "cli.versions",
+    "jobs": "cli.jobs",
+    "models": "cli.models",
+    "pause": "cli.policy",
+    "policy": "cli.policy",
+    "resume": "cli.policy",
+    "samples": "cli.samples",
+    "serve": "cli.serve",
+    "snooze": "cli.policy",
+    "status": "cli.status",
+    "train": "cli.training",
+    "versions": "cli.versions",
+}
+"""Each command's module, where it stands under its own name."""
 
 
 class Commands(click.Group):
-    """Shows errors of ours as text, not as a traceback."""
+    """Loads a command when it is called; shows errors of ours as text, not as a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names, for the help."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command, its module imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -54,22 +75,6 @@ def honed(ctx: click.Context, url: str | None, token: str | None) -> None:
     """
     ctx.obj = Client(url=url, token=token)
     ctx.call_on_close(ctx.obj.close)
-
-
-for command in (
-    serve,
-    demo,
-    doctor,
-    status,
-    models,
-    samples,
-    train,
-    jobs,
-    versions,
-    fetch,
-    artifacts,
-):
-    honed.add_command(command)
 
 
 def main() -> None:

@@ -38,7 +38,8 @@ def models() -> None:
     "--trainable",
     multiple=True,
     metavar="PATTERN",
-    help="Glob pattern over initializer names, as head.*; may be repeated. Default: all weights.",
+    help="Glob pattern over initializer names, as head.*; or head, last:2 for the last layers; may "
+    "be repeated. Default: all weights.",
 )
 @click.option(
     "--class", "classes", multiple=True, metavar="NAME", help="Name of a class, in order; repeat."

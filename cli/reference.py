@@ -27,8 +27,11 @@ def render() -> str:
 def _walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
     yield path, command
     if isinstance(command, click.Group):
-        for name in sorted(command.commands):
-            yield from _walk(f"{path} {name}", command.commands[name])
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _walk(f"{path} {name}", below)
 
 
 def _section(path: str, command: click.Command) -> str:

@@ -9,6 +9,7 @@ import click
 from cli.client import Client
 from cli.options import as_json
 from cli.output import echo_fields, echo_json
+from cli.policy import verdict_line
 
 WORKING = ("running", "queued", "paused")
 
@@ -17,18 +18,21 @@ WORKING = ("running", "queued", "paused")
 @as_json
 @click.pass_obj
 def status(client: Client, *, as_json: bool) -> None:
-    """Say what the daemon is doing."""
+    """Say whether the device trains or what keeps it, what it trains, and what waits."""
     health = client.get("/healthz")
+    device = client.get("/v1/device")
     models = list(client.items("/v1/models"))
     jobs = [job for state in WORKING for job in client.items("/v1/jobs", state=state)]
     if as_json:
-        echo_json({"url": client.url, "health": health, "models": models, "jobs": jobs})
+        told = {"health": health, "device": device, "models": models, "jobs": jobs}
+        echo_json({"url": client.url, **told})
         return
     echo_fields(
         [
             ("daemon", f"honed {health.get('version', '')} at {client.url}"),
-            *(("model", _model(model)) for model in models),
+            ("trains", verdict_line(device)),
             *((job["state"], _job(job)) for job in jobs),
+            *(("model", _model(model)) for model in models),
         ]
     )
 
@@ -43,6 +47,7 @@ def _model(model: dict[str, Any]) -> str:
 
 def _job(job: dict[str, Any]) -> str:
     progress = job["progress"] or {}
-    reached = f", step {progress['step']}" if progress.get("step") else ""
+    total = f" of {progress['total_steps']}" if progress.get("total_steps") else ""
+    reached = f", step {progress['step']}{total}" if progress.get("step") else ""
     waits = "".join(f", waits: {b['detail']}" for b in job["blocked_by"] or ())
     return f"job {job['id']} of {job['model']}{reached}{waits}"

@@ -25,7 +25,14 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
 @click.option(
     "--from", "start", help="Where to begin: latest, base or a checkpoint's id. Default: latest."
 )
-@click.option("--ignore-policy", is_flag=True, help="Run now, whatever the device says.")
+@click.option(
+    "--now",
+    "--ignore-policy",
+    "ignore_policy",
+    is_flag=True,
+    help="Run in spite of the policy. A pause and a snooze hold it still.",
+)
+@click.option("--priority", type=int, help="Of two jobs that wait the higher goes first.")
 @click.option("--watch", is_flag=True, help="Stay until the job ends; exit 1 unless it succeeds.")
 @as_json
 @click.pass_obj
@@ -36,12 +43,20 @@ def train(
     *,
     start: str | None,
     ignore_policy: bool,
+    priority: int | None,
     watch: bool,
     as_json: bool,
     **values: Any,
 ) -> None:
     """Train MODEL on its samples."""
-    wish = given({**values, "from": _number(start), "ignore_policy": ignore_policy or None})
+    wish = given(
+        {
+            **values,
+            "from": _number(start),
+            "ignore_policy": ignore_policy or None,
+            "priority": priority,
+        }
+    )
     job = client.post(model_path(model, "jobs"), wish)
     if not as_json:
         click.echo(f"job {job['id']} is {job['state']}")

@@ -9,23 +9,24 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from service.errors import ChildDied
 from service.training.messages import (
     Command,
+    Converted,
     Done,
+    Evaluated,
     Failed,
     Message,
     Order,
     Prepared,
     Refused,
+    Scored,
     Stopped,
     decode,
     encode,
 )
 
-LAST = (Prepared, Refused, Done, Stopped, Failed)
+LAST = (Prepared, Refused, Done, Evaluated, Converted, Scored, Stopped, Failed)
 """The messages that end an order."""
 MAX_LINE_BYTES = 64 * 2**20
 """Longest message; a confusion matrix of a thousand classes takes a few MiB."""
@@ -129,7 +130,7 @@ class Child:
     def _decode(self, line: bytes) -> Message:
         try:
             message = decode(line)
-        except ValidationError as error:
+        except ValueError as error:
             raise ChildDied(f"the training child spoke out of turn: {line[:200]!r}") from error
         assert not isinstance(message, Order | Command)
         return message

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from service.erasure import Erasure
 from service.events import Feed
+from service.guardian import Guardian
 from service.hooks import PromotionHook
 from service.latest import LatestVersions
 from service.logs import event
 from service.prediction.predictor import Predictor
 from service.registry import Registry
+from service.retention import prune_all
 from service.settings import Settings
+from service.sleep import SleepWatch
+from service.thumbnails import Thumbnails
 from service.trainer import Trainer
+from service.triggers.schedule import Schedule
+from service.uncertainty import Uncertainty
+from service.variants import Variants
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -36,13 +45,21 @@ class Daemon:
     latest: LatestVersions
     predictor: Predictor
     hook: PromotionHook
+    guardian: Guardian
     trainer: Trainer
+    variants: Variants
+    schedule: Schedule
+    erasure: Erasure
+    thumbnails: Thumbnails
+    uncertainty: Uncertainty
 
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
         self._on_fatal = on_fatal
         self._scheduler = AsyncIOScheduler(timezone="UTC")
         self._training: asyncio.Task[None] | None = None
+        self._guarding: asyncio.Task[None] | None = None
+        self._sleep: asyncio.Task[None] | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -61,35 +78,67 @@ class Daemon:
         self.latest = LatestVersions(self.store, self.feed)
         self.predictor = Predictor(self.store, self.settings, latest=self.latest, feed=self.feed)
         self.hook = PromotionHook(self.store, self.settings, latest=self.latest, feed=self.feed)
-        self.trainer = Trainer(self.store, self.settings, announce=self.feed.announce)
-        self._training = asyncio.create_task(self.trainer.run())
-        self._training.add_done_callback(self._trainer_ended)
+        self.guardian = Guardian(self.store, self.settings)
+        self.trainer = Trainer(
+            self.store, self.settings, guardian=self.guardian, announce=self.feed.announce
+        )
+        self.variants = Variants(self.store, self.settings)
+        self.erasure = Erasure(self.store, self.trainer, self.feed)
+        self.thumbnails = Thumbnails(self.store)
+        self.uncertainty = Uncertainty(self.store, self.settings)
+        await self.erasure.start()
+        self._guarding = self._watched("guardian", self.guardian.run())
+        self._training = self._watched("trainer", self.trainer.run())
+        self._sleep = self._watched("sleep", SleepWatch(self.guardian, self.trainer).run())
         self._scheduler.add_job(
             self.store.events.prune,
             "interval",
             seconds=MAINTENANCE_INTERVAL_S,
             args=[EVENTS_KEPT],
         )
+        self._scheduler.add_job(
+            prune_all, "interval", seconds=MAINTENANCE_INTERVAL_S, args=[self.store]
+        )
+        self._scheduler.add_job(self.erasure.tidy, "interval", seconds=MAINTENANCE_INTERVAL_S)
         self._scheduler.start()
+        self.schedule = Schedule(
+            self.store, self._scheduler, guardian=self.guardian, feed=self.feed
+        )
+        self.schedule.start()
         event(logger, logging.INFO, "daemon.started", data_dir=str(self.settings.data_dir))
 
     def release_waiting(self) -> None:
         """Let requests that wait for something end: the daemon is about to stop."""
         self.latest.close()
         self.feed.close()
+        self.variants.close()
 
     async def stop(self) -> None:
         """Stop asking, pause the running job, close the store."""
+        self.release_waiting()
         self._scheduler.shutdown(wait=False)
+        if self._sleep is not None:
+            self._sleep.cancel()
+            await asyncio.wait({self._sleep})
         self.trainer.stop()
         if self._training is not None:
             await asyncio.wait({self._training})
+        self.guardian.stop()
+        if self._guarding is not None:
+            await asyncio.wait({self._guarding})
+        await self.erasure.stop()
+        await self.variants.stop()
         await self.hook.stop()
         await self.predictor.stop()
         await asyncio.to_thread(self.store.close)
         event(logger, logging.INFO, "daemon.stopped")
 
-    def _trainer_ended(self, task: asyncio.Task[None]) -> None:
+    def _watched(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.critical("trainer.ended", exc_info=error)
+            logger.critical("%s.ended", task.get_name(), exc_info=error)
             self._on_fatal()

@@ -35,6 +35,12 @@ class BadSetting(HoneError):
     code = "bad_setting"
 
 
+class VariantNotReady(HoneError):
+    """The variant is still being made; the same request may succeed in a moment."""
+
+    code = "variant_not_ready"
+
+
 class NotReady(HoneError):
     """The daemon is starting or stopping."""
 

@@ -8,8 +8,6 @@ import os
 import signal
 import sys
 
-import psutil
-
 from service.events import Feed, Happening
 from service.latest import Latest, LatestVersions
 from service.logs import event
@@ -126,12 +124,21 @@ async def _last_words(process: asyncio.subprocess.Process) -> str:
 
 def _kill(process: asyncio.subprocess.Process) -> None:
     """End the command, and what it started."""
+    if sys.platform == "win32":
+        _kill_tree(process.pid)
+        return
     try:
-        if sys.platform != "win32":
-            os.killpg(process.pid, signal.SIGKILL)
-            return
-        command = psutil.Process(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _kill_tree(pid: int) -> None:
+    import psutil
+
+    try:
+        command = psutil.Process(pid)
         for each in (*command.children(recursive=True), command):
             each.kill()
-    except (ProcessLookupError, psutil.NoSuchProcess):
+    except psutil.NoSuchProcess:
         return

@@ -11,8 +11,8 @@ ENDINGS = ("epochs", "max_steps", "max_seconds")
 """Each of these ends a job; the first met does."""
 DEFAULT_EPOCHS = 5
 FOR_JOBS = frozenset(field.name for field in fields(Hyperparameters))
-FOR_ARTIFACTS = frozenset({"weight_decay", "max_grad_norm"})
-"""Written into the optimizer model when the artifacts are made."""
+FOR_ARTIFACTS = frozenset({"weight_decay", "max_grad_norm", "feature_dtype"})
+"""Written into the artifacts when they are made."""
 
 
 def merge(model_defaults: dict[str, Any], request: dict[str, Any], *, seed: int) -> dict[str, Any]:

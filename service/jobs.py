@@ -29,6 +29,7 @@ def enqueue(
     trigger: str,
     start: str = "latest",
     ignore_policy: bool = False,
+    priority: int = 0,
     new_seed: Callable[[], int] = random_seed,
 ) -> Job:
     """Put a job into the queue.
@@ -49,6 +50,7 @@ def enqueue(
             hyperparameters=merge(model.hyperparameters, request, seed=new_seed()),
             start=start,
             ignore_policy=ignore_policy,
+            priority=priority,
         )
     )
 

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import logging
 import time
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from service import promotion
+from service import retention
 from service.events import Announce
 from service.logs import event
-from service.training.messages import Done, Measured, Progress, Saved, Started
-from storage.records import Job, JobState, MetricPoint
+from service.promotion.conclusion import Conclusion
+from service.training.messages import (
+    Decoded,
+    Done,
+    Measured,
+    Progress,
+    Quarantined,
+    Saved,
+    Seen,
+    Started,
+    Working,
+)
+from storage.errors import HoneError
+from storage.id_set import decode
+from storage.records import FileRecord, Job, JobState, MetricPoint
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -48,6 +62,37 @@ class Journal:
             engine=message.engine,
             threads=message.threads,
             samples=message.train_samples,
+        )
+
+    def noted(self, message: Seen | Quarantined | Decoded | Working) -> None:
+        """What the child says of the samples before it trains."""
+        match message:
+            case Seen():
+                self.seen(message)
+            case Quarantined():
+                self.quarantined(message)
+            case Decoded():
+                self.decoded(message)
+
+    def seen(self, message: Seen) -> None:
+        """Write down what the job is about to train on, before it does."""
+        ids = decode(b64decode(message.ids))
+        self._store.seen.add(self._job.id, ids, started_from=message.started_from)
+
+    def quarantined(self, message: Quarantined) -> None:
+        """Set aside the samples that cannot be read."""
+        reasons = {int(sample_id): reason for sample_id, reason in message.reasons.items()}
+        self._store.samples.quarantine(self._job.model_id, reasons)
+        self._log("samples.quarantined", samples=len(message.reasons))
+
+    def decoded(self, message: Decoded) -> None:
+        """Images were decoded; those beyond the cache's bound are decoded for every epoch."""
+        self._log(
+            "job.decoded",
+            samples=message.samples,
+            decoded=message.decoded,
+            cached=message.kept,
+            seconds=round(message.seconds, 3),
         )
 
     def measured(self, message: Measured) -> None:
@@ -87,20 +132,26 @@ class Journal:
             state=asdict(message.state),
         )
 
-    def succeeded(self, message: Done) -> None:
-        """Publish the version, let the gate decide, end the job: one transaction."""
+    def succeeded(self, message: Done, file: FileRecord, conclusion: Conclusion) -> bool:
+        """Publish the version by the gate's decision, and end the job: one transaction.
+
+        False, and nothing is kept, if `latest` has moved since it was compared with.
+        """
         self.report()
-        decision = promotion.decide(message.validation, message.baseline)
         final = self._store.checkpoints.latest_of(self._job.id, roles=("final",))
+        decision = conclusion.decision
         version = self._store.versions.publish(
             model_id=self._job.model_id,
             job_id=self._job.id,
             checkpoint_id=final.id if final else None,
-            file=self._store.files.adopt(Path(message.path)),
-            metrics=message.validation,
-            baseline=message.baseline,
+            file=file,
+            metrics=conclusion.metrics,
+            baseline=conclusion.baseline,
+            compared_with=conclusion.compared_with,
             promoted=decision.promoted,
             reason=decision.reason,
+            verdict=decision.verdict,
+            provenance=message.provenance,
             job_metrics={
                 "train_loss": message.train_loss,
                 "validation": message.validation,
@@ -108,7 +159,18 @@ class Journal:
                 "ended": message.reason,
             },
         )
+        if version is None:
+            return False
         self._log("job.succeeded", version=version.version, promoted=version.promoted)
+        self._prune()
+        return True
+
+    def _prune(self) -> None:
+        """The job has ended whatever becomes of this, and within the hour it is tried again."""
+        try:
+            retention.prune(self._store, self._store.models.get_by_id(self._job.model_id))
+        except HoneError as error:
+            self._log("versions.not_pruned", error=error.detail)
 
     def ended(self, to: JobState, **fields: Any) -> None:
         """Move the job out of `running`."""

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
-from service.settings import Settings
+from service.learning import learn_preprocess
+from service.promotion.policy import gate_policy
+from service.settings import Settings, default_threads
 from service.training.messages import (
     Artifacts,
+    Convert,
+    Evaluate,
     Hyperparameters,
     Limits,
     LoopState,
+    Measurement,
+    Score,
     Start,
     Train,
 )
-from storage.records import Job, Model
+from storage.records import Job, Model, VariantName, Version
 from storage.store import Store
 
+ERRAND_NICE = 10
 
-def train_order(job: Job, store: Store, settings: Settings, *, work_dir: Path) -> Train:
-    """The order for a job, from its last checkpoint if it has one."""
-    model = store.models.get_by_id(job.model_id)
+
+def train_order(
+    job: Job, store: Store, settings: Settings, *, limits: Limits, work_dir: Path
+) -> Train:
+    """The order for a job, from its last checkpoint if it has one. limits: what it may take."""
+    model = learn_preprocess(store, store.models.get_by_id(job.model_id), watermark=job.watermark)
     return Train(
         artifacts=artifacts(model, store),
         signature=model.signature,
@@ -33,15 +44,92 @@ def train_order(job: Job, store: Store, settings: Settings, *, work_dir: Path) -
         start=_start(job, store),
         work_dir=str(work_dir),
         checkpoint_interval_s=settings.checkpoint_interval_s,
-        limits=limits(settings),
+        limits=limits,
+        cache=str(store.cache_dir / str(model.id)),
+        feature_cache_bytes=settings.feature_cache_bytes,
+        preprocess=model.preprocess,
+        tensor_cache_bytes=settings.tensor_cache_bytes,
+        provenance={
+            "model": model.name,
+            "job_id": job.id,
+            "artifacts_sha256": artifacts_sha256(model),
+        },
     )
 
 
-def limits(settings: Settings) -> Limits:
-    """What a child may take of the device."""
+def evaluate_order(
+    job: Job, store: Store, *, candidate: Path, limits: Limits
+) -> tuple[Evaluate, int]:
+    """The order to compare a job's model with what `latest` names, and that version's number."""
+    model = store.models.get_by_id(job.model_id)
+    latest = store.versions.by_alias(model.id, "latest")
+    order = Evaluate(
+        candidate=str(candidate),
+        baseline=str(store.files.path(latest.file.sha256)),
+        measurement=measurement(model, store),
+        limits=limits,
+    )
+    return order, latest.version
+
+
+def convert_order(
+    model: Model,
+    version: Version,
+    variant: VariantName,
+    *,
+    store: Store,
+    settings: Settings,
+    work_dir: Path,
+) -> Convert:
+    """The order to make a variant of a version."""
+    return Convert(
+        source=str(store.files.path(version.file.sha256)),
+        variant=variant,
+        work_dir=str(work_dir),
+        measurement=measurement(model, store),
+        limits=errand_limits(settings),
+    )
+
+
+def score_order(
+    model: Model, version: Version, store: Store, settings: Settings, *, newest: int
+) -> Score:
+    """The order to tell how much a version doubts the newest unlabelled samples."""
+    return Score(
+        model=str(store.files.path(version.file.sha256)),
+        measurement=measurement(model, store),
+        newest=newest,
+        limits=errand_limits(settings),
+    )
+
+
+def measurement(model: Model, store: Store) -> Measurement:
+    """What a model's versions are measured on, and by what its gate looks at."""
+    return Measurement(
+        signature=model.signature,
+        loss=model.loss,
+        output=model.output,
+        database=str(store.database),
+        packs=str(store.packs_dir),
+        model_id=model.id,
+        metric=gate_policy(model).metric,
+        reference=model.reference_frozen_at is not None,
+        preprocess=model.preprocess,
+        cache=str(store.cache_dir / str(model.id)),
+    )
+
+
+def artifacts_sha256(model: Model) -> str:
+    """One hash of all artifacts: that of their own, one `role hash` a line, by role."""
+    lines = [f"{role} {file.sha256}\n" for role, file in sorted(model.files.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def errand_limits(settings: Settings) -> Limits:
+    """What a child may take that checks or makes something: it is short, whatever the policy."""
     return Limits(
-        threads=settings.training_threads,
-        nice=settings.training_nice,
+        threads=settings.training_threads or default_threads(),
+        nice=ERRAND_NICE if settings.training_nice is None else settings.training_nice,
         memory_bytes=settings.training_memory_bytes,
     )
 
@@ -54,6 +142,7 @@ def artifacts(model: Model, store: Store) -> Artifacts:
         eval_model=paths["eval_model"],
         optimizer_model=paths["optimizer_model"],
         checkpoint=paths["checkpoint"],
+        prefix_model=paths.get("prefix_model"),
     )
 
 
@@ -69,9 +158,14 @@ def _start(job: Job, store: Store) -> Start:
         )
     checkpoint_id = _checkpoint_to_start_from(job, store)
     if checkpoint_id is None:
-        return Start(how="base")
-    file = store.checkpoints.get(checkpoint_id).file
-    return Start(how="parameters", checkpoint=str(store.files.path(file.sha256)))
+        return Start(how="base", parent_version=1)
+    checkpoint = store.checkpoints.get(checkpoint_id)
+    return Start(
+        how="parameters",
+        checkpoint=str(store.files.path(checkpoint.file.sha256)),
+        from_job=checkpoint.job_id,
+        parent_version=store.versions.of_checkpoint(job.model_id, checkpoint_id),
+    )
 
 
 def _checkpoint_to_start_from(job: Job, store: Store) -> int | None:

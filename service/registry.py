@@ -7,14 +7,15 @@ import logging
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from service import orders
+from service import orders, preprocess
 from service.child import Child
 from service.errors import InvalidInput, PreparationFailed
 from service.logs import event
+from service.promotion.policy import merge_gate
 from service.settings import Settings
 from service.training.errors import GraphRefused
 from service.training.messages import Message, Prepare, Prepared, Refused
@@ -26,7 +27,8 @@ logger = logging.getLogger(__name__)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 Form = Literal["forward", "artifacts"]
-ROLES = ("training_model", "eval_model", "optimizer_model", "checkpoint")
+ROLES = ("training_model", "eval_model", "optimizer_model", "checkpoint", "prefix_model")
+"""Files of a model. Only a model that was cut has a prefix_model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,9 @@ class ModelSpec:
     trainable: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     hyperparameters: dict[str, Any] = field(default_factory=dict)
+    gate: dict[str, Any] = field(default_factory=dict)
+    retention: dict[str, Any] = field(default_factory=dict)
+    preprocess: tuple[dict[str, Any], ...] = ()
 
 
 class Registry:
@@ -56,12 +61,13 @@ class Registry:
         Raises InvalidInput, AlreadyExists, GraphRefused with every cause, PreparationFailed.
         """
         check_name(spec.name)
+        gate = merge_gate({}, spec.gate, loss=spec.loss)
         await asyncio.to_thread(self._refuse_taken, spec.name)
         work_dir = Path(tempfile.mkdtemp(prefix="prepare-", dir=self._store.tmp_dir))
         try:
             async with self._one_at_a_time:
                 prepared = await self._prepare(spec, source, form=form, work_dir=work_dir)
-            model = await asyncio.to_thread(self._store_model, spec, prepared)
+            model = await asyncio.to_thread(self._store_model, replace(spec, gate=gate), prepared)
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)
         event(logger, logging.INFO, "model.registered", model=model.name, notes=len(model.notes))
@@ -93,7 +99,9 @@ class Registry:
             classes=spec.classes,
             weight_decay=spec.hyperparameters.get("weight_decay") or 0.0,
             max_grad_norm=spec.hyperparameters.get("max_grad_norm"),
-            limits=orders.limits(self._settings),
+            divide=form == "forward",
+            feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
+            limits=orders.errand_limits(self._settings),
         )
         answer = await self._answer(order, work_dir)
         if isinstance(answer, Refused):
@@ -118,7 +126,8 @@ class Registry:
         return answer
 
     def _store_model(self, spec: ModelSpec, prepared: Prepared) -> Model:
-        files = {role: self._adopt(getattr(prepared.artifacts, role)) for role in ROLES}
+        paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
+        files = {role: self._adopt(path) for role, path in paths.items() if path is not None}
         defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
         return self._store.models.add(
             NewModel(
@@ -133,6 +142,9 @@ class Registry:
                 hyperparameters=defaults,
                 files=files,
                 notes=prepared.notes,
+                preprocess=preprocess.parse(spec.preprocess, prepared.signature),
+                gate=spec.gate,
+                retention=spec.retention,
             ),
             base_version=self._adopt(prepared.base_model),
         )

@@ -80,19 +80,19 @@ class Settings(BaseSettings):
     write_queue_size: int = Field(
         256, ge=1, le=65536, description="Writes that may wait for the database before 503."
     )
-    training_threads: int = Field(
-        default_factory=default_threads,
+    training_threads: int | None = Field(
+        None,
         ge=1,
         le=256,
-        description="Threads of the training child. Default: half of the processors.",
+        description="Default of the policy's `max_threads_busy` and `max_threads_idle`.",
     )
-    training_nice: int = Field(
-        10, ge=0, le=19, description="Niceness of the training child, 19 is the most polite."
+    training_nice: int | None = Field(
+        None, ge=0, le=19, description="Default of the policy's `nice`."
     )
     training_memory_bytes: int | None = Field(
         None,
-        ge=64 * 2**20,
-        description="Most private memory of the training child, bytes. Default: no limit.",
+        ge=128 * 2**20,
+        description="Default of the policy's `memory_limit_bytes`.",
     )
     checkpoint_interval_s: float = Field(
         60.0, gt=0, le=86400, description="Seconds between two checkpoints of a running job."
@@ -108,6 +108,23 @@ class Settings(BaseSettings):
     )
     prepare_timeout_s: float = Field(
         300.0, gt=0, le=86400, description="Seconds that checking an uploaded model may take."
+    )
+    tensor_cache_bytes: int = Field(
+        4 * 2**30,
+        ge=0,
+        description="Most bytes of decoded images that are kept on disk for one model; what does "
+        "not fit is decoded in every epoch. 0 keeps none.",
+    )
+    disk_reserve_bytes: int = Field(
+        256 * 2**20,
+        ge=0,
+        description="Free space on the data folder's disk, bytes, below which uploads get 507.",
+    )
+    feature_cache_bytes: int = Field(
+        2**30,
+        ge=0,
+        description="Most bytes on disk for one model's features, what its frozen part makes of "
+        "samples; the rest is computed anew in each epoch.",
     )
     event_queue_size: int = Field(
         1000, ge=1, le=100_000, description="Events that may wait for one reader before it is cut."

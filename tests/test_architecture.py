@@ -121,10 +121,15 @@ def test_every_error_has_a_status_and_a_line_in_the_documentation() -> None:
     assert not set(STATUS) & NEVER_ANSWERED
 
 
+NEVER = "\u2013"
+"""How the table says that a code never answers a request."""
+
+
 def test_the_documented_status_is_the_real_one() -> None:
     from api.errors import STATUS
 
-    rows = re.findall(r"^\| `(\w+)` \| (\d+|–) \|", (ROOT / "docs/errors.md").read_text(), re.M)
-    assert {code: status for code, status in rows if status != "–"} == {
+    table = (ROOT / "docs/errors.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\d+|\u2013) \|", table, re.M)
+    assert {code: status for code, status in rows if status != NEVER} == {
         code: str(status) for code, status in STATUS.items()
     }

@@ -33,10 +33,11 @@ def ask_for_job(
     job = jobs.enqueue(
         store,
         model,
-        asked.model_dump(exclude={"from_", "ignore_policy"}),
+        asked.model_dump(exclude={"from_", "ignore_policy", "priority"}),
         trigger="request",
         start=str(asked.from_),
         ignore_policy=asked.ignore_policy,
+        priority=asked.priority,
     )
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return present.job(job)
@@ -45,6 +46,7 @@ def ask_for_job(
 @router.get("/jobs", summary="List jobs", responses=answers("not_found"))
 def list_jobs(
     store: TheStore,
+    daemon: TheDaemon,
     model: Annotated[str | None, Query(description="Jobs of this model only.")] = None,
     state: Annotated[State | None, Query(description="Jobs in this state only.")] = None,
     limit: Limit = 100,
@@ -57,13 +59,18 @@ def list_jobs(
         limit=limit + 1,
         after=after_id(cursor),
     )
-    return page(rows, limit, cursor=lambda row: row.id, show=present.job)
+    return page(
+        rows,
+        limit,
+        cursor=lambda row: row.id,
+        show=lambda row: present.job(daemon.trainer.shown(row)),
+    )
 
 
 @router.get("/jobs/{job_id}", summary="Show a job", responses=answers("not_found"))
-def show_job(job_id: JobId, store: TheStore) -> JobBody:
+def show_job(job_id: JobId, store: TheStore, daemon: TheDaemon) -> JobBody:
     """Its state, what it waits for, its progress and metrics."""
-    return present.job(store.jobs.get(job_id))
+    return present.job(daemon.trainer.shown(store.jobs.get(job_id)))
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job", responses=MOVES)
@@ -74,7 +81,7 @@ async def cancel_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
 
 @router.post("/jobs/{job_id}/pause", summary="Pause a job", responses=MOVES)
 async def pause_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
-    """Save a checkpoint at the next step and wait for `resume`."""
+    """Save a checkpoint at the next step and wait for `resume`; a paused job is held until then."""
     return present.job(await daemon.trainer.pause(job_id))
 
 

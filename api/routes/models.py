@@ -82,15 +82,18 @@ def show_model(model: TheModel) -> ModelBody:
     return present.model(model)
 
 
-@router.patch("/{name}", summary="Change a model", responses=answers("not_found"))
+@router.patch("/{name}", summary="Change a model", responses=answers("not_found", "storage_full"))
 def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBody:
-    """Its jobs' default hyperparameters, or the names of its classes."""
+    """Its jobs' default hyperparameters, the names of its classes, its gate, its retention."""
     hyperparameters = patch.hyperparameters
     changed = catalogue.change_model(
         store,
         model,
         hyperparameters=hyperparameters.model_dump(exclude_unset=True) if hyperparameters else {},
         classes=patch.classes,
+        gate=patch.gate.model_dump(exclude_unset=True) if patch.gate else {},
+        retention=patch.retention.model_dump(exclude_unset=True) if patch.retention else {},
+        quota=patch.quota.model_dump(exclude_unset=True) if patch.quota else None,
     )
     return present.model(changed)
 
@@ -124,6 +127,9 @@ async def _spec(form: FormData) -> ModelSpec:
         trainable=tuple(spec.trainable) if spec.trainable else None,
         classes=tuple(spec.classes) if spec.classes else None,
         hyperparameters=spec.hyperparameters.model_dump(exclude_none=True),
+        gate=spec.gate.model_dump(exclude_none=True),
+        retention=spec.retention.model_dump(exclude_unset=True),
+        preprocess=tuple(spec.preprocess),
     )
 
 

@@ -13,7 +13,17 @@ import sys
 
 from service.training.errors import OutOfMemory
 from service.training.limits import apply_limits
-from service.training.messages import Failed, Message, Order, Stopped, Train
+from service.training.messages import (
+    Convert,
+    Evaluate,
+    Failed,
+    Message,
+    Order,
+    Prepare,
+    Score,
+    Stopped,
+    Train,
+)
 from service.training.pipe import Interrupted, Pipe, claim_stdout
 from storage.errors import HoneError
 
@@ -49,16 +59,33 @@ def answer(order: Order, pipe: Pipe) -> Message:
 
 
 def carry_out(order: Order, pipe: Pipe) -> Message:
-    if isinstance(order, Train):
-        from service.training.job import run
+    match order:
+        case Train():
+            from service.training.job import run
 
-        pipe.listen()
-        return run(order, pipe)
-    from service.training.prepare import prepare
+            pipe.listen()
+            return run(order, pipe)
+        case Evaluate():
+            from service.training.evaluate import evaluate
 
-    # Native code that prepares a model cannot be asked to stop, and leaves nothing to keep.
-    pipe.listen(on_orphaned=lambda: os._exit(0))
-    return prepare(order)
+            pipe.listen()
+            return evaluate(order, pipe)
+        case Convert():
+            from service.training.convert import convert
+
+            pipe.listen(on_orphaned=lambda: os._exit(0))
+            return convert(order, pipe)
+        case Score():
+            from service.training.score import score
+
+            pipe.listen()
+            return score(order, pipe)
+        case Prepare():
+            from service.training.prepare import prepare
+
+            # Native code that prepares a model cannot be asked to stop, and leaves nothing to keep.
+            pipe.listen(on_orphaned=lambda: os._exit(0))
+            return prepare(order)
 
 
 def threads_of(order: Order) -> int:

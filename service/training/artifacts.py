@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ FILES = {
     "checkpoint": "checkpoint",
 }
 """Role → file name, as Microsoft's tools write them."""
+PREFIX_MODEL = "prefix_model.onnx"
+"""Ours alone: the frozen part, where a model was cut."""
 BASE_MODEL = "base_model.onnx"
 ADAMW_EPSILON = 1e-8
 """PyTorch's default; the engine's own is 1e-6."""
@@ -42,22 +44,33 @@ def make_artifacts(
     classes: tuple[str, ...] | None = None,
     weight_decay: float = 0.0,
     max_grad_norm: float | None = None,
+    divide: bool = False,
+    feature_dtype: str = "float32",
 ) -> messages.Prepared:
     """Check a forward model, conform it, and write artifacts that are proven to train.
 
-    trainable: globs over initializer names, None for every weight. Raises GraphRefused with every
-    cause at once. Runs native code on the upload: call it in a process that may crash.
+    trainable: globs over initializer names, `head` or `last:N`, None for every weight. divide: cut
+    off what is frozen, if that pays; the artifacts then take the outputs of the prefix model, which
+    are kept as feature_dtype.
+    Raises GraphRefused with every cause at once. Runs native code on the upload: call it in a
+    process that may crash.
     """
     problems = specification_problems(loss, optimizer)
     if problems:
         raise refusal(problems)
     uploaded = load(model_path)
-    conformed = conform(uploaded, loss=loss, output=output, patterns=trainable, classes=classes)
+    conformed = conform(
+        uploaded, loss=loss, output=output, patterns=trainable, classes=classes, divide=divide
+    )
     directory.mkdir(parents=True, exist_ok=True)
     recipe = _Recipe(loss, optimizer, weight_decay, max_grad_norm)
     _generate(conformed, recipe, directory)
     artifacts = paths(directory)
-    proof.prove(artifacts, conformed.signature, conformed.trainable)
+    if conformed.prefix is not None:
+        artifacts = replace(artifacts, prefix_model=str(directory / PREFIX_MODEL))
+        onnx.helper.set_model_props(conformed.prefix, {messages.FEATURE_DTYPE: feature_dtype})
+        onnx.save_model(conformed.prefix, directory / PREFIX_MODEL)
+    proof.prove(artifacts, conformed.signature, conformed.trainable, below=conformed.prefix)
     base, notes = _base_model(model_path, uploaded, directory)
     return messages.Prepared(
         artifacts=artifacts,
@@ -68,6 +81,8 @@ def make_artifacts(
         trainable_parameters=conformed.trainable_parameters,
         frozen_parameters=conformed.frozen_parameters,
         notes=(*conformed.notes, *notes),
+        parameters=conformed.parameters,
+        cut=conformed.cut,
     )
 
 

@@ -6,6 +6,7 @@ batches, so that the cost of sorting its samples by pack is shared.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import prod
@@ -26,22 +27,24 @@ Batch = tuple[tuple[Array, ...], Array]
 WINDOW_BYTES = 1 << 20
 
 
-class Dataset:
-    """The labelled samples of one split, by their position in ascending order of id.
+class Batches(ABC):
+    """Labelled samples, by their position in ascending order of id. row_bytes: of one's inputs."""
 
-    Raises SamplesInvalid if a label or a record does not fit the signature.
-    """
-
-    def __init__(self, index: SampleIndex, signature: Signature) -> None:
-        check_labels(index.ids, index.labels, signature.target)
-        self._labels = index.labels
-        self._inputs = signature.inputs
-        self._record = np.dtype((np.void, sum(map(size_bytes, signature.inputs))))
-        self._pack_of = index.packs
-        self._packs, self._row_of = map_packs(index, self._record)
+    def __init__(self, ids: Indices, labels: NDArray[Any], *, row_bytes: int) -> None:
+        self.ids = ids
+        self.labels = labels
+        self._row_bytes = row_bytes
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return len(self.labels)
+
+    @abstractmethod
+    def inputs(self, chosen: Indices) -> tuple[Array, ...]:
+        """The inputs at these positions, batch axis first; valid until the next call."""
+
+    def exact(self, chosen: Indices) -> tuple[Array, ...]:
+        """The inputs as the exported model computes with them: what is kept may be rounded."""
+        return self.inputs(chosen)
 
     def steps(
         self, order: Indices, *, batch_size: int, accumulation_steps: int
@@ -56,16 +59,36 @@ class Dataset:
 
         The arrays are valid until the next batch is drawn.
         """
-        window = batch_size * max(1, WINDOW_BYTES // (self._record.itemsize * batch_size))
-        buffer = np.empty(min(window, len(order)), self._record)
+        window = batch_size * max(1, WINDOW_BYTES // (self._row_bytes * batch_size))
         for start in range(0, len(order), window):
             chosen = order[start : start + window]
-            records = buffer[: len(chosen)]
-            self._gather(chosen, records)
-            inputs, targets = self._split(records), self._labels[chosen]
+            inputs, targets = self.inputs(chosen), self.labels[chosen]
             for at in range(0, len(chosen), batch_size):
                 part = slice(at, at + batch_size)
-                yield tuple(each[part] for each in inputs), targets[part]
+                yield tuple([each[part] for each in inputs]), targets[part]
+
+
+class Dataset(Batches):
+    """The labelled samples of one split, as they were sent.
+
+    Raises SamplesInvalid if a label or a record does not fit the signature.
+    """
+
+    def __init__(self, index: SampleIndex, signature: Signature) -> None:
+        check_labels(index.ids, index.labels, signature.target)
+        self._specs = signature.inputs
+        self._record = np.dtype((np.void, sum(map(size_bytes, signature.inputs))))
+        super().__init__(index.ids, index.labels, row_bytes=self._record.itemsize)
+        self._pack_of = index.packs
+        self._packs, self._row_of = map_packs(index, self._record)
+        self._buffer = np.empty(0, self._record)
+
+    def inputs(self, chosen: Indices) -> tuple[Array, ...]:
+        if len(self._buffer) < len(chosen):
+            self._buffer = np.empty(len(chosen), self._record)
+        records = self._buffer[: len(chosen)]
+        self._gather(chosen, records)
+        return split_records(records, self._specs)
 
     def _gather(self, chosen: Indices, records: Array) -> None:
         rows = self._row_of[chosen]
@@ -78,16 +101,17 @@ class Dataset:
             where = np.flatnonzero(packs == pack)
             records[where] = self._packs[pack][rows[where]]
 
-    def _split(self, records: Array) -> tuple[Array, ...]:
-        """Each input of the records: (samples, *shape); a view where a record is one input."""
-        count = len(records)
-        table = records.view(np.uint8).reshape(count, self._record.itemsize)
-        arrays, start = [], 0
-        for spec in self._inputs:
-            part = np.ascontiguousarray(table[:, start : start + size_bytes(spec)])
-            arrays.append(part.view(spec.dtype).reshape(count, *spec.shape))
-            start += size_bytes(spec)
-        return tuple(arrays)
+
+def split_records(records: Array, specs: Sequence[TensorSpec]) -> tuple[Array, ...]:
+    """Each tensor of the records: (records, *shape); a view where a record is one tensor."""
+    count = len(records)
+    table = records.view(np.uint8).reshape(count, records.itemsize)
+    arrays, start = [], 0
+    for spec in specs:
+        part = np.ascontiguousarray(table[:, start : start + size_bytes(spec)])
+        arrays.append(part.view(spec.dtype).reshape(count, *spec.shape))
+        start += size_bytes(spec)
+    return tuple(arrays)
 
 
 def epoch_order(samples: int, *, seed: int, epoch: int) -> Indices:
@@ -97,7 +121,7 @@ def epoch_order(samples: int, *, seed: int, epoch: int) -> Indices:
 
 
 def size_bytes(spec: TensorSpec) -> int:
-    """Bytes of one input of one sample."""
+    """Bytes of one tensor of one sample."""
     return prod(spec.shape) * np.dtype(spec.dtype).itemsize
 
 

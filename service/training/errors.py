@@ -47,6 +47,12 @@ class ArtifactsUnreadable(HoneError):
     code = "artifacts_unreadable"
 
 
+class VariantRefused(HoneError):
+    """The model has no such variant, or one that is worse than the gate allows."""
+
+    code = "variant_refused"
+
+
 class OutOfMemory(HoneError):
     """The child reached its memory limit, or the device has no more memory to give."""
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 from onnxruntime.capi import _pybind_state as runtime
 
 from service.training.checkpoints import flush
-from service.training.data import Batch
 from service.training.engine import Array, Engine
 from service.training.errors import ExportMismatch, LossNotFinite
 
@@ -24,6 +25,9 @@ LOAD_ERRORS = (
     runtime.RuntimeException,
 )
 """What a session raises for a model that it cannot run; they share no root of their own."""
+Checked = tuple[Sequence[Array], Sequence[Array], Array]
+"""Inputs of the exported model, what the engine takes for them, and the target."""
+METADATA_PREFIX = "hone."
 TOLERANCE = 1e-4
 """Largest difference, as a share of 1 + the largest output.
 
@@ -37,16 +41,38 @@ def export(
     path: Path,
     *,
     input_names: Iterable[str],
-    batches: Iterable[Batch],
+    batches: Iterable[Checked],
     threads: int,
+    provenance: Mapping[str, Any],
 ) -> None:
     """Write the inference model to `path`, checked on these batches and flushed.
 
-    Raises ExportMismatch.
+    provenance: see `stamp`. Raises ExportMismatch.
     """
     engine.export(path)
+    stamp(path, provenance)
     check_export(engine, path, input_names=input_names, batches=batches, threads=threads)
     flush(path)
+
+
+def stamp(path: Path, provenance: Mapping[str, Any]) -> None:
+    """Write where the model comes from into its metadata_props, in place of what stands there.
+
+    A name becomes the key `hone.<name>`; what is None is left out. The author's own keys stay.
+    """
+    model = onnx.load_model(path, load_external_data=False)
+    kept = {
+        entry.key: entry.value
+        for entry in model.metadata_props
+        if not entry.key.startswith(METADATA_PREFIX)
+    }
+    own = {
+        METADATA_PREFIX + name: str(value)
+        for name, value in provenance.items()
+        if value is not None
+    }
+    onnx.helper.set_model_props(model, kept | own)
+    onnx.save_model(model, path)
 
 
 def check_export(
@@ -54,14 +80,14 @@ def check_export(
     path: Path,
     *,
     input_names: Iterable[str],
-    batches: Iterable[Batch],
+    batches: Iterable[Checked],
     threads: int,
 ) -> None:
     """Raises ExportMismatch if the model at `path` does not load, or computes something else."""
     session = open_session(path, threads)
     names = list(input_names)
-    for inputs, target in batches:
-        loss, expected = engine.evaluate(inputs, target)
+    for inputs, features, target in batches:
+        loss, expected = engine.evaluate(features, target)
         if not isfinite(loss):
             raise LossNotFinite(
                 "the loss of the trained model is not finite: its parameters have grown too"

@@ -7,23 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
-import numpy as np
-
-from service.training.data import Dataset
 from service.training.engine import Engine
-from service.training.errors import CheckpointUnreadable, NoSamples
+from service.training.errors import CheckpointUnreadable
 from service.training.export import export
 from service.training.loop import train
+from service.training.material import Material, load_material
 from service.training.messages import Done, LoopState, Started, Train
 from service.training.ort_engine import OrtEngine
 from service.training.pipe import Pipe
+from service.training.samples import SampleReader
 from service.training.schedule import Plan, make_plan
+from service.training.ticker import Ticker
+from service.training.tuning import Tuning, tune
 from service.training.watch import JobWatch
-from storage.records import Split
-from storage.sample_index import read_sample_index
-
-EXPORT_CHECK_SAMPLES = 256
 
 
 def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> Done:
@@ -31,10 +29,14 @@ def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> 
 
     Raises HoneError where trying again would not help, Interrupted where the parent ends it.
     """
-    train_set, validation_set = load_samples(order)
+    ticker, threads = Ticker(pipe), order.limits.threads
+    reader = SampleReader(order, threads=threads, tick=ticker, send=pipe.send)
+    material = load_material(order, reader, threads=threads)
+    train_set, validation_set = material.train, material.validation
     plan = make_plan(order.hyperparameters, len(train_set))
-    state = start_state(order)
-    engine = open_engine(order, threads=state.threads)
+    tuning = tune(order, material, lambda each: base_engine(order, each), tick=ticker)
+    state = start_state(order, threads=tuning.threads)
+    engine = open_engine(order, replace(tuning, threads=state.threads))
     pipe.send(
         Started(
             engine=engine.name,
@@ -49,19 +51,21 @@ def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> 
     def watch_from(state: LoopState) -> JobWatch:
         return JobWatch(order, pipe, engine, validation_set, plan=plan, state=state, clock=clock)
 
+    # Under watches of their own: features and baseline are no training time.
+    prologue = watch_from(state)
+    material.fill(lambda: prologue.tick(state))
     if state.step == 0 and not state.baseline:
-        # Under a watch of its own: the baseline is no training time.
         state = replace(state, baseline=watch_from(state).validate(state))
     watch = watch_from(state)
     state = train(engine, train_set, plan, watch, state=state, seconds=watch.seconds)
-    return finish(order, engine, watch, validation_set or train_set, plan=plan, state=state)
+    return finish(order, engine, watch, material, plan=plan, state=state)
 
 
 def finish(
     order: Train,
     engine: Engine,
     watch: JobWatch,
-    check_set: Dataset,
+    material: Material,
     *,
     plan: Plan,
     state: LoopState,
@@ -82,13 +86,14 @@ def finish(
         metrics = watch.best.metrics or watch.validate(state)
     watch.saver.save(state, "final")
     path = Path(order.work_dir) / f"model-{state.step}-{secrets.token_hex(4)}.onnx"
-    some = np.arange(min(len(check_set), EXPORT_CHECK_SAMPLES))
+    provenance = provenance_of(order, engine, state, material)
     export(
         engine,
         path,
         input_names=[spec.name for spec in order.signature.inputs],
-        batches=check_set.batches(some, batch_size=order.hyperparameters.batch_size),
+        batches=material.checks(order.hyperparameters.batch_size),
         threads=state.threads,
+        provenance=provenance,
     )
     return Done(
         path=str(path),
@@ -98,55 +103,59 @@ def finish(
         validation=metrics,
         baseline=state.baseline,
         reason=reason,
+        provenance=provenance,
     )
 
 
-def start_state(order: Train) -> LoopState:
-    """Where the loop begins. Raises CheckpointUnreadable if a resumed job does not say."""
+def provenance_of(
+    order: Train, engine: Engine, state: LoopState, material: Material
+) -> dict[str, Any]:
+    """Where the model comes from: the same for a job that was interrupted and one that was not."""
+    return {
+        **order.provenance,
+        "parent_version": state.parent_version,
+        "watermark": order.watermark,
+        "train_samples": len(material.train),
+        "validation_samples": len(material.validation),
+        "seed": order.hyperparameters.seed,
+        "steps": state.step,
+        "engine": engine.name,
+        "threads": state.threads,
+    }
+
+
+def start_state(order: Train, *, threads: int) -> LoopState:
+    """Where the loop begins; a resumed job keeps its count of threads.
+
+    Raises CheckpointUnreadable if a resumed job does not say.
+    """
     start = order.start
     if start.how != "resume":
-        return LoopState(threads=order.limits.threads)
+        return LoopState(threads=threads, parent_version=start.parent_version)
     if start.state is None:
         raise CheckpointUnreadable("a resumed job must bring the loop's state")
     return start.state
 
 
-def load_samples(order: Train) -> tuple[Dataset, Dataset]:
-    """Labelled samples up to the watermark, for training and for validation."""
-
-    def load(split: Split) -> Dataset:
-        index = read_sample_index(
-            Path(order.database),
-            Path(order.packs),
-            model_id=order.model_id,
-            split=split,
-            watermark=order.watermark,
-            target=order.signature.target,
-        )
-        return Dataset(index, order.signature)
-
-    train_set = load(Split.TRAIN)
-    if len(train_set) == 0:
-        raise NoSamples(
-            f"the model has no labelled training samples up to sample {order.watermark};"
-            " upload some, or give labels to those that wait for one"
-        )
-    return train_set, load(Split.VALIDATION)
-
-
-def open_engine(order: Train, *, threads: int) -> Engine:
+def open_engine(order: Train, tuning: Tuning) -> Engine:
     """The engine, with the parameters and the optimizer that the order starts from."""
     start = order.start
     if start.how != "base" and start.checkpoint is None:
         raise CheckpointUnreadable(f"a start from {start.how!r} must name its checkpoint")
-    given = Path(start.checkpoint or order.artifacts.checkpoint)
-    base = Path(order.artifacts.checkpoint)
-    engine = OrtEngine(
-        order.artifacts,
-        checkpoint=given if start.how == "resume" else base,
-        output=order.output,
-        threads=threads,
-    )
-    if start.how == "parameters":
-        engine.load_parameters(given)
+    if start.how == "resume":
+        return base_engine(order, tuning, checkpoint=start.checkpoint)
+    engine = base_engine(order, tuning)
+    if start.checkpoint is not None:
+        engine.load_parameters(Path(start.checkpoint))
     return engine
+
+
+def base_engine(order: Train, tuning: Tuning, *, checkpoint: str | None = None) -> Engine:
+    """The engine at a checkpoint, by default the artifacts' own."""
+    return OrtEngine(
+        order.artifacts,
+        checkpoint=Path(checkpoint or order.artifacts.checkpoint),
+        output=order.output,
+        threads=tuning.threads,
+        spinning=tuning.spinning,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Protocol
 
-from service.training.data import Dataset, epoch_order
+from service.training.data import Batches, epoch_order
 from service.training.engine import Engine
 from service.training.errors import LossNotFinite
 from service.training.messages import LoopState
@@ -26,7 +26,7 @@ class Watch(Protocol):
 
 def train(
     engine: Engine,
-    dataset: Dataset,
+    dataset: Batches,
     plan: Plan,
     watch: Watch,
     *,

@@ -1,20 +1,23 @@
 """What parent and training child say to each other: one JSON object a line.
 
-The parent's first line on the child's stdin is an order (`Prepare` or `Train`); later lines are
-commands (`Pause`, `Cancel`); end of file means that the parent is gone. The child answers on
-stdout; the last message of an order is `Prepared`, `Refused`, `Done`, `Stopped` or `Failed`.
+The parent's first line on the child's stdin is an order (`Prepare`, `Train`, `Evaluate` or
+`Convert`); later lines are commands (`Pause`, `Cancel`, `Hold`, `Continue`); end of file means that
+the parent is gone. The child answers on stdout; the last message of an order is `Prepared`,
+`Refused`, `Done`, `Evaluated`, `Converted`, `Stopped` or `Failed`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cache
-from typing import Annotated, Any, Literal
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
 
-from pydantic import Field, TypeAdapter
-
+from service.training.wire import build
 from storage.errors import Problem
-from storage.records import Signature
+from storage.records import Signature, VariantName
+
+FEATURE_DTYPE = "hone.feature_dtype"
+"""In the metadata of a prefix model: the type in which its float32 outputs are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +31,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """Paths of what the offline phase makes."""
+    """Paths of what the offline phase makes.
+
+    prefix_model: the frozen part, an inference model whose outputs are the inputs of the others;
+    None where those take the samples themselves.
+    """
 
     training_model: str
     eval_model: str
     optimizer_model: str
     checkpoint: str
+    prefix_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,7 @@ class LoopState:
 
     step: optimizer steps done. seconds: training time spent. loss_sum, loss_count: of the
     running epoch. best_*, stale_epochs: early stopping. baseline: validation before the first step.
+    parent_version: the version whose parameters the job began from, None if they are of none.
     """
 
     step: int = 0
@@ -74,6 +83,7 @@ class LoopState:
     stale_epochs: int = 0
     threads: int = 1
     baseline: dict[str, Any] = field(default_factory=dict)
+    parent_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +92,16 @@ class Start:
 
     `base`: the artifacts' own checkpoint. `parameters`: the parameters of `checkpoint`, a fresh
     optimizer. `resume`: all of `checkpoint`, and the loop's `state`; best_checkpoint: the best so
-    far, for early stopping.
+    far, for early stopping. parent_version: where the parameters are those of a version. from_job:
+    where they come from another job.
     """
 
     how: Literal["base", "parameters", "resume"] = "base"
     checkpoint: str | None = None
     state: LoopState | None = None
     best_checkpoint: str | None = None
+    parent_version: int | None = None
+    from_job: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,9 @@ class Prepare:
     """Check an uploaded model and make it ready to train.
 
     source: a forward ONNX file, or a zip of artifacts. trainable: glob patterns over initializer
-    names, None for every float parameter. Results are written below work_dir.
+    names, `head` or `last:N`, None for every float parameter. divide: cut off what is frozen below
+    them, if that pays. feature_dtype: in which float32 features are kept. Results are written below
+    work_dir.
     """
 
     source: str
@@ -109,13 +124,20 @@ class Prepare:
     classes: tuple[str, ...] | None = None
     weight_decay: float = 0.0
     max_grad_norm: float | None = None
+    divide: bool = False
+    feature_dtype: Literal["float32", "float16"] = "float32"
     limits: Limits = field(default_factory=Limits)
     kind: Literal["prepare"] = "prepare"
 
 
 @dataclass(frozen=True, slots=True)
 class Train:
-    """Train one model on its samples up to the watermark, then export it."""
+    """Train one model on its samples up to the watermark, then export it.
+
+    provenance: what the parent knows of where the model comes from. cache: the model's folder of
+    what is made from its samples; feature_cache_bytes: the most that features may take there,
+    tensor_cache_bytes: decoded images. preprocess: of the inputs, as the model's row has it.
+    """
 
     artifacts: Artifacts
     signature: Signature
@@ -130,7 +152,66 @@ class Train:
     work_dir: str
     checkpoint_interval_s: float = 60.0
     limits: Limits = field(default_factory=Limits)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    cache: str | None = None
+    feature_cache_bytes: int = 0
+    preprocess: tuple[dict[str, Any], ...] = ()
+    tensor_cache_bytes: int = 0
     kind: Literal["train"] = "train"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What models are measured on and by. metric: `accuracy`, `loss` or `mae`.
+
+    reference: whether to compare on the reference set as well. preprocess, cache: as
+    in Train.
+    """
+
+    signature: Signature
+    loss: str
+    output: str
+    database: str
+    packs: str
+    model_id: int
+    metric: str
+    reference: bool = False
+    preprocess: tuple[dict[str, Any], ...] = ()
+    cache: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """Compare two inference models on the labelled validation samples as they are now."""
+
+    candidate: str
+    baseline: str
+    measurement: Measurement
+    limits: Limits = field(default_factory=Limits)
+    kind: Literal["evaluate"] = "evaluate"
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """Make another form of an inference model, and compare it with the one that it is made of."""
+
+    source: str
+    variant: VariantName
+    work_dir: str
+    measurement: Measurement
+    limits: Limits = field(default_factory=Limits)
+    kind: Literal["convert"] = "convert"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Tell how much an inference model doubts each of the newest unlabelled samples."""
+
+    model: str
+    measurement: Measurement
+    newest: int
+    limits: Limits = field(default_factory=Limits)
+    kind: Literal["score"] = "score"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +229,53 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Finish the step, then wait in memory for the next command."""
+
+    kind: Literal["hold"] = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Go on after a `Hold`."""
+
+    kind: Literal["continue"] = "continue"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where the frozen part of a model ends. Bytes and milliseconds are of one sample.
+
+    tensors: what crosses the cut. nodes, parameters: how many lie below it. pays: whether a row of
+    features is read sooner than it is made.
+    """
+
+    tensors: tuple[str, ...]
+    nodes: int
+    parameters: int
+    feature_bytes: int
+    input_bytes: int
+    milliseconds: float
+    pays: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A float parameter of the model. below: whether the cut leaves it in the frozen part."""
+
+    name: str
+    shape: tuple[int, ...]
+    trains: bool
+    below: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """The model is ready to train. base_model: the inference model that is version 1.
 
     output: the tensor that is exported and measured. notes: what was mended in the graph.
+    parameters: all of a forward model's, in graph order. cut: where its frozen part ends, None
+    if it has none.
     """
 
     artifacts: Artifacts
@@ -162,6 +286,8 @@ class Prepared:
     trainable_parameters: int
     frozen_parameters: int
     notes: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    cut: Cut | None = None
     kind: Literal["prepared"] = "prepared"
 
 
@@ -185,6 +311,37 @@ class Started:
     total_steps: int | None
     epochs: int | None
     kind: Literal["started"] = "started"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """Samples that cannot be read, and are left out. reasons: by id as text, for people."""
+
+    reasons: dict[str, str]
+    kind: Literal["quarantined"] = "quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the job is about to train on. ids: a set of sample ids (storage/id_set.py), base64.
+
+    started_from: the job whose parameters it begins with.
+    """
+
+    ids: str
+    started_from: int | None = None
+    kind: Literal["seen"] = "seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Images were made into tensors. kept: how many of all `samples` the cache holds now."""
+
+    samples: int
+    decoded: int
+    kept: int
+    seconds: float
+    kind: Literal["decoded"] = "decoded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +389,77 @@ class Done:
     validation: dict[str, Any]
     baseline: dict[str, Any]
     reason: Literal["finished", "early_stopped", "out_of_time"]
+    provenance: dict[str, Any] = field(default_factory=dict)
     kind: Literal["done"] = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A sign of life while models are compared. done: samples."""
+
+    done: int
+    kind: Literal["working"] = "working"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A paired bootstrap of the metric's difference, candidate less baseline.
+
+    low, high: 95 % percentile interval. p_value: two-sided.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two models on the same samples.
+
+    candidate, baseline: their metrics, empty without samples; baseline is None where that model
+    cannot be run, and fault says why. class_counts: samples by class index, empty without classes.
+    discordant: how often only the baseline was right, and only the candidate, where each sample is
+    right or wrong. interval: where it is not.
+    """
+
+    samples: int
+    class_counts: tuple[int, ...]
+    candidate: dict[str, Any]
+    baseline: dict[str, Any] | None
+    fault: str | None = None
+    discordant: tuple[int, int] | None = None
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The models are compared. reference: on the reference set, None where none was asked for."""
+
+    validation: Comparison
+    reference: Comparison | None = None
+    kind: Literal["evaluated"] = "evaluated"
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """The variant lies at path. method: how it was made. candidate is the variant."""
+
+    path: str
+    method: str
+    validation: Comparison
+    reference: Comparison | None = None
+    kind: Literal["converted"] = "converted"
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Entropies, in nats, of what the model makes of the samples with these ids."""
+
+    ids: tuple[int, ...]
+    entropies: tuple[float, ...]
+    kind: Literal["scored"] = "scored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,22 +479,45 @@ class Failed:
     kind: Literal["failed"] = "failed"
 
 
-Order = Prepare | Train
-Command = Pause | Cancel
-Message = Prepared | Refused | Started | Progress | Measured | Saved | Done | Stopped | Failed
+Order = Prepare | Train | Evaluate | Convert | Score
+Command = Pause | Cancel | Hold | Continue
+Message = (
+    Prepared
+    | Refused
+    | Started
+    | Quarantined
+    | Seen
+    | Decoded
+    | Progress
+    | Measured
+    | Saved
+    | Working
+    | Done
+    | Evaluated
+    | Converted
+    | Scored
+    | Stopped
+    | Failed
+)
 Line = Order | Command | Message
 
 
-@cache
-def _adapter() -> TypeAdapter[Line]:
-    return TypeAdapter(Annotated[Line, Field(discriminator="kind")])
+KINDS = {
+    each.default: kind for kind in get_args(Line) for each in fields(kind) if each.name == "kind"
+}
+"""What a line says of its kind → its class."""
 
 
 def encode(line: Line) -> bytes:
-    """One JSON line, ended by a newline."""
-    return _adapter().dump_json(line) + b"\n"
+    """One JSON line, ended by a newline. Raises ValueError if a number is not finite."""
+    return json.dumps(asdict(line), allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> Line:
-    """Raises pydantic.ValidationError if the line is not a message."""
-    return _adapter().validate_json(line)
+    """Raises ValueError if the line is not a message."""
+    value = json.loads(line)
+    kind = KINDS.get(str(value.get("kind"))) if isinstance(value, dict) else None
+    if kind is None:
+        raise ValueError(f"this is no message: {line[:200]!r}")
+    found: Line = build(kind, value)
+    return found

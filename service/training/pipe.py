@@ -11,11 +11,16 @@ from typing import Literal
 
 from service.training.messages import (
     Cancel,
+    Continue,
+    Convert,
+    Evaluate,
+    Hold,
     Line,
     Message,
     Order,
     Pause,
     Prepare,
+    Score,
     Train,
     decode,
     encode,
@@ -44,8 +49,8 @@ def claim_stdout() -> int:
 class Pipe:
     """Both directions of the talk with the parent. Only the main thread sends.
 
-    stop: what the parent wants since it last spoke; a plain attribute, because the loop reads it
-    at every step. Once `orphaned` it stays so.
+    stop, held: what the parent wants since it last spoke; plain attributes, because the loop reads
+    them at every step. Once `orphaned` stop stays so.
     """
 
     def __init__(self, *, stdin: int, stdout: int) -> None:
@@ -53,6 +58,8 @@ class Pipe:
         self._stdin = io.FileIO(stdin, "rb", closefd=False)
         self._stdout = stdout
         self.stop: StopReason | None = None
+        self.held = False
+        self._heard = threading.Event()
 
     def send(self, message: Message) -> None:
         """Raises Interrupted if nobody reads any more."""
@@ -69,7 +76,7 @@ class Pipe:
         if not line:
             raise Interrupted("orphaned")
         order = decode(line)
-        if not isinstance(order, Prepare | Train):
+        if not isinstance(order, Prepare | Train | Evaluate | Convert | Score):
             raise ValueError(f"the first line is a {order.kind!r} message; it must be an order")
         return order
 
@@ -79,16 +86,30 @@ class Pipe:
             target=self._take_commands, args=(on_orphaned,), name="commands", daemon=True
         ).start()
 
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until a command has come, or for timeout_s."""
+        self._heard.wait(timeout_s)
+        self._heard.clear()
+
     def _take_commands(self, on_orphaned: Callable[[], None] | None) -> None:
         for line in self._stdin:
-            command = _command(line)
-            if isinstance(command, Cancel):
-                self.stop = "cancelled"
-            elif isinstance(command, Pause) and self.stop is None:
-                self.stop = "paused"
+            self._obey(_command(line))
+            self._heard.set()
         self.stop = "orphaned"
+        self._heard.set()
         if on_orphaned is not None:
             on_orphaned()
+
+    def _obey(self, command: Line | None) -> None:
+        match command:
+            case Cancel():
+                self.stop = "cancelled"
+            case Pause() if self.stop is None:
+                self.stop = "paused"
+            case Hold():
+                self.held = True
+            case Continue():
+                self.held = False
 
 
 def _command(line: bytes) -> Line | None:

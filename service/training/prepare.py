@@ -31,4 +31,6 @@ def _prepare(order: messages.Prepare) -> messages.Prepared:
         classes=order.classes,
         weight_decay=order.weight_decay,
         max_grad_norm=order.max_grad_norm,
+        divide=order.divide,
+        feature_dtype=order.feature_dtype,
     )

@@ -61,6 +61,7 @@ class Plan:
             stale_epochs=state.stale_epochs,
             threads=state.threads,
             baseline=state.baseline,
+            parent_version=state.parent_version,
         )
 
     def learning_rate(self, state: LoopState) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from service.training.data import Dataset
+from service.training.data import Batches
 from service.training.engine import Engine
 from service.training.errors import LossNotFinite
 from service.training.metrics import Metrics
@@ -16,7 +16,7 @@ from service.training.metrics import Metrics
 
 def validate(
     engine: Engine,
-    dataset: Dataset,
+    dataset: Batches,
     *,
     make_metrics: Callable[[], Metrics],
     batch_size: int,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from service.training.checkpoints import Best, Saver
-from service.training.data import Dataset
+from service.training.data import Batches
 from service.training.engine import Engine
 from service.training.errors import CheckpointUnreadable
 from service.training.messages import LoopState, Start, Train
@@ -21,6 +21,9 @@ from service.training.validation import validate
 
 logger = logging.getLogger(__name__)
 
+HELD_HEARTBEAT_S = 1.0
+"""A child that waits in memory says so that often."""
+
 
 class Stopwatch:
     """Training time in seconds, going on from what earlier runs of the job have spent."""
@@ -28,9 +31,21 @@ class Stopwatch:
     def __init__(self, clock: Callable[[], float], *, spent: float) -> None:
         self._clock = clock
         self._zero = clock() - spent
+        self._stopped_at: float | None = None
 
     def __call__(self) -> float:
-        return self._clock() - self._zero
+        now = self._clock() if self._stopped_at is None else self._stopped_at
+        return now - self._zero
+
+    def stop(self) -> None:
+        """Count nothing until `go_on`."""
+        self._stopped_at = self._clock()
+
+    def go_on(self) -> None:
+        """Count again."""
+        if self._stopped_at is not None:
+            self._zero += self._clock() - self._stopped_at
+            self._stopped_at = None
 
 
 class JobWatch:
@@ -44,7 +59,7 @@ class JobWatch:
         order: Train,
         pipe: Pipe,
         engine: Engine,
-        validation_set: Dataset,
+        validation_set: Batches,
         *,
         plan: Plan,
         state: LoopState,
@@ -70,7 +85,7 @@ class JobWatch:
         self.reporter.after_step(state, loss_sum=loss_sum, samples=samples, rate=rate)
         if state.seconds >= self._save_at:
             self._save(state)
-        if self._pipe.stop is not None:
+        if self._pipe.stop is not None or self._pipe.held:
             self._obey(state)
 
     def after_epoch(self, state: LoopState) -> LoopState:
@@ -98,20 +113,29 @@ class JobWatch:
             self._validation_set,
             make_metrics=self._make_metrics,
             batch_size=self._batch_size,
-            tick=lambda: self._tick(state),
+            tick=lambda: self.tick(state),
         )
 
-    def _tick(self, state: LoopState) -> None:
+    def tick(self, state: LoopState) -> None:
+        """Between pieces of work that are no steps."""
         self.reporter.alive(state)
-        if self._pipe.stop is not None:
+        if self._pipe.stop is not None or self._pipe.held:
             self._obey(state)
 
     def _obey(self, state: LoopState) -> None:
+        self._wait_while_held(state)
         reason = self._pipe.stop
-        assert reason is not None
         if reason == "paused":
             self._save(state)
-        raise Interrupted(reason)
+        if reason is not None:
+            raise Interrupted(reason)
+
+    def _wait_while_held(self, state: LoopState) -> None:
+        self.seconds.stop()
+        while self._pipe.held and self._pipe.stop is None:
+            self.reporter.progress(state)
+            self._pipe.wait(HELD_HEARTBEAT_S)
+        self.seconds.go_on()
 
     def _save(self, state: LoopState) -> None:
         self.reporter.flush()
@@ -119,7 +143,7 @@ class JobWatch:
         self._save_at = self.seconds() + self._interval_s
         self.reporter.steps_go_on(state)
 
-    def _early_stopping(self, order: Train, validation_set: Dataset) -> Best | None:
+    def _early_stopping(self, order: Train, validation_set: Batches) -> Best | None:
         if order.hyperparameters.early_stopping_patience is None:
             return None
         if len(validation_set) == 0:

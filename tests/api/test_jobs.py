@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import onnxruntime
 import pytest
-
 from support import Served, blobs, mlp, wait_until
 
 LONG = 1_000_000
@@ -32,9 +31,7 @@ def long_job(served: Served, model: str) -> Iterator[int]:
         served.http.post(f"/v1/jobs/{job_id}/cancel")
 
 
-def test_a_job_learns_and_its_version_infers_outside_the_daemon(
-    served: Served, model: str
-) -> None:
+def test_a_job_learns_and_its_version_infers_outside_the_daemon(served: Served, model: str) -> None:
     job = served.train(model, epochs=5, seed=1, learning_rate=0.02)
     latest = served.http.get(f"/v1/models/{model}/latest").json()
     file = served.http.get(f"/v1/models/{model}/latest/model.onnx").content

@@ -9,7 +9,6 @@ import httpx
 import onnx
 import pytest
 from onnx import TensorProto, helper
-
 from support import Served, blobs, mlp
 
 

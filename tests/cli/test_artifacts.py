@@ -46,3 +46,40 @@ def test_a_folder_that_cannot_be_written_is_said(honed: Callable[..., Any], tmp_
     refused = honed("artifacts", BASE, "-o", tmp_path / "file" / "in", "--loss", "cross_entropy")
     assert refused.returncode == 1
     assert f"cannot write into {tmp_path / 'file' / 'in'}" in refused.stderr
+
+
+def test_explain_lists_the_parameters_and_the_cut_and_writes_nothing(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    explained = honed(
+        *("artifacts", BASE, "--loss", "cross_entropy", "--trainable", "head", "--explain"),
+        **NOWHERE,
+    )
+    assert explained.returncode == 0, explained.stderr
+    lines = explained.stdout.splitlines()
+    assert next(line for line in lines if line.startswith("head.weight")).split()[1:3] == [
+        "5,120",
+        "trains",
+    ]
+    assert "5,130 parameters train, 4,800 are frozen" in lines
+    assert any(line.startswith("the cut at ") for line in lines)
+    assert not list(tmp_path.iterdir())
+
+
+def test_explain_answers_scripts_in_json(honed: Callable[..., Any]) -> None:
+    told = json.loads(
+        honed(
+            *("artifacts", BASE, "--loss", "cross_entropy", "--trainable", "last:1"),
+            *("--explain", "--json"),
+        ).stdout
+    )
+    places = {each["name"]: each["place"] for each in told["parameters"]}
+    assert places["head.bias"] == "trains"
+    assert set(places.values()) == {"trains", "below"}
+    assert told["cut"]["parameters"] == told["frozen"] == 4800
+
+
+def test_without_a_folder_or_a_question_the_usage_is_wrong(honed: Callable[..., Any]) -> None:
+    wrong = honed("artifacts", BASE, "--loss", "cross_entropy")
+    assert wrong.returncode == 2
+    assert "--output-dir" in wrong.stderr

@@ -15,8 +15,9 @@ from cli.client import Client, model_path
 def test_the_newest_version_is_fetched_once(
     honed: Callable[..., Any], add_model: Callable[..., str], tmp_path: Path
 ) -> None:
-    name, output = add_model(samples=60), tmp_path / "model.onnx"
-    assert honed("train", name, "--epochs", 1, "--watch").returncode == 0
+    name, output = add_model(samples=200), tmp_path / "model.onnx"
+    recipe = ("--epochs", 20, "--learning-rate", 0.005)
+    assert honed("train", name, *recipe, "--watch").returncode == 0
 
     fetched = json.loads(honed("fetch", name, "-o", output, "--json").stdout)
     assert (fetched["version"], fetched["fetched"]) == (2, True)

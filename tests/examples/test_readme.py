@@ -19,7 +19,6 @@ CUT = "--- next step ---"
 ROW = re.compile(r"^\| `(HONED_\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
 DERIVED = {
     "data_dir": "the platform's folder for user data",
-    "training_threads": "half of the processors",
     "prediction_threads": "half of the processors",
 }
 

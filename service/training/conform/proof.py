@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from service.training import messages, ort_runtime
@@ -22,16 +23,19 @@ def prove(
     signature: Signature,
     trainable: Sequence[str],
     place: str = "/model/graph",
+    *,
+    below: onnx.ModelProto | None = None,
 ) -> None:
     """One train step and one eval step with one row and with three, and the gradient's slope.
 
-    Raises GraphRefused with the engine's sentence, if the loss is not finite, or if the gradient
-    is missing or not that of the loss.
+    below: what makes the artifacts' inputs of those of the signature. Raises GraphRefused with the
+    engine's sentence, if the loss is not finite, or if the gradient is missing or not that of the
+    loss.
     """
     try:
         state, module, optimizer = _load(artifacts)
         for rows in BATCHES:
-            feeds = _feeds(module, signature, rows)
+            feeds = _feeds(module, signature, rows, below)
             _step(module, state.parameters, trainable, feeds=feeds, place=place)
             optimizer.step()
             module.lazy_reset_grad()
@@ -91,13 +95,18 @@ def _loss(outputs: Array | tuple[Array, ...]) -> float:
     return float(outputs[0] if isinstance(outputs, tuple) else outputs)
 
 
-def _feeds(module: Any, signature: Signature, rows: int) -> list[Array]:
+def _feeds(
+    module: Any, signature: Signature, rows: int, below: onnx.ModelProto | None
+) -> list[Array]:
     """Random floats; integers and booleans all 1, or all 0 if 1 masks everything away."""
     module.eval()
     target = _target(signature.target, rows)
     for fill in (1, 0):
         rng = np.random.default_rng(rows)
-        feeds = [*(_input(spec, rows, rng, fill) for spec in signature.inputs), target]
+        drawn = {spec.name: _input(spec, rows, rng, fill) for spec in signature.inputs}
+        if below is not None:
+            (drawn,) = trial.run_named(below, [drawn])
+        feeds = [*drawn.values(), target]
         if np.isfinite(_loss(module(*feeds))):
             break
     return feeds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
@@ -31,6 +32,9 @@ WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
 }
 """Inputs of an operator that hold a weight or a bias."""
 
+LAYERS = ("Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN")
+"""Operators that count as a layer; what comes behind one, up to the next, belongs to it."""
+
 STATISTICS_SLOTS = (3, 4)
 """Running mean and variance of BatchNormalization: they never train."""
 
@@ -45,12 +49,16 @@ _PASS_THROUGH = ("Transpose", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Co
 def select(graph: Graph, patterns: Sequence[str] | None) -> tuple[str, ...]:
     """Names of the initializers that train, in graph order.
 
-    patterns: globs over initializer names, None for every weight.
-    Raises GraphRefused with all patterns that match nothing.
+    patterns: globs over initializer names, `last:N` for the last N layers, `head` for the last;
+    None for every weight. Raises GraphRefused with all patterns that match nothing.
     """
     _refuse_other_precisions(graph)
     if patterns is not None:
         return _matching(graph, patterns)
+    return _weights(graph)
+
+
+def _weights(graph: Graph) -> tuple[str, ...]:
     names = tuple(name for name in graph.initializers if is_weight(graph, name))
     if not names:
         raise refuse(
@@ -78,16 +86,49 @@ def _matching(graph: Graph, patterns: Sequence[str]) -> tuple[str, ...]:
         and not is_statistic(graph, name)
         and not _is_mask(graph, name)
     ]
-    problems = [
-        Problem(f"/spec/trainable/{index}", _unmatched(pattern, names))
-        for index, pattern in enumerate(patterns)
-        if not any(fnmatchcase(name, pattern) for name in names)
-    ]
+    chosen: set[str] = set()
+    problems = []
+    for index, pattern in enumerate(patterns):
+        found = {name for name in names if fnmatchcase(name, pattern)}
+        if not found and (count := _layer_count(pattern)):
+            found = last_layers(graph, count)
+        if not found:
+            problems.append(Problem(f"/spec/trainable/{index}", _unmatched(pattern, names)))
+        chosen |= found
     if not patterns:
         problems.append(Problem("/spec/trainable", "the list is empty; leave it out to train all"))
     if problems:
         raise refusal(problems)
-    return tuple(name for name in names if any(fnmatchcase(name, p) for p in patterns))
+    return tuple(name for name in names if name in chosen)
+
+
+def _layer_count(pattern: str) -> int:
+    """How many of the last layers the pattern asks for, 0 if it is a glob."""
+    if pattern == "head":
+        return 1
+    match = re.fullmatch(r"last:([1-9][0-9]{0,5})", pattern)
+    return int(match[1]) if match else 0
+
+
+def last_layers(graph: Graph, count: int) -> set[str]:
+    """The weights that are read from the `count`-th last layer on, in graph order.
+
+    A layer is an operator with a matrix or a kernel that trains: a convolution, a product, a
+    recurrence. Norms and biases behind it belong to it.
+    """
+    first = {name: _first_reader(graph, name) for name in _weights(graph)}
+    places = {node.name: place for place, node in enumerate(graph.proto.node)}
+    layers = sorted({places[node.name] for node in first.values() if is_default(node, *LAYERS)})
+    begin = layers[-count] if len(layers) >= count else 0
+    return {name for name, node in first.items() if places[node.name] >= begin}
+
+
+def _first_reader(graph: Graph, name: str) -> onnx.NodeProto:
+    """The operator that uses the weight, behind those that only pass it on."""
+    node = graph.consumers(name)[0]
+    while is_default(node, *_PASS_THROUGH) and graph.consumers(node.output[0]):
+        node = graph.consumers(node.output[0])[0]
+    return node
 
 
 def _unmatched(pattern: str, names: Sequence[str]) -> str:

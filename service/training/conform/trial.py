@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -29,19 +30,31 @@ def run_all(
 
     Raises GraphRefused with the engine's sentence if the model does not load or run.
     """
+    try:
+        loaded = session(model)
+        return [loaded.run(None, feeds) for feeds in batches]
+    except engine_errors() as error:
+        raise refuse(place, f"ONNX Runtime cannot run the model: {sentence(error)}") from None
+
+
+def session(model: onnx.ModelProto, *, optimized: bool = False) -> Any:
+    """The model in one thread. Raises what `engine_errors` names."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        return [session.run(None, feeds) for feeds in batches]
-    except engine_errors() as error:
-        raise refuse(place, f"ONNX Runtime cannot run the model: {sentence(error)}") from None
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def run_named(model: onnx.ModelProto, batches: Sequence[Feeds]) -> list[Feeds]:
+    """All outputs by name, for each of the feeds: what a model that comes after it is fed."""
+    names = [value.name for value in model.graph.output]
+    return [dict(zip(names, outputs, strict=True)) for outputs in run_all(model, batches)]
 
 
 def engine_errors() -> tuple[type[Exception], ...]:

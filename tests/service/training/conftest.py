@@ -21,7 +21,9 @@ from onnx import TensorProto, helper, numpy_helper
 from service.training.data import Dataset
 from service.training.messages import (
     Artifacts,
+    Converted,
     Done,
+    Evaluated,
     Failed,
     Hyperparameters,
     Limits,
@@ -42,7 +44,7 @@ from storage.store import Store
 
 FEATURES, HIDDEN, CLASSES = 6, 16, 3
 DEADLINE_S = 60.0
-LAST = (Done, Failed, Stopped, Prepared, Refused)
+LAST = (Done, Evaluated, Converted, Failed, Stopped, Prepared, Refused)
 
 
 @pytest.fixture(scope="session")
@@ -207,6 +209,7 @@ def make_dataset(tmp_path: Path) -> Callable[..., Dataset]:
             ids=np.arange(1, size + 1),
             packs=pack_of.astype(np.int32),
             offsets=offsets,
+            lengths=np.full(size, records.shape[1]),
             labels=labels,
             pack_paths=tuple(paths),
         )

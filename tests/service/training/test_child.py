@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +24,14 @@ from service.training.messages import (
     Prepared,
     Progress,
     Saved,
+    Seen,
     Start,
     Started,
     Stopped,
     Train,
     encode,
 )
+from storage.id_set import decode
 from storage.records import Signature
 
 MakeArtifacts = Callable[..., Artifacts]
@@ -65,13 +68,15 @@ def test_a_job_ends_in_a_model_that_plain_onnxruntime_runs(
     (logits,) = session.run(None, {"x": x[200:]})
     assert (logits.argmax(axis=1) == labels[200:]).mean() == done.validation["accuracy"]
 
-    first = child.said[0]
+    seen, first = child.said[:2]
+    assert isinstance(seen, Seen)
+    assert decode(b64decode(seen.ids)).tolist() == list(range(1, 201))
     assert isinstance(first, Started)
     assert (first.train_samples, first.validation_samples) == (200, 60)
     assert (first.total_steps, first.epochs, first.threads) == (156, 12, 1)
     assert [type(each) for each in child.said[-2:]] == [Saved, Done]
     assert child.said[-2].role == "final"
-    assert {type(each) for each in child.said} == {Started, Progress, Measured, Saved, Done}
+    assert {type(each) for each in child.said} == {Seen, Started, Progress, Measured, Saved, Done}
 
 
 @pytest.mark.parametrize(
@@ -241,7 +246,7 @@ def test_a_resumed_job_keeps_its_number_of_threads(
     child.kill()
     again = replace(resumed(order, saved), limits=Limits(threads=1, nice=0))
     _, child = train(again)
-    assert child.said[0].threads == 2
+    assert child.said[1].threads == 2
 
 
 def test_what_native_code_prints_never_reaches_the_parents_pipe() -> None:

@@ -131,6 +131,7 @@ def test_a_record_outside_its_pack_is_refused_by_its_samples_id(tmp_path: Path) 
             ids=np.array([11, 12]),
             packs=np.zeros(2, np.int32),
             offsets=np.array(offsets),
+            lengths=np.full(2, 16),
             labels=np.zeros(2, np.int64),
             pack_paths=(tmp_path / "1.pack",),
         )

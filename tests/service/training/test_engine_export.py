@@ -22,15 +22,15 @@ def open_engine(artifacts: Artifacts) -> OrtEngine:
     return OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output="logits", threads=1)
 
 
-def batches(fill: float = 1.0) -> list[tuple[tuple[Any, ...], Any]]:
+def batches(fill: float = 1.0) -> list[tuple[tuple[Any, ...], tuple[Any, ...], Any]]:
     rng = np.random.default_rng(0)
     x = (rng.standard_normal((8, 6)) * fill).astype(np.float32)
-    return [((x,), np.zeros(8, np.int64))]
+    return [((x,), (x,), np.zeros(8, np.int64))]
 
 
 def test_an_export_that_computes_the_same_is_kept(engine: OrtEngine, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    export(engine, path, input_names=["x"], batches=batches(), threads=1)
+    export(engine, path, input_names=["x"], batches=batches(), threads=1, provenance={})
     assert path.stat().st_size > 0
 
 
@@ -57,7 +57,14 @@ def test_parameters_that_are_not_finite_are_named_as_such(
     engine: OrtEngine, tmp_path: Path
 ) -> None:
     with pytest.raises(LossNotFinite, match="learning_rate"):
-        export(engine, tmp_path / "m.onnx", input_names=["x"], batches=batches(np.nan), threads=1)
+        export(
+            engine,
+            tmp_path / "m.onnx",
+            input_names=["x"],
+            batches=batches(np.nan),
+            threads=1,
+            provenance={},
+        )
 
 
 def test_the_tolerance_grows_with_the_outputs() -> None:

@@ -16,6 +16,7 @@ from service.training.data import Dataset, epoch_order
 from service.training.errors import CheckpointUnreadable, LossNotFinite
 from service.training.job import finish
 from service.training.loop import step_seed, train
+from service.training.material import Material
 from service.training.messages import (
     Artifacts,
     Hyperparameters,
@@ -44,6 +45,7 @@ class Ear:
     def __init__(self) -> None:
         self.heard: list[Any] = []
         self.stop: str | None = None
+        self.held = False
         self.stop_at: tuple[type, int] | None = None
 
     def send(self, message: Message) -> None:
@@ -153,9 +155,8 @@ class Bench:
         )
 
     def finish(self, state: LoopState) -> Any:
-        return finish(
-            self.order, self.engine, self.watch, self.sets[0], plan=self.plan, state=state
-        )
+        material = Material(self.sets, *self.sets)
+        return finish(self.order, self.engine, self.watch, material, plan=self.plan, state=state)
 
 
 MakeBench = Callable[..., Bench]

@@ -1,0 +1,72 @@
+"""Aliases, rollback and release: which version apps get, by a person's word."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from api import present
+from api.dependencies import Cursor, Limit, TheModel, TheStore, page
+from api.openapi import answers
+from api.schemas import AliasBody, AliasTarget, ModelBody, Page, VersionBody
+
+router = APIRouter(prefix="/v1/models/{name}", tags=["aliases"])
+
+Alias = Annotated[
+    str,
+    Path(
+        pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,63}$",
+        description="1 to 64 letters, digits, dots, dashes or underscores; a letter first.",
+    ),
+]
+
+
+@router.get("/aliases", summary="List aliases", responses=answers("not_found"))
+def list_aliases(
+    model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
+) -> Page[AliasBody]:
+    """By name; `latest` is always among them."""
+    rows = store.aliases.list(model.id, limit + 1, cursor or "")
+    return page(rows, limit, cursor=lambda row: row[0], show=present.alias)
+
+
+@router.get("/aliases/{alias}", summary="Show an alias", responses=answers("not_found"))
+def show_alias(alias: Alias, model: TheModel, store: TheStore) -> AliasBody:
+    """The version that it names."""
+    return present.alias((alias, store.versions.by_alias(model.id, alias).version))
+
+
+@router.put("/aliases/{alias}", summary="Move an alias", responses=answers("not_found"))
+def move_alias(alias: Alias, target: AliasTarget, model: TheModel, store: TheStore) -> AliasBody:
+    """In one step, and made if there is none. Moving `latest` is a promotion by hand."""
+    return present.alias((alias, store.aliases.set(model.id, alias, target.version).version))
+
+
+@router.delete(
+    "/aliases/{alias}",
+    status_code=204,
+    summary="Delete an alias",
+    responses=answers("not_found", "in_use"),
+)
+async def delete_alias(alias: Alias, model: TheModel, store: TheStore) -> None:
+    """The version stays. `latest` is refused: it is what apps fetch."""
+    await asyncio.to_thread(store.aliases.delete, model.id, alias)
+
+
+@router.post(
+    "/rollback",
+    summary="Take latest back",
+    responses=answers("not_found", "state_conflict"),
+)
+def roll_back(model: TheModel, store: TheStore) -> VersionBody:
+    """`latest` names again what it named before, and jobs do not move it until `release`."""
+    return present.version(store.aliases.roll_back(model.id))
+
+
+@router.post("/release", summary="Let jobs move latest again", responses=answers("not_found"))
+def release(model: TheModel, store: TheStore) -> ModelBody:
+    """Ends the hold of a rollback; `latest` stays where it is until a job's version passes."""
+    store.aliases.release(model.id)
+    return present.model(store.models.get(model.name))

@@ -1,0 +1,39 @@
+"""Reference sets: frozen validation samples, so that versions months apart compare."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter
+
+from api.dependencies import TheModel, TheStore
+from api.openapi import answers
+from api.schemas import ReferenceBody
+
+router = APIRouter(prefix="/v1/models/{name}/reference", tags=["models"])
+
+
+@router.get("", summary="Show the reference set", responses=answers("not_found"))
+def show_reference(model: TheModel, store: TheStore) -> ReferenceBody:
+    """How many samples it has left, and when it was frozen; null without one."""
+    samples = store.references.count(model.id)
+    return ReferenceBody(samples=samples, frozen_at=model.reference_frozen_at)
+
+
+@router.put("", summary="Freeze the reference set", responses=answers("not_found"))
+def freeze_reference(model: TheModel, store: TheStore) -> ReferenceBody:
+    """The labelled validation samples of now become it; the gate looks at them as well.
+
+    Their ids are kept, not copies: a sample that is deleted, or trains from then on, drops out.
+    """
+    samples = store.references.freeze(model.id)
+    frozen_at = store.models.get(model.name).reference_frozen_at
+    return ReferenceBody(samples=samples, frozen_at=frozen_at)
+
+
+@router.delete(
+    "", status_code=204, summary="Remove the reference set", responses=answers("not_found")
+)
+async def remove_reference(model: TheModel, store: TheStore) -> None:
+    """The samples stay; the gate looks at the validation samples alone."""
+    await asyncio.to_thread(store.references.remove, model.id)

@@ -1,0 +1,205 @@
+"""The same training in the daemon, in a bare loop over its engine, and in PyTorch.
+
+Each round runs all three in turn; figures are medians over two or three rounds. Ours counts from
+the request to the stored version, with the child's start; the others count from their first step,
+with their runtime loaded and their data in memory. PyTorch: eager, fused AdamW, the better of one
+and two threads.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import psutil
+
+from bench import torch_env, watched
+from bench.daemon import Served, served
+from bench.table import Row
+from bench.tasks import task
+
+THREADS = 2
+LEARNING_RATE = 1e-3
+HELD = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row: a model, how much it trains, and what of it."""
+
+    name: str
+    shape: tuple[int, ...]
+    samples: int
+    epochs: int
+    batch_size: int
+    trainable: tuple[str, ...] = ()
+    rounds: int = 3
+
+
+CASES = (
+    Case("mlp", (784,), 8_000, 4, 64),
+    Case("cnn", (1, 28, 28), 2_000, 2, 64),
+    Case("transformer", (32, 64), 2_000, 2, 64),
+    Case("frozen-backbone", (3, 96, 96), 1_000, 10, 16, ("head.*",), rounds=2),
+)
+
+
+def run(cases: Sequence[Case] = CASES) -> list[Row]:
+    """One row for each case."""
+    return [_case(case) for case in cases]
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round found."""
+
+    ours: dict[str, Any]
+    again: dict[str, Any]
+    bare: dict[str, Any]
+    torch: dict[str, Any]
+
+
+def _case(case: Case) -> Row:
+    with tempfile.TemporaryDirectory(prefix="honed-bench-") as name:
+        folder = Path(name)
+        model, data = material(case, folder)
+        threads = _better_thread_count(case, data)
+        rounds = [_round(case, model, data, threads=threads) for _ in range(case.rounds)]
+    return _row(case, rounds, threads=threads)
+
+
+def material(case: Case, folder: Path) -> tuple[Path, Path]:
+    """The model, exported from PyTorch, and the samples."""
+    model, data = folder / "model.onnx", folder / "data.npz"
+    command = [str(torch_env.python()), "-W", "ignore", _torch_side(), "export", case.name]
+    subprocess.run([*command, str(model)], check=True, stdout=subprocess.DEVNULL)
+    x, label = task(case.shape, case.samples, seed=1)
+    held_x, held_label = task(case.shape, HELD, seed=2)
+    np.savez(data, x=x, label=label, held_x=held_x, held_label=held_label)
+    return model, data
+
+
+def _better_thread_count(case: Case, data: Path) -> int:
+    speeds = {}
+    for threads in (1, 2):
+        found, _ = torch(case, data, epochs=1, threads=threads)
+        speeds[threads] = found["samples_per_second"]
+    return max(speeds, key=lambda threads: speeds[threads])
+
+
+def _round(case: Case, model: Path, data: Path, *, threads: int) -> Round:
+    ours, again = _ours(case, model, data)
+    bare, bare_peak = watched.run(
+        [
+            *(sys.executable, "-m", "bench.whole_graph", str(model), str(data)),
+            *map(str, (case.epochs, case.batch_size, THREADS)),
+            *case.trainable,
+        ]
+    )
+    theirs, theirs_peak = torch(case, data, epochs=case.epochs, threads=threads)
+    return Round(
+        ours,
+        again,
+        {**bare, "peak_mb": bare_peak.own},
+        {**theirs, "peak_mb": theirs_peak.own},
+    )
+
+
+def torch(
+    case: Case, data: Path, *, epochs: int, threads: int
+) -> tuple[dict[str, Any], watched.Peak]:
+    """PyTorch's side, in a process of its own."""
+    command = [str(torch_env.python()), "-W", "ignore", _torch_side(), "train", case.name]
+    return watched.run([*command, str(data), *map(str, (epochs, case.batch_size, threads))])
+
+
+def _ours(case: Case, model: Path, data: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The first job, and a second one on the same samples."""
+    spec = {"trainable": list(case.trainable)} if case.trainable else {}
+    with np.load(data) as arrays, served(training_threads=THREADS, training_nice=0) as daemon:
+        daemon.register("m", model.read_bytes(), **spec)
+        answer = daemon.upload("m", split="train", x=arrays["x"], label=arrays["label"])
+        assert answer.status_code == 201, answer.text
+        held = arrays["held_x"], arrays["held_label"]
+        first = job(daemon, case, held)
+        return first, job(daemon, case, held)
+
+
+def job(daemon: Served, case: Case, held: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
+    """Train from the registered weights; seconds, samples a second, accuracy, and the peak."""
+    asked = {
+        "epochs": case.epochs,
+        "batch_size": case.batch_size,
+        "learning_rate": LEARNING_RATE,
+        "from": "base",
+    }
+    parent = psutil.Process(daemon.process.pid)
+    with watched.watching(lambda: [child.pid for child in parent.children()]) as peak:
+        done = daemon.train("m", **asked)
+    began, ended = (datetime.fromisoformat(done[key][:-1]) for key in ("created_at", "finished_at"))
+    return {
+        "seconds": (ended - began).total_seconds(),
+        "samples_per_second": done["progress"]["samples_per_second"],
+        "accuracy": _accuracy(daemon, done["version"], held),
+        "peak_mb": peak.own,
+    }
+
+
+def _accuracy(daemon: Served, version: int, held: tuple[np.ndarray, np.ndarray]) -> float:
+    """Of the exported model, in a plain session."""
+    x, label = held
+    content = daemon.http.get(f"/v1/models/m/versions/{version}/model.onnx").content
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    (scores,) = session.run(None, {"x": x})
+    return float((scores.argmax(axis=1) == label).mean())
+
+
+def _row(case: Case, rounds: list[Round], *, threads: int) -> Row:
+    def middle(side: str, what: str) -> float:
+        return median(getattr(each, side)[what] for each in rounds)
+
+    def ratio(what: str, over: str, under: str) -> float:
+        return median(getattr(r, over)[what] / getattr(r, under)[what] for r in rounds)
+
+    return {
+        "model": case.name,
+        "samples": case.samples,
+        "epochs": case.epochs,
+        "honed samples/s": middle("ours", "samples_per_second"),
+        "bare engine samples/s": middle("bare", "samples_per_second"),
+        "PyTorch samples/s": middle("torch", "samples_per_second"),
+        "samples/s ÷ PyTorch": ratio("samples_per_second", "ours", "torch"),
+        "honed request to version s": middle("ours", "seconds"),
+        "second job s": middle("again", "seconds"),
+        "bare engine s": middle("bare", "seconds"),
+        "PyTorch s": middle("torch", "seconds"),
+        "PyTorch s ÷ honed s": ratio("seconds", "torch", "ours"),
+        "first ÷ second job": ratio("seconds", "ours", "again"),
+        "honed peak MB": middle("ours", "peak_mb"),
+        "bare engine peak MB": middle("bare", "peak_mb"),
+        "PyTorch peak MB": middle("torch", "peak_mb"),
+        "peak ÷ PyTorch": ratio("peak_mb", "ours", "torch"),
+        "honed accuracy": middle("ours", "accuracy"),
+        "PyTorch accuracy": middle("torch", "accuracy"),
+        "PyTorch threads": threads,
+        "must reach": MUST_REACH.get(case.name, "peak ≤ 0.5"),
+    }
+
+
+MUST_REACH = {
+    "mlp": "samples/s ≥ 1.3, peak ≤ 0.5",
+    "frozen-backbone": "s ≥ 20, first ÷ second ≥ 3, peak ≤ 0.5, accuracy within 0.01",
+}
+
+
+def _torch_side() -> str:
+    return str(Path(__file__).with_name("torch_side.py"))

@@ -1,0 +1,65 @@
+"""What `honed artifacts --explain` prints: the parameters, and where the cut falls."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import prod
+from typing import TYPE_CHECKING
+
+import click
+
+from cli.output import echo_json
+
+if TYPE_CHECKING:
+    from service.training.messages import Cut, Parameter, Prepared
+
+
+def show_explanation(prepared: Prepared, *, as_json: bool) -> None:
+    """Print it for people, or as one JSON object."""
+    if as_json:
+        cut = prepared.cut
+        echo_json(
+            {
+                "parameters": [
+                    {**asdict(each), "count": prod(each.shape), "place": place(each)}
+                    for each in prepared.parameters
+                ],
+                "trainable": prepared.trainable_parameters,
+                "frozen": prepared.frozen_parameters,
+                "cut": None if cut is None else asdict(cut),
+                "notes": list(prepared.notes),
+            }
+        )
+        return
+    width = max((len(each.name) for each in prepared.parameters), default=0)
+    for each in prepared.parameters:
+        shape = "\u00d7".join(map(str, each.shape))
+        click.echo(f"{each.name:<{width}}  {prod(each.shape):>12,}  {place(each):<7}  {shape}")
+    click.echo(
+        f"{prepared.trainable_parameters:,} parameters train, "
+        f"{prepared.frozen_parameters:,} are frozen"
+    )
+    for line in cut_lines(prepared.cut):
+        click.echo(line)
+
+
+def place(parameter: Parameter) -> str:
+    """`trains`, `frozen` above the cut, or `below` it."""
+    if parameter.trains:
+        return "trains"
+    return "below" if parameter.below else "frozen"
+
+
+def cut_lines(cut: Cut | None) -> list[str]:
+    """Where the frozen part ends and what cutting it off brings."""
+    if cut is None:
+        return ["no cut: nothing is frozen below what trains"]
+    if cut.pays:
+        verdict = f"saves {cut.milliseconds:.3g} ms a sample in every epoch but the first"
+    else:
+        verdict = "is left out: reading the features would cost more than making them"
+    return [
+        f"the cut at {', '.join(cut.tensors)} {verdict}",
+        f"  below: {cut.nodes} operators, {cut.parameters:,} parameters",
+        f"  across: {cut.feature_bytes:,} bytes a sample; the input has {cut.input_bytes:,}",
+    ]

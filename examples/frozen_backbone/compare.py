@@ -1,0 +1,136 @@
+"""Trains the head of one network three times: by a bare loop on the whole graph, and by two jobs.
+
+The samples are the 1,000 digits that examples/digits' camera saw, enlarged to 64 by 64 pixels. The
+first job computes the features of each picture once; the second finds them.
+
+    python examples/frozen_backbone/compare.py [--samples 1000] [--epochs 10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import onnxruntime
+from network import INPUT, SIDE, network
+from numpy.typing import NDArray
+
+from cli.daemon import running
+from service.training.artifacts import make_artifacts
+from service.training.ort_runtime import training_api
+
+DIGITS = Path(__file__).parent.parent / "digits" / "device.npz"
+BATCH_SIZE, LEARNING_RATE = 16, 2e-3
+Pictures = NDArray[np.float32]
+Labels = NDArray[np.int64]
+
+
+def pictures(count: int) -> tuple[Pictures, Labels]:
+    """(count, 1, 64, 64) in [0, 1], and the digits."""
+    with np.load(DIGITS) as data:
+        images, labels = data["image"][:count], data["label"][:count].astype(np.int64)
+    factor = SIDE // images.shape[-1]
+    return images.repeat(factor, axis=2).repeat(factor, axis=3), labels
+
+
+def bare_loop(model: bytes, x: Pictures, y: Labels, *, epochs: int) -> float:
+    """Seconds of the same training by the engine alone, on the whole graph, data in memory."""
+    api, generator = training_api(), np.random.default_rng(0)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "model.onnx").write_bytes(model)
+        made = make_artifacts(
+            folder / "model.onnx", directory=folder, loss="cross_entropy", trainable=["head"]
+        ).artifacts
+        state = api.CheckpointState.load_checkpoint(made.checkpoint)
+        module = api.Module(made.training_model, state, made.eval_model, session_options=options)
+        optimizer = api.Optimizer(made.optimizer_model, module)
+        optimizer.set_learning_rate(LEARNING_RATE)
+        began = time.perf_counter()
+        for _ in range(epochs):
+            order = generator.permutation(len(x))
+            for start in range(0, len(x), BATCH_SIZE):
+                rows = order[start : start + BATCH_SIZE]
+                module(x[rows], y[rows])
+                optimizer.step()
+                module.lazy_reset_grad()
+        return time.perf_counter() - began
+
+
+def register(http: httpx.Client, model: bytes, x: Pictures, y: Labels) -> list[str]:
+    """A model whose head alone trains, and its samples; what the daemon says of the cut."""
+    spec = {"name": "digits", "loss": "cross_entropy", "trainable": "head"}
+    answer = http.post(
+        "/v1/models", data={"spec": json.dumps(spec)}, files={"model": ("model.onnx", model)}
+    )
+    answer.raise_for_status()
+    body = io.BytesIO()
+    np.savez(body, label=y, **{INPUT: x})
+    http.post(
+        "/v1/models/digits/samples",
+        content=body.getvalue(),
+        headers={"Content-Type": "application/x-npz"},
+    ).raise_for_status()
+    notes: list[str] = http.get("/v1/models/digits").json()["notes"]
+    return notes
+
+
+def job(http: httpx.Client, *, epochs: int) -> dict[str, Any]:
+    """Train from the registered weights, to the end."""
+    asked = {
+        "epochs": epochs,
+        "batch_size": BATCH_SIZE,
+        "learning_rate": LEARNING_RATE,
+        "from": "base",
+        "ignore_policy": True,
+    }
+    answer = http.post("/v1/models/digits/jobs", json=asked).raise_for_status().json()
+    while answer["state"] not in {"succeeded", "failed", "cancelled"}:
+        time.sleep(0.02)
+        answer = http.get(f"/v1/jobs/{answer['id']}").json()
+    if answer["state"] != "succeeded":
+        sys.exit(f"the job {answer['state']}: {answer['error']}")
+    return answer
+
+
+def seconds(done: dict[str, Any]) -> float:
+    """From the request to the version."""
+    times = [datetime.fromisoformat(done[key][:-1]) for key in ("created_at", "finished_at")]
+    return (times[1] - times[0]).total_seconds()
+
+
+def main() -> None:
+    """Print what each took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=1000)
+    parser.add_argument("--epochs", type=int, default=10)
+    chosen = parser.parse_args()
+    model, (x, y) = network(), pictures(chosen.samples)
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as daemon:
+        headers = {"Authorization": f"Bearer {daemon.token_file.read_text().strip()}"}
+        with httpx.Client(
+            base_url=daemon.client.url, headers=headers, timeout=60, trust_env=False
+        ) as http:
+            for note in register(http, model, x, y):
+                print(note)
+            first, second = job(http, epochs=chosen.epochs), job(http, epochs=chosen.epochs)
+    print(f"whole graph, bare loop: {bare_loop(model, x, y, epochs=chosen.epochs):6.2f} s")
+    print(f"first job:              {seconds(first):6.2f} s, with a process of its own")
+    print(f"second job:             {seconds(second):6.2f} s, on the features of the first")
+    accuracy = second["metrics"]["validation"]["accuracy"]
+    print(f"validation accuracy:    {accuracy:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Where training begins: the tensors below which nothing depends on a trainable parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from service.training.conform import trial
+from service.training.conform.graph import Graph, is_default, reads
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a tensor holds its rows: axis `axis` is `factor` times the batch.
+
+    shape: for one sample, with 0 where the batch is.
+    """
+
+    axis: int
+    factor: int
+    shape: Shape
+
+
+@dataclass(slots=True)
+class Frontier:
+    """The nodes above the cut, and what crosses it.
+
+    suffix: names of the nodes that depend on a trainable parameter, and of those that would not
+    give one row a sample. edge: tensors that they read from below, in graph order. measured:
+    tensors below of which the suffix needs the shape alone.
+    """
+
+    suffix: set[str]
+    edge: dict[str, Layout]
+    measured: dict[str, Layout]
+
+
+def find(graph: Graph, trainable: Iterable[str]) -> Frontier | None:
+    """The frontier of a graph whose nodes have names; None if nothing lies below it.
+
+    A tensor that no input leads to, or that does not hold rows, is made above the cut, with what
+    it is made from. So is a live Dropout right at the cut: it costs nothing there, and goes on
+    dropping. Raises GraphRefused if the graph does not run.
+    """
+    fed = _closure(graph, [value.name for value in graph.inputs])
+    above = _above(graph, trainable)
+    while True:
+        edge, shapes_of = _edge(graph, above)
+        lifted = [name for name in edge if name not in fed or _stays_above(graph, name, fed)]
+        if not lifted:
+            layouts = _layouts(graph, [*edge, *shapes_of])
+            lifted = [name for name in edge if layouts.get(name) is None]
+            unknown = [name for name in shapes_of if layouts.get(name) is None]
+            if unknown:
+                return None
+        if not lifted:
+            break
+        for name in lifted:
+            node = graph.producer(name)
+            if node is None:
+                return None
+            above.add(node.name)
+    if all(graph.producer(name) is None for name in edge):
+        return None
+    known = {name: layout for name, layout in layouts.items() if layout is not None}
+    return Frontier(
+        suffix=above,
+        edge={name: known[name] for name in edge},
+        measured={name: known[name] for name in shapes_of if name not in edge},
+    )
+
+
+def below(graph: Graph, frontier: Frontier) -> list[onnx.NodeProto]:
+    """The nodes that lead to the edge, in graph order."""
+    wanted, found = set(frontier.edge), []
+    for node in reversed(graph.proto.node):
+        if node.name not in frontier.suffix and wanted.intersection(node.output):
+            found.append(node)
+            wanted.update(reads(node))
+    return found[::-1]
+
+
+def _above(graph: Graph, trainable: Iterable[str]) -> set[str]:
+    moving = _closure(graph, trainable)
+    return {node.name for node in graph.proto.node if not moving.isdisjoint(reads(node))}
+
+
+def _closure(graph: Graph, names: Iterable[str]) -> set[str]:
+    """The names and every tensor, of any type, that depends on one of them."""
+    found = set(names)
+    for node in graph.proto.node:
+        if not found.isdisjoint(reads(node)):
+            found.update(filter(None, node.output))
+    return found
+
+
+def _edge(graph: Graph, above: set[str]) -> tuple[list[str], list[str]]:
+    """What the nodes above read from below: tensors, and those whose shape alone they want."""
+    nodes = [node for node in graph.proto.node if node.name in above]
+    made = {name for node in nodes for name in node.output} | set(graph.initializers)
+    tensors: dict[str, None] = {}
+    shapes: dict[str, None] = {}
+    for node in nodes:
+        for name in reads(node):
+            if name not in made:
+                (shapes if is_default(node, "Shape") else tensors)[name] = None
+    return list(tensors), [name for name in shapes if name not in tensors]
+
+
+def _stays_above(graph: Graph, name: str, fed: set[str]) -> bool:
+    """Does it hold the same for every sample, or cost nothing to make again?"""
+    dims, node = graph.dims(name), graph.producer(name)
+    if node is None:
+        return False
+    if is_default(node, "Dropout") and trial.trains(node, graph.proto):
+        return True
+    if is_default(node, "ConstantOfShape", "Expand") and (
+        node.op_type == "ConstantOfShape" or node.input[0] not in fed
+    ):
+        return True
+    return dims is not None and None not in dims
+
+
+def _layouts(graph: Graph, names: Sequence[str]) -> Mapping[str, Layout | None]:
+    """How each tensor holds its rows, found by running two rows and three; None if it does not."""
+    model = trial.inference_form(graph.model)
+    inputs = {value.name for value in graph.inputs}
+    inner = [name for name in names if name not in inputs]
+    feeds = [trial.draw(graph, rows) for rows in (2, 3)]
+    found: dict[str, Layout | None] = {}
+    if inner:
+        del model.graph.output[:]
+        model.graph.output.extend(map(onnx.helper.make_empty_tensor_value_info, inner))
+        two, three = trial.run_all(model, feeds)
+        found = {
+            name: _layout(a.shape, b.shape) if hasattr(a, "shape") and a.dtype != object else None
+            for name, a, b in zip(inner, two, three, strict=True)
+        }
+    for name in inputs.intersection(names):
+        found[name] = _layout(feeds[0][name].shape, feeds[1][name].shape)
+    return {name: found[name] for name in names}
+
+
+def _layout(two: Shape, three: Shape) -> Layout | None:
+    if len(two) != len(three):
+        return None
+    pairs = list(zip(two, three, strict=True))
+    moved = [axis for axis, (a, b) in enumerate(pairs) if a != b]
+    if len(moved) != 1:
+        return None
+    axis = moved[0]
+    factor = pairs[axis][1] - pairs[axis][0]
+    if factor < 1 or pairs[axis] != (2 * factor, 3 * factor) or 0 in two:
+        return None
+    shape = tuple(0 if at == axis else size for at, size in enumerate(two))
+    return Layout(axis, factor, shape)
+
+
+def names_read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    """Every tensor that one of the nodes reads."""
+    for node in nodes:
+        yield from reads(node)

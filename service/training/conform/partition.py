@@ -1,0 +1,197 @@
+"""Cuts a graph in two: what is frozen runs once for each sample, what trains runs at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from service.training.conform import frontier, trial
+from service.training.conform.batch_axis import BATCH
+from service.training.conform.build import Builder
+from service.training.conform.frontier import Frontier, Layout
+from service.training.conform.graph import Graph, subgraphs
+from service.training.errors import GraphRefused
+
+ROWS = 3
+"""Rows that are compared with single ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Two models that compute, one after the other, what the whole did.
+
+    prefix: in its inference form; its outputs, (batch, …) each, are the suffix's inputs in the
+    same order. tensors: their names in the whole graph.
+    """
+
+    prefix: onnx.ModelProto
+    suffix: Graph
+    tensors: tuple[str, ...]
+
+
+def divide(graph: Graph, trainable: Iterable[str]) -> Partition | None:
+    """Cut at the frontier; None if nothing is frozen below it, or its rows are not the samples'."""
+    try:
+        found = frontier.find(graph, trainable)
+    except GraphRefused:
+        return None  # a runtime without the kernel for an inner output: the graph stays whole
+    if found is None:
+        return None
+    cut = _Cut(graph, found)
+    partition = Partition(cut.prefix(), cut.suffix(), tuple(found.edge))
+    return partition if _rows_stand_alone(graph, partition) else None
+
+
+class _Cut:
+    """The two sides under construction. rows: edge tensor → its name as rows of samples."""
+
+    def __init__(self, graph: Graph, found: Frontier) -> None:
+        self._graph = graph
+        self._found = found
+        self._rows = {
+            name: name if _is_plain(graph, name, layout) else graph.fresh(f"{name}/rows")
+            for name, layout in found.edge.items()
+        }
+
+    def prefix(self) -> onnx.ModelProto:
+        nodes = frontier.below(self._graph, self._found)
+        b = Builder(self._graph, "prefix")
+        for name, layout in self._found.edge.items():
+            _to_rows(b, name, layout, self._rows[name])
+        model = self._model([*nodes, *b.nodes])
+        model.graph.input.extend(self._graph.inputs)
+        model.graph.output.extend(self._values())
+        return trial.inference_form(model)
+
+    def suffix(self) -> Graph:
+        b = Builder(self._graph, "suffix")
+        renamed = {}
+        for name, layout in self._found.edge.items():
+            if self._rows[name] != name:
+                renamed[name] = _from_rows(b, self._rows[name], layout)
+        renamed |= self._known_shapes(b)
+        nodes = [
+            _duplicate(node)
+            for node in self._graph.proto.node
+            if node.name in self._found.suffix and node.output[0] not in renamed
+        ]
+        for node in nodes:
+            rename_reads(node, renamed)
+        model = self._model([*b.nodes, *nodes])
+        model.graph.input.extend(self._values())
+        model.graph.output.extend(self._graph.proto.output)
+        # Measured by the whole graph; the suffix alone may not know the shapes of its inputs' kin.
+        suffix = Graph(model)
+        suffix.measured = dict(self._graph.measured)
+        suffix.refresh()
+        suffix.drop_unread()
+        return suffix
+
+    def _known_shapes(self, b: Builder) -> dict[str, str]:
+        """The output of each Shape node whose tensor stays below → one made of the batch size."""
+        known = {}
+        for node in self._graph.proto.node:
+            if node.name in self._found.suffix and node.op_type == "Shape":
+                layout = self._found.measured.get(node.input[0])
+                if layout is not None:
+                    known[node.output[0]] = _shape(b, next(iter(self._rows.values())), node, layout)
+        return known
+
+    def _values(self) -> list[onnx.ValueInfoProto]:
+        return [
+            onnx.helper.make_tensor_value_info(
+                self._rows[name], self._graph.elem_type(name) or 1, [BATCH, *row_shape(layout)]
+            )
+            for name, layout in self._found.edge.items()
+        ]
+
+    def _model(self, nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
+        whole = self._graph.model
+        model = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import)
+        model.graph.name = whole.graph.name
+        model.graph.node.extend(nodes)
+        read = set(frontier.names_read(nodes))
+        tensors = self._graph.initializers.values()
+        model.graph.initializer.extend(tensor for tensor in tensors if tensor.name in read)
+        return model
+
+
+def row_shape(layout: Layout) -> tuple[int, ...]:
+    """Of one sample's row: what is left of the shape, after the factor if there is one."""
+    before, after = layout.shape[: layout.axis], layout.shape[layout.axis + 1 :]
+    return (*before, *([layout.factor] if layout.factor > 1 else []), *after)
+
+
+def _is_plain(graph: Graph, name: str, layout: Layout) -> bool:
+    """Rows as they are, made by a node: an input that is passed through needs another name."""
+    return (layout.axis, layout.factor) == (0, 1) and graph.producer(name) is not None
+
+
+def _to_rows(b: Builder, name: str, layout: Layout, rows: str) -> None:
+    if rows == name:
+        return
+    axis, rank = layout.axis, len(layout.shape)
+    if layout.factor > 1:
+        name = b.reshape(name, (*layout.shape[:axis], -1, layout.factor, *layout.shape[axis + 1 :]))
+        rank += 1
+    name = b.transpose(name, [axis, *(at for at in range(rank) if at != axis)])
+    b.nodes.append(onnx.helper.make_node("Identity", [name], [rows], name=b.graph.fresh(rows)))
+
+
+def _from_rows(b: Builder, rows: str, layout: Layout) -> str:
+    axis, rank = layout.axis, len(layout.shape) + (layout.factor > 1)
+    name = b.transpose(rows, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+    if layout.factor > 1:
+        name = b.reshape(name, (*layout.shape[:axis], -1, *layout.shape[axis + 1 :]))
+    return name
+
+
+def _shape(b: Builder, rows: str, node: onnx.NodeProto, layout: Layout) -> str:
+    """What Shape gives for a tensor of this layout, told from the rows of another."""
+    limits = {a.name: a.i for a in node.attribute}
+    axes = range(len(layout.shape))[slice(limits.get("start", 0), limits.get("end"))]
+    batch = b.op("Slice", b.op("Shape", rows), b.ints([0]), b.ints([1]))
+    if layout.factor > 1:
+        batch = b.mul(batch, b.ints([layout.factor]))
+    parts = [batch if at == layout.axis else b.ints([layout.shape[at]]) for at in axes]
+    return b.op("Concat", *parts, axis=0) if parts else b.ints([])
+
+
+def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Let a node, and those in its subgraphs, read other tensors."""
+    node.input[:] = [names.get(name, name) for name in node.input]
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            rename_reads(inner, names)
+        for value in graph.output:
+            value.name = names.get(value.name, value.name)
+
+
+def _rows_stand_alone(graph: Graph, partition: Partition) -> bool:
+    """Each row is that of its sample, whatever the rows beside it."""
+    whole = trial.draw(graph, ROWS, seed=ROWS)
+    singles = [{name: value[at : at + 1] for name, value in whole.items()} for at in range(ROWS)]
+    try:
+        together, *alone = trial.run_named(partition.prefix, [whole, *singles])
+    except GraphRefused:
+        return False
+    return all(
+        _is_row(rows[at], single[name])
+        for name, rows in together.items()
+        for at, single in enumerate(alone)
+    )
+
+
+def _is_row(row: trial.Array, single: trial.Array) -> bool:
+    if single.shape != (1, *row.shape):
+        return False
+    return bool(np.allclose(row, single[0], 1e-4, 1e-5, equal_nan=row.dtype.kind == "f"))
+
+
+def _duplicate(node: onnx.NodeProto) -> onnx.NodeProto:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    return copy

@@ -1,0 +1,90 @@
+"""An inference model as apps would run it: a plain session, whatever its batch axis allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from service.training.engine import Array
+from service.training.export import LOAD_ERRORS
+from storage.records import Signature
+
+
+class Unusable(Exception):
+    """The model cannot be loaded, or not be run on samples of this signature."""
+
+
+class InferenceModel:
+    """Runs `output` of the model at `path`. Raises Unusable.
+
+    A model as it was registered may have inputs that training dropped, may take one fixed number
+    of rows, and may end behind `output`.
+    """
+
+    def __init__(self, path: Path, *, signature: Signature, output: str, threads: int) -> None:
+        self._names = [spec.name for spec in signature.inputs]
+        self._output = output
+        self._session = self._open(path, threads)
+        rows = self._session.get_inputs()[0].shape[:1]
+        self._rows = rows[0] if rows and isinstance(rows[0], int) else None
+
+    def run(self, inputs: Sequence[Array]) -> Array:
+        """inputs, result: batch axis first."""
+        count = len(inputs[0])
+        if self._rows is None or self._rows == count:
+            return self._run(inputs)
+        parts = []
+        for start in range(0, count, self._rows):
+            part = [each[start : start + self._rows] for each in inputs]
+            filled = [np.resize(each, (self._rows, *each.shape[1:])) for each in part]
+            parts.append(self._run(filled)[: len(part[0])])
+        return np.concatenate(parts)
+
+    def _run(self, inputs: Sequence[Array]) -> Array:
+        try:
+            outputs = self._session.run([self._output], dict(zip(self._names, inputs, strict=True)))
+        except (*LOAD_ERRORS, ValueError) as error:
+            raise Unusable(f"it cannot be run: {error}") from error
+        result: Array = outputs[0]
+        if len(result) != len(inputs[0]):
+            raise Unusable(f"it gives {len(result)} rows for {len(inputs[0])} samples")
+        return result
+
+    def _open(self, path: Path, threads: int) -> onnxruntime.InferenceSession:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.enable_cpu_mem_arena = False
+        try:
+            session = _session(path, options)
+            given = {value.name for value in session.get_inputs()}
+            made = {value.name for value in session.get_outputs()}
+            if given != set(self._names) or self._output not in made:
+                session = _session(_cut_out(path, self._names, self._output), options)
+        except (*LOAD_ERRORS, ValueError, onnx.checker.ValidationError, DecodeError) as error:
+            raise Unusable(f"it cannot be loaded: {error}") from error
+        return session
+
+
+def _session(
+    model: Path | bytes, options: onnxruntime.SessionOptions
+) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _cut_out(path: Path, inputs: list[str], output: str) -> bytes:
+    """The part of the model between these tensors."""
+    model = onnx.load_model(path, load_external_data=False)
+    if output not in {value.name for value in (*model.graph.output, *model.graph.value_info)}:
+        # The extractor asks for a declaration; the type of the tensor was checked at registration.
+        inner = onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
+        model.graph.value_info.append(inner)
+    part: onnx.ModelProto = onnx.utils.Extractor(model).extract_model(inputs, [output])
+    content: bytes = part.SerializeToString()
+    return content

@@ -1,0 +1,98 @@
+"""Joins a frozen prefix and a trained suffix to one inference model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import onnx
+
+from service.training.conform.graph import DEFAULT_DOMAINS, subgraphs
+from service.training.conform.normalize import stamp
+from service.training.errors import ArtifactsUnreadable
+
+
+def join(prefix_path: Path, suffix_path: Path, path: Path) -> None:
+    """Write the model that is both: the inputs of the prefix, the outputs of the suffix.
+
+    The suffix reads the outputs of the prefix by name. What else is named the same in both gets
+    another name in the suffix. Raises ArtifactsUnreadable if they do not fit together.
+    """
+    prefix = onnx.load_model(prefix_path, load_external_data=False)
+    suffix = onnx.load_model(suffix_path, load_external_data=False)
+    crossing = [value.name for value in prefix.graph.output]
+    strange = {value.name for value in suffix.graph.input} - set(crossing)
+    strange -= {tensor.name for tensor in suffix.graph.initializer}
+    if strange:
+        raise ArtifactsUnreadable(
+            f"the trained part asks for {sorted(strange)}, the frozen part gives {crossing};"
+            " register the model anew"
+        )
+    _rename(suffix.graph, _clashes(prefix.graph, suffix.graph, keep=crossing))
+    graph = prefix.graph
+    graph.node.extend(suffix.graph.node)
+    graph.initializer.extend(suffix.graph.initializer)
+    del graph.output[:]
+    graph.output.extend(suffix.graph.output)
+    del graph.value_info[:]
+    del prefix.metadata_props[:]
+    _import(prefix, suffix.opset_import)
+    stamp(prefix)
+    onnx.save_model(prefix, path)
+
+
+def _clashes(
+    prefix: onnx.GraphProto, suffix: onnx.GraphProto, *, keep: Iterable[str]
+) -> dict[str, str]:
+    """Names of tensors and nodes of the suffix that the prefix has too → free ones."""
+    taken = {name for name in _names(prefix) if name}
+    own = {name for name in _names(suffix) if name}
+    fixed = {*keep, *(value.name for value in suffix.output)}
+    renamed = {}
+    for name in sorted((taken & own) - fixed):
+        free = f"{name}/trained"
+        while free in taken or free in own:
+            free += "_"
+        renamed[name] = free
+        own.add(free)
+    return renamed
+
+
+def _names(graph: onnx.GraphProto) -> Iterable[str]:
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (value.name for value in graph.input)
+    for node in graph.node:
+        yield node.name
+        yield from node.output
+        for inner in subgraphs(node):
+            yield from _names(inner)
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for value in (*graph.input, *graph.output):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        node.name = names.get(node.name, node.name)
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for inner in subgraphs(node):
+            _rename(inner, names)
+
+
+def _import(model: onnx.ModelProto, others: Iterable[onnx.OperatorSetIdProto]) -> None:
+    known = {_domain(each.domain): each.version for each in model.opset_import}
+    for other in others:
+        version = known.setdefault(_domain(other.domain), other.version)
+        if version != other.version and _domain(other.domain) == "":
+            raise ArtifactsUnreadable(
+                f"the trained part is of opset {other.version}, the frozen part of {version};"
+                " register the model anew"
+            )
+    del model.opset_import[:]
+    model.opset_import.extend(onnx.helper.make_opsetid(*each) for each in known.items())
+
+
+def _domain(name: str) -> str:
+    return "" if name in DEFAULT_DOMAINS else name

@@ -1,0 +1,111 @@
+"""How many threads a model trains on, and whether they spin: measured once, then remembered.
+
+More threads are not always faster: a small step is over before the others wake. The choice is kept
+beside the model's features, so that its next job, and this one if its child dies, makes the same
+one: results differ in the last bits between thread counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import onnxruntime
+
+from service.training.data import Batch
+from service.training.engine import Engine
+from service.training.material import Material
+from service.training.messages import Train
+
+FILE = "threads.json"
+WARM_STEPS = 2
+STEPS = 20
+MAX_S = 0.2
+"""Longest measurement of one choice, but for the steps that it needs at least."""
+MARGIN = 1.1
+"""A dearer choice must be this many times faster: the machine is noisy, and not ours alone."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Tuning:
+    """spinning: whether idle threads burn cycles while they wait; it changes no bit."""
+
+    threads: int = 1
+    spinning: bool = False
+
+
+OpenEngine = Callable[[Tuning], Engine]
+
+
+def tune(
+    order: Train, material: Material, open_engine: OpenEngine, *, tick: Callable[[], None]
+) -> Tuning:
+    """The remembered choice within the order's limit, or a new one. tick runs between steps."""
+    most = order.limits.threads
+    if most == 1 or order.cache is None:
+        return Tuning(most)
+    path, key = Path(order.cache) / FILE, _key(order)
+    known = _read(path)
+    if key in known:
+        return known[key]
+    some = np.arange(min(order.hyperparameters.batch_size, len(material.train)))
+    batch = (material.train.inputs(some), material.train.labels[some])
+    chosen = choose({each: _step_seconds(open_engine(each), batch, tick) for each in choices(most)})
+    _write(path, {**known, key: chosen})
+    return chosen
+
+
+def choices(most: int) -> list[Tuning]:
+    """One thread, powers of two, and the limit; cheapest first."""
+    counts = sorted({1, most, *(1 << n for n in range(1, most.bit_length()) if 1 << n < most)})
+    return [Tuning(count) for count in counts] + [Tuning(most, spinning=True)]
+
+
+def choose(seconds: Mapping[Tuning, float]) -> Tuning:
+    """The fastest, if each step up to it, from cheap to dear, was worth it."""
+    best: Tuning | None = None
+    for each in sorted(seconds, key=lambda tuning: (tuning.spinning, tuning.threads)):
+        if best is None or seconds[each] * MARGIN < seconds[best]:
+            best = each
+    assert best is not None
+    return best
+
+
+def _step_seconds(engine: Engine, batch: Batch, tick: Callable[[], None]) -> float:
+    """The quickest step on the batch, at a learning rate that moves nothing."""
+    times: list[float] = []
+    while len(times) < WARM_STEPS + 1 or (len(times) < STEPS and sum(times) < MAX_S):
+        began = perf_counter()
+        engine.train_batch(*batch)
+        engine.step(0.0)
+        times.append(perf_counter() - began)
+        tick()
+    return min(times[WARM_STEPS:])
+
+
+def _key(order: Train) -> str:
+    """What the choice depends on; artifacts are named by their content."""
+    model = Path(order.artifacts.training_model).name
+    batch_size = order.hyperparameters.batch_size
+    return f"{model} {batch_size} {order.limits.threads} {onnxruntime.__version__}"
+
+
+def _read(path: Path) -> dict[str, Tuning]:
+    """What is remembered; nothing if the file cannot be read, since it can be measured again."""
+    try:
+        return {
+            key: Tuning(**each) for key, each in dict(json.loads(path.read_text("utf-8"))).items()
+        }
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _write(path: Path, known: Mapping[str, Tuning]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".new")
+    draft.write_text(json.dumps({key: asdict(each) for key, each in known.items()}), "utf-8")
+    draft.replace(path)

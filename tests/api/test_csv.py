@@ -1,0 +1,145 @@
+"""CSV as people have it: from spreadsheets, loggers and half-finished exports."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import httpx
+import numpy as np
+import onnxruntime
+import pytest
+from support import Served, mlp
+
+
+@pytest.fixture
+def model(served: Served, request: pytest.FixtureRequest) -> str:
+    name = re.sub(r"\W+", "-", request.node.name)[:60]
+    served.register(name, mlp(3, 4, 2), classes=["cat", "dog"])
+    return name
+
+
+def send(served: Served, model: str, text: str | bytes, **params: str) -> httpx.Response:
+    return served.http.post(
+        f"/v1/models/{model}/samples",
+        content=text if isinstance(text, bytes) else text.encode(),
+        params=params,
+        headers={"Content-Type": "text/csv"},
+    )
+
+
+def rows(served: Served, model: str) -> list[tuple[list[float], object, object]]:
+    url = f"/v1/models/{model}/samples"
+    found = []
+    for sample in served.http.get(url).json()["items"]:
+        arrays = np.load(io.BytesIO(served.http.get(f"{url}/{sample['id']}/content").content))
+        found.append((arrays["x"][0].tolist(), sample["label"], sample["key"]))
+    return found
+
+
+def test_columns_are_taken_in_order_and_by_name(served: Served, model: str) -> None:
+    plain = send(served, model, "a,b,c,label,key\n1,2,3,cat,k1\n4,5,6,1,k2\n7,8,9,,k3\n")
+    named = send(served, model, "x[2],species,x[0],x[1]\n3,dog,1,2\n", label_column="species")
+
+    assert (plain.status_code, named.status_code) == (201, 201), plain.text + named.text
+    assert rows(served, model) == [
+        ([1, 2, 3], 0, "k1"),
+        ([4, 5, 6], 1, "k2"),
+        ([7, 8, 9], None, "k3"),
+        ([1, 2, 3], 1, None),
+    ]
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r", "mixed"])
+def test_a_bom_quotes_empty_lines_and_any_line_ends_are_fine(
+    served: Served, model: str, ends: str
+) -> None:
+    text = '\ufeff"a","b","c",label\n1, 2 ,3e0,"cat"\n\n-4,.5,6,dog'
+    text = text.replace("\n", "\r\n", 2) if ends == "mixed" else text.replace("\n", ends)
+
+    answer = send(served, model, text)
+
+    assert answer.status_code == 201, answer.text
+    assert [label for _, label, _ in rows(served, model)] == [0, 1]
+
+
+WRONG = {
+    "short row": ("a,b,c,label\n1,2,3,cat\n1,2\n", "/3", "line 3 has 2 columns, the header has 4"),
+    "long row": ("a,b,c\n1,2,3,4\n", "/2", "line 2 has 4 columns"),
+    "no number": ("a,b,c\n1,2,3\n1,two,3\n", "/3", "column 2 holds 'two'"),
+    "empty cell": ("a,b,c\n1,,3\n", "/2", "column 2 holds nothing"),
+    "comma decimals": ('a,b,c\n1,"2,5",3\n', "/2", "'2,5'"),
+    "nan": ("a,b,c\n1,nan,3\n", "/2", "finite float32"),
+    "overflow": ("a,b,c\n1,2,1e300\n", "/2", "column 3 holds '1e300'"),
+    "unknown class": ("a,b,c,label\n1,2,3,cow\n", "/2", "'cat', 'dog'"),
+    "class out of range": ("a,b,c,label\n1,2,3,7\n", "/2", "classes 0 to 1"),
+    "split": ("a,b,c,split\n1,2,3,test\n", "/2", "train or validation"),
+    "too few columns": ("a,b\n1,2\n", "/1", "2 columns are left for input 'x', which takes 3"),
+    "gap": ("x[0],x[2]\n1,2\n", "/1", "lacks ['x[1]']"),
+    "twice": ("a,a,c\n1,2,3\n", "/1", "two columns are named 'a'"),
+    "header only": ("a,b,c\n", "/2", "no line behind the header"),
+    "nothing": ("", "/1", "names the columns"),
+    "not UTF-8": ("a,b,c\n1,2,3\n".encode("utf-16"), "/1", "UTF-8"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG, ids=str)
+def test_a_wrong_line_is_named_and_nothing_is_stored(served: Served, model: str, case: str) -> None:
+    text, pointer, words = WRONG[case]
+
+    answer = send(served, model, text)
+
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"] == pointer
+    assert words in answer.json()["errors"][0]["detail"]
+    assert served.http.get(f"/v1/models/{model}/samples").json()["items"] == []
+
+
+def test_the_good_lines_may_be_kept(served: Served, model: str) -> None:
+    answer = send(served, model, "a,b,c\n1,2,3\n1,x,3\n4,5\n7,8,9\n", on_error="skip").json()
+
+    assert (answer["accepted"], answer["rejected"]) == (2, 2)
+    assert [each for each, _, _ in rows(served, model)] == [[1, 2, 3], [7, 8, 9]]
+
+
+def test_a_label_may_be_several_columns(served: Served, model: str) -> None:
+    served.register(f"{model}-r", mlp(3, 4, 2), loss="mse")
+
+    good = send(served, f"{model}-r", "a,b,c,u,v\n1,2,3,0.5,-1\n", label_column="u,v")
+    few = send(served, f"{model}-r", "a,b,c,u,v,w\n1,2,3,0,0,0\n", label_column="u,v,w")
+    gone = send(served, f"{model}-r", "a,b,c\n1,2,3\n", label_column="u")
+
+    assert good.status_code == 201, good.text
+    assert rows(served, f"{model}-r") == [([1, 2, 3], [0.5, -1], None)]
+    assert "a label of this model is 2 numbers" in few.json()["errors"][0]["detail"]
+    assert "there is no column 'u'" in gone.json()["errors"][0]["detail"]
+
+
+def test_sensor_data_is_standardized_by_what_the_first_samples_say(served: Served) -> None:
+    preprocess = {"input": "x", "kind": "standardize", "learn_from": 50}
+    served.register("sensor", mlp(2, 8, 2), preprocess=preprocess)
+    generator = np.random.default_rng(0)
+    x = generator.normal([1000, -5], [20, 0.01], (200, 2))
+    label = (x[:, 0] - 1000 > (x[:, 1] + 5) * 2000).astype(int)
+    lines = [f"{a!r},{b!r},{n}" for (a, b), n in zip(x.tolist(), label.tolist(), strict=True)]
+    assert send(served, "sensor", "\n".join(["t,v,label", *lines]), split="train").is_success
+    assert served.http.get("/v1/models/sensor").json()["preprocess"][0]["mean"] is None
+
+    served.train("sensor", epochs=40, learning_rate=0.02, batch_size=16)
+    (learned,) = served.http.get("/v1/models/sensor").json()["preprocess"]
+    served.train("sensor", epochs=1)
+    (again,) = served.http.get("/v1/models/sensor").json()["preprocess"]
+
+    np.testing.assert_allclose(learned["mean"], x[:50].astype(np.float32).mean(axis=0), rtol=1e-4)
+    assert again == learned
+    session = onnxruntime.InferenceSession(
+        served.http.get("/v1/models/sensor/versions/2/model.onnx").content
+    )
+    made = ((x - learned["mean"]) / learned["std"]).astype(np.float32)
+    (logits,) = session.run(None, {"x": made})
+    assert (logits.argmax(axis=1) == label).mean() > 0.95
+    served.http.put("/v1/models/sensor/aliases/latest", json={"version": 2})
+    instances = [{"inputs": {"x": row}} for row in x[:20].tolist()]
+    asked = served.http.post("/v1/models/sensor/predict", json={"instances": instances}).json()
+    named = [each["label"] for each in asked["predictions"]]
+    assert named == logits[:20].argmax(axis=1).tolist(), asked

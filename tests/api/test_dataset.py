@@ -1,0 +1,215 @@
+"""Curation of a whole dataset: filters, quotas, archives, duplicates, the disk's reserve."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import Served, blobs, mlp
+
+
+@pytest.fixture
+def model(served: Served, request: pytest.FixtureRequest) -> str:
+    name = re.sub(r"\W+", "-", request.node.name)[:60]
+    served.register(name, mlp(3, 4, 2), classes=["cat", "dog"])
+    return name
+
+
+def ids(served: Served, model: str, **query: object) -> list[int]:
+    answer = served.http.get(f"/v1/models/{model}/samples", params={"limit": 1000, **query})
+    assert answer.status_code == 200, answer.text
+    return [each["id"] for each in answer.json()["items"]]
+
+
+def rows(count: int, first: int = 0) -> np.ndarray:
+    return np.arange(first * 3, (first + count) * 3, dtype=np.float32).reshape(count, 3)
+
+
+def test_labels_come_later_by_key(served: Served, model: str) -> None:
+    url = f"/v1/models/{model}/samples"
+    served.upload(model, split="train", x=rows(3), key=np.array(["a", "b", "c"]))
+
+    named = served.http.patch(url, params={"key": "b"}, json={"label": "dog", "pinned": True})
+    unknown = served.http.patch(url, params={"key": "z"}, json={"label": "dog"})
+    wrong = served.http.patch(url, params={"key": "a"}, json={"label": "cow"})
+
+    assert (named.json()["label"], named.json()["pinned"]) == (1, True)
+    assert (unknown.status_code, wrong.status_code) == (404, 422)
+    assert len(ids(served, model, unlabelled=True)) == 2
+    assert ids(served, model, pinned=True) == ids(served, model, key="b")
+
+
+def test_samples_are_deleted_by_filter_but_not_all_by_accident(served: Served, model: str) -> None:
+    url = f"/v1/models/{model}/samples"
+    served.upload(model, split="train", x=rows(6), label=np.array([0, 1, 0, 1, 0, 1]))
+    served.upload(model, split="validation", x=rows(2, 6), label=np.array([1, 1]))
+
+    accident = served.http.delete(url)
+    dogs = served.http.delete(url, params={"label": "dog", "split": "train"})
+    everything = served.http.delete(url, params={"all": True})
+
+    assert accident.status_code == 422
+    assert "all=true" in accident.json()["errors"][0]["detail"]
+    assert dogs.json() == {"deleted": 3, "job": None, "versions": []}
+    assert everything.json()["deleted"] == 5
+    assert ids(served, model) == []
+
+
+def test_duplicates_are_found_by_content(served: Served, model: str) -> None:
+    x = rows(6)
+    x[3] = x[0]
+    x[4] = x[0]
+    x[5] = x[1]
+    first = served.upload(model, x=x).json()["ids"][0]
+
+    found = served.http.get(f"/v1/models/{model}/samples/duplicates").json()["items"]
+
+    assert [each["ids"] for each in found] == [
+        [first, first + 3, first + 4],
+        [first + 1, first + 5],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("when_full", "kept"), [("oldest", [4, 5, 6, 7, 8, 9]), ("balanced", [2, 3, 6, 7, 8, 9])]
+)
+def test_a_quota_takes_the_right_samples_away(
+    served: Served, model: str, when_full: str, kept: list[int]
+) -> None:
+    url = f"/v1/models/{model}"
+    quota = {"max_samples": 6, "when_full": when_full}
+    assert served.http.patch(url, json={"quota": quota}).json()["quota"]["max_samples"] == 6
+    label = np.array([0, 0, 1, 1, 0, 0])
+
+    first = served.upload(model, split="train", x=rows(6), label=label).json()
+    second = served.upload(model, split="train", x=rows(4, 6), label=np.array([0, 0, 1, 1])).json()
+
+    assert (first["evicted"], second["evicted"]) == (0, 4)
+    start = first["ids"][0]
+    if when_full == "balanced":
+        counts = served.http.get(f"{url}/samples/stats").json()["labels"]
+        assert [each["count"] for each in counts] == [3, 3]
+    else:
+        assert [each - start for each in ids(served, model)] == kept
+
+
+def test_pinned_and_validation_samples_stay_and_fill_the_quota(served: Served, model: str) -> None:
+    url = f"/v1/models/{model}"
+    served.http.patch(url, json={"quota": {"max_samples": 3}})
+    first = served.upload(model, split="train", x=rows(1)).json()["ids"][0]
+    served.http.patch(f"{url}/samples/{first}", json={"pinned": True})
+    served.upload(model, split="validation", x=rows(2, 1))
+
+    full = served.upload(model, split="validation", x=rows(1, 3))
+
+    assert full.status_code == 507
+    assert "pinned" in full.json()["detail"]
+    assert len(ids(served, model)) == 3
+
+
+def test_most_bytes_are_a_quota_too(served: Served, model: str) -> None:
+    url = f"/v1/models/{model}"
+    served.upload(model, split="train", x=rows(10))
+
+    served.http.patch(url, json={"quota": {"max_bytes": 36}})
+
+    assert served.http.get(f"{url}/samples/stats").json()["size_bytes"] == 36
+    assert len(ids(served, model)) == 3
+
+
+def test_an_archive_moves_a_dataset_to_another_model(served: Served, model: str) -> None:
+    other = f"{model}-other"
+    served.register(other, mlp(3, 4, 2, seed=5), classes=["dog", "cat"])
+    served.upload(
+        model, split="train", x=rows(3), label=np.array([0, 1, 1]), key=np.array(["ä", "b", "c"])
+    )
+    served.upload(model, split="validation", x=rows(600, 3))
+    served.http.patch(f"/v1/models/{model}/samples", params={"key": "b"}, json={"pinned": True})
+
+    archive = served.http.get(f"/v1/models/{model}/samples/archive")
+    answers = [
+        served.http.post(
+            f"/v1/models/{other}/samples/archive",
+            content=archive.content,
+            headers={"Content-Type": "application/zip"},
+        ).json()
+        for _ in range(2)
+    ]
+
+    def told(name: str) -> list[tuple[object, ...]]:
+        shown = served.http.get(f"/v1/models/{name}/samples", params={"limit": 1000}).json()
+        names = served.http.get(f"/v1/models/{name}").json()["target"]["classes"]
+        return [
+            (
+                s["key"],
+                None if s["label"] is None else names[s["label"]],
+                s["split"],
+                s["pinned"],
+                s["sha256"],
+            )
+            for s in shown["items"]
+        ]
+
+    assert zipfile.ZipFile(io.BytesIO(archive.content)).testzip() is None
+    assert (answers[0]["accepted"], answers[1]["duplicates"]) == (603, 3)
+    assert told(other)[:603] == told(model)
+    assert told(model)[1][:4] == ("b", "dog", "train", True)
+
+
+def test_a_wrong_archive_is_refused_whole(served: Served, model: str) -> None:
+    served.upload(model, x=rows(3))
+    good = served.http.get(f"/v1/models/{model}/samples/archive").content
+    served.register(f"{model}-wide", mlp(4, 2))
+
+    def damaged(name: str, change: Callable[[bytes], bytes | None]) -> bytes:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(good)) as old, zipfile.ZipFile(buffer, "w") as new:
+            for entry in old.namelist():
+                content = old.read(entry)
+                made = change(content) if entry == name else content
+                if made is not None:
+                    new.writestr(entry, made)
+        return buffer.getvalue()
+
+    for target, body, words in (
+        (model, b"no zip", "send the whole zip"),
+        (model, good[:-30], "send the whole zip"),
+        (f"{model}-wide", good, "inputs: the archive has"),
+        (model, damaged("data/000000.bin", lambda data: bytes(len(data))), "not those that were"),
+        (model, damaged("data/000000.bin", lambda data: data + b"1"), "its data"),
+        (model, damaged("data/000000.bin", lambda _: None), "missing"),
+        (model, damaged("samples/000000.jsonl", lambda _: b"{}\n"), "not a sample"),
+        (model, damaged("manifest.json", lambda _: b"{}"), "no archive of Hone"),
+        (
+            model,
+            damaged(
+                "manifest.json",
+                lambda text: text.replace(b'"version": 1', b'"version": 2'),
+            ),
+            "has version 2",
+        ),
+    ):
+        answer = served.http.post(
+            f"/v1/models/{target}/samples/archive",
+            content=body,
+            headers={"Content-Type": "application/zip"},
+        )
+        assert answer.status_code == 422, (words, answer.text)
+        assert words in answer.json()["errors"][0]["detail"]
+    assert len(ids(served, model)) == 3
+
+
+def test_a_disk_without_room_takes_no_uploads(serve: Callable[..., Served], tmp_path: Path) -> None:
+    served = serve(tmp_path / "full", disk_reserve_bytes=2**60)
+    served.register("m", mlp(3, 2))
+
+    answer = served.upload("m", **blobs(2, 3, 2))
+
+    assert answer.status_code == 507
+    assert answer.json()["code"] == "storage_full"
+    assert "HONED_DISK_RESERVE_BYTES" in answer.json()["detail"]

@@ -1,0 +1,105 @@
+"""A model of which the head alone trains: its frozen part runs once for each sample."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from support import Served, blobs, mlp, wait_until
+
+SIZES = (32, 256, 64, 4)
+SAMPLES = 300
+RECIPE = {"max_steps": 20_000, "batch_size": 16, "seed": 5, "schedule": "cosine"}
+
+
+def prepared(serve: Callable[..., Served], folder: Path, **settings: object) -> Served:
+    served = serve(folder, **settings)
+    served.register("m", mlp(*SIZES), trainable="head")
+    assert served.upload("m", **blobs(SAMPLES, SIZES[0], SIZES[-1])).status_code == 201
+    return served
+
+
+def features_of(served: Served) -> np.ndarray:
+    """Ids of the samples whose features are kept; 0 for erased ones."""
+    return np.fromfile(served.data_dir / "cache" / "1" / "features" / "ids", "<i8")
+
+
+def test_the_head_trains_on_kept_features_and_the_version_is_a_whole_model(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    served = prepared(serve, tmp_path / "data")
+    model = served.http.get("/v1/models/m").json()
+    assert model["parameters"]["names"] == ["layer2.weight", "layer2.bias"]
+    assert any(note.startswith("cut at ") for note in model["notes"])
+
+    job = served.train("m", epochs=20, learning_rate=0.01)
+
+    metrics = job["metrics"]
+    assert metrics["validation"]["loss"] < metrics["baseline"]["loss"]
+    assert sorted(features_of(served)) == list(range(1, SAMPLES + 1))
+    content = served.http.get(f"/v1/models/m/versions/{job['version']}/model.onnx").content
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    assert [value.name for value in session.get_inputs()] == ["x"]
+    assert [value.name for value in session.get_outputs()] == ["logits"]
+    held = blobs(200, SIZES[0], SIZES[-1], seed=1)
+    (scores,) = session.run(None, {"x": held["x"]})
+    assert (scores.argmax(axis=1) == held["label"]).mean() > 0.8
+
+
+def test_new_samples_join_the_features_and_erased_ones_leave(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    served = prepared(serve, tmp_path / "data")
+    served.train("m", epochs=1)
+    served.upload("m", **blobs(20, SIZES[0], SIZES[-1], seed=3))
+    served.train("m", epochs=1)
+    assert len(features_of(served)) == SAMPLES + 20
+
+    answer = served.http.delete("/v1/models/m/samples/7")
+
+    assert answer.status_code in {200, 204}
+    assert 7 not in features_of(served)
+    served.train("m", epochs=1)
+    assert 7 not in features_of(served)
+
+
+def test_half_precision_is_a_hyperparameter_of_the_model(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    served = serve(tmp_path / "data")
+    served.register(
+        "m", mlp(*SIZES), trainable=["layer2.*"], hyperparameters={"feature_dtype": "float16"}
+    )
+    served.upload("m", **blobs(100, SIZES[0], SIZES[-1]))
+    served.train("m", epochs=2)
+    rows = served.data_dir / "cache" / "1" / "features" / "rows"
+    assert rows.stat().st_size == 100 * SIZES[2] * 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_killed_daemon_finishes_the_job_bit_for_bit(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    calm = prepared(serve, tmp_path / "calm")
+    calm.train("m", **RECIPE)
+    undisturbed = served_bytes(calm)
+    calm.stop()
+
+    first = prepared(serve, tmp_path / "killed", checkpoint_interval_s=0.2)
+    job_id = first.ask_for_job("m", **RECIPE)["id"]
+    wait_until(lambda: first.http.get("/v1/models/m/checkpoints").json()["items"], "a checkpoint")
+    assert first.child_pid() is not None, "the job ended too soon to be interrupted"
+    first.stop(signal.SIGKILL)
+    second = serve(tmp_path / "killed")
+    second.wait_for_job(job_id, "succeeded")
+
+    assert served_bytes(second) == undisturbed
+
+
+def served_bytes(served: Served) -> bytes:
+    return served.http.get("/v1/models/m/versions/2/model.onnx").content

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def taken_back(honed: Callable[..., Any]) -> Iterator[None]:
+    """The daemon serves other tests too."""
+    yield
+    for command in (("snooze", "--off"), ("resume",), ("policy", "reset")):
+        assert honed(*command).returncode == 0
+
+
+def test_settings_are_changed_by_name_and_shown(honed: Callable[..., Any]) -> None:
+    done = honed(
+        "policy",
+        "set",
+        "max_minutes_per_day=90",
+        "require_idle=false",
+        'blocking_processes=["zoom"]',
+        "unknown.disk=allow",
+    )
+    shown = json.loads(honed("policy", "show", "--json").stdout)
+    assert done.returncode == 0, done.stderr
+    assert ["max_minutes_per_day", "90.0"] in [line.split() for line in done.stdout.splitlines()]
+    assert (shown["max_minutes_per_day"], shown["blocking_processes"]) == (90, ["zoom"])
+    assert shown["unknown"]["disk"] == "allow"
+    honed("policy", "reset")
+    lines = [line.split() for line in honed("policy", "show").stdout.splitlines()]
+    assert ["max_minutes_per_day", "null"] in lines
+
+
+def test_what_is_wrong_is_told_with_its_place(honed: Callable[..., Any]) -> None:
+    done = honed("policy", "set", "nice=77", "windws=[]")
+    assert done.returncode == 1
+    assert "/nice" in done.stderr
+    assert "/windws" in done.stderr
+    assert honed("policy", "set", "nice").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (("snooze", 30), "snoozed until"),
+        (("snooze", "--morning"), "snoozed until"),
+        (("pause",), "paused by hand"),
+    ],
+)
+def test_status_says_in_one_line_why_nothing_trains(
+    honed: Callable[..., Any], command: tuple[Any, ...], reason: str
+) -> None:
+    assert any(
+        line.split()[:2] == ["trains", "yes,"] for line in honed("status").stdout.splitlines()
+    )
+    told = honed(*command).stdout
+    (line,) = [each for each in honed("status").stdout.splitlines() if each.startswith("trains")]
+    assert told.startswith("not now: ")
+    assert reason in told
+    assert reason in line
+
+
+@pytest.mark.parametrize("wrong", [(), (5, "--off"), ("--morning", "--off")])
+def test_a_snooze_takes_one_end(honed: Callable[..., Any], wrong: tuple[Any, ...]) -> None:
+    assert honed("snooze", *wrong).returncode == 2
+
+
+def test_a_job_runs_now_in_spite_of_the_policy(
+    honed: Callable[..., Any], add_model: Callable[..., str]
+) -> None:
+    honed("policy", "set", "require_idle=true", "unknown.user_idle=block")
+    model = add_model(samples=50)
+    done = honed("train", model, "--max-steps", 1, "--now", "--watch")
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,213 @@
+"""The guardian on a real store and an injected device; the test turns the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from service.errors import InvalidInput, NotReady
+from service.guardian import Guardian, next_morning
+from service.settings import Settings
+
+pytestmark = pytest.mark.skipif(not hasattr(time, "tzset"), reason="needs an injected /sys")
+
+
+@pytest.fixture
+def supply(tmp_path: Path):
+    """A laptop's plug: supply(True) is plugged in. Without a call there is no battery."""
+    folder = tmp_path / "sys/class/power_supply"
+    folder.mkdir(parents=True)
+
+    def plug(plugged: bool) -> None:
+        files = {
+            "AC/type": "Mains",
+            "AC/online": str(int(plugged)),
+            "BAT0/type": "Battery",
+            "BAT0/status": "Charging" if plugged else "Discharging",
+            "BAT0/capacity": "80",
+        }
+        for name, value in files.items():
+            path = folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(value + "\n")
+
+    return plug
+
+
+@pytest.fixture
+def settings(tmp_path: Path, supply, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/bus")
+    monkeypatch.setenv("HONED_CONFIG", str(tmp_path / "none.toml"))
+    return Settings(data_dir=tmp_path, sysfs_root=tmp_path / "sys")
+
+
+@asynccontextmanager
+async def running(store, settings, clock) -> AsyncIterator[Guardian]:
+    guardian = Guardian(store, settings, clock=clock.now)
+    task = asyncio.create_task(guardian.run())
+    try:
+        yield guardian
+    finally:
+        guardian.stop()
+        await task
+
+
+def test_the_default_policy_follows_the_battery(store, settings, clock, supply):
+    async def scene():
+        async with running(store, settings, clock) as guardian:
+            desk = (await guardian.look()).policy
+            supply(True)
+            laptop = (await guardian.look(max_age_s=0)).policy
+            return desk, laptop
+
+    desk, laptop = asyncio.run(scene())
+    assert desk.min_battery_percent is None
+    assert laptop.min_battery_percent == 30
+
+
+def test_a_verdict_that_turns_is_an_event_once(store, settings, clock, supply):
+    async def scene():
+        supply(True)
+        async with running(store, settings, clock) as guardian:
+            assert (await guardian.look()).verdict.eligible
+            supply(False)
+            for _ in range(3):
+                clock.advance(1)
+                look = await guardian.look(max_age_s=0)
+            return look
+
+    look = asyncio.run(scene())
+    told = [event for event in store.events.since(0, 100) if event.type == "device.verdict"]
+    assert look.verdict.conditions == ("power",)
+    assert [event.data["eligible"] for event in told] == [False]
+    assert told[0].data["blocked_by"][0]["condition"] == "power"
+
+
+def test_what_people_asked_for_outlives_a_restart(store, settings, clock):
+    until = clock.now().wall + timedelta(hours=1)
+
+    async def ask():
+        async with running(store, settings, clock) as guardian:
+            await guardian.change_policy({"nice": 15})
+            await guardian.snooze(until)
+            await guardian.pause_all(paused=True)
+
+    async def look_again():
+        async with running(store, settings, clock) as guardian:
+            return await guardian.look()
+
+    asyncio.run(ask())
+    look = asyncio.run(look_again())
+    assert look.policy.nice == 15
+    assert look.verdict.conditions == ("paused", "snoozed")
+    assert look.in_spite.conditions == ("paused", "snoozed")
+
+
+def test_a_wrong_policy_changes_nothing(store, settings, clock):
+    async def scene():
+        async with running(store, settings, clock) as guardian:
+            with pytest.raises(InvalidInput) as caught:
+                await guardian.change_policy({"nice": 99, "grace_seconds": -1})
+            return caught.value.problems, (await guardian.look()).policy
+
+    problems, policy = asyncio.run(scene())
+    assert [problem.pointer for problem in problems] == ["/nice", "/grace_seconds"]
+    assert policy.nice != 99
+    assert store.policy.get().settings is None
+
+
+def test_the_operators_settings_are_the_policys_defaults(store, settings, clock):
+    given = settings.model_copy(update={"training_threads": 3, "training_nice": 4})
+
+    async def scene():
+        async with running(store, given, clock) as guardian:
+            by_default = await guardian.limits()
+            await guardian.change_policy({"nice": 15})
+            return by_default, await guardian.limits()
+
+    by_default, by_policy = asyncio.run(scene())
+    assert (by_default.threads, by_default.nice) == (3, 4)
+    assert (by_policy.threads, by_policy.nice) == (3, 15)
+
+
+def test_before_sleep_nothing_may_run_and_after_it_all_is_judged_anew(store, settings, clock):
+    async def scene():
+        async with running(store, settings, clock) as guardian:
+            asleep = await guardian.fall_asleep(asleep=True)
+            clock.jump(8 * 3600)
+            return asleep, await guardian.fall_asleep(asleep=False)
+
+    asleep, awake = asyncio.run(scene())
+    assert asleep.verdict.conditions == asleep.in_spite.conditions == ("asleep",)
+    assert awake.verdict.eligible
+    assert awake.clock_changed
+
+
+@pytest.mark.parametrize("jump_s", [-86_400, 3_600])
+def test_a_clock_that_jumps_is_told_once(store, settings, clock, jump_s):
+    async def scene():
+        async with running(store, settings, clock) as guardian:
+            await guardian.look()
+            clock.jump(jump_s)
+            return [(await guardian.look(max_age_s=0)).clock_changed for _ in range(2)]
+
+    assert asyncio.run(scene()) == [True, False]
+
+
+def test_another_time_zone_is_a_changed_clock(store, settings, clock, monkeypatch):
+    async def scene():
+        async with running(store, settings, clock) as guardian:
+            await guardian.look()
+            monkeypatch.setenv("TZ", "Asia/Tokyo")
+            return (await guardian.look(max_age_s=0)).clock_changed
+
+    assert asyncio.run(scene())
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_the_minutes_of_a_day_are_counted_while_a_job_trains(store, settings, clock):
+    async def scene():
+        async with running(store, settings, clock) as guardian:
+            await guardian.change_policy({"max_minutes_per_day": 1})
+            guardian.expect(trains=True, jobs_wait=False)
+            await guardian.look(max_age_s=0)
+            clock.advance(61)
+            return await guardian.look(max_age_s=0)
+
+    look = asyncio.run(scene())
+    assert look.verdict.conditions == ("daily_limit",)
+    assert look.in_spite.eligible
+
+
+def test_who_waits_for_a_look_at_the_end_is_told(store, settings, clock):
+    async def scene():
+        async with running(store, settings, clock) as guardian:
+            await guardian.look()
+        with pytest.raises(NotReady):
+            await guardian.look(max_age_s=0)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("zone", "now", "morning"),
+    [
+        ("UTC", datetime(2026, 3, 2, 22, 0), datetime(2026, 3, 3, 7, 0)),
+        ("UTC", datetime(2026, 3, 2, 3, 0), datetime(2026, 3, 2, 7, 0)),
+        ("Europe/Berlin", datetime(2026, 3, 28, 22, 0), datetime(2026, 3, 29, 5, 0)),
+    ],
+)
+def test_morning_is_at_seven_by_the_local_clock(clock, monkeypatch, zone, now, morning):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    clock.wall = now.replace(tzinfo=timezone.utc)
+    assert next_morning(clock.now()) == morning.replace(tzinfo=timezone.utc)
+    monkeypatch.undo()
+    time.tzset()

@@ -1,0 +1,241 @@
+"""The frozen part runs once for each sample, and nothing but the time shows it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from service.training.data import Dataset
+from service.training.errors import ArtifactsUnreadable
+from service.training.features import ROWS, Features, Prefix
+from service.training.messages import (
+    Done,
+    Failed,
+    Pause,
+    Prepare,
+    Prepared,
+    Progress,
+    Saved,
+    Stopped,
+    Train,
+)
+from service.training.prepare import prepare
+from storage.records import Signature
+from storage.row_cache import RowCache, erase_from_caches
+
+FRONTIER = 16
+"""Values of a feature row: the hidden layer of the perceptron."""
+
+
+@pytest.fixture
+def cut(forward_model: Path, tmp_path: Path) -> Callable[..., Prepared]:
+    """The perceptron, of which the last layer alone trains."""
+
+    def make(folder: str = "cut", **choices: Any) -> Prepared:
+        order = Prepare(
+            source=str(forward_model),
+            form="forward",
+            work_dir=str(tmp_path / folder),
+            loss="cross_entropy",
+            trainable=("w1", "b1"),
+            **{"divide": True, **choices},
+        )
+        prepared = prepare(order)
+        assert isinstance(prepared, Prepared), prepared
+        return prepared
+
+    return make
+
+
+@pytest.fixture
+def order(
+    make_workshop: Callable[..., Any], cut: Callable[..., Prepared], tmp_path: Path
+) -> Callable[..., Train]:
+    """Train a prepared model, by default the cut perceptron, on the same samples each time."""
+    usual, workshop = cut(), make_workshop()
+
+    def make(
+        prepared: Prepared = usual, *, cache: str = "cache", most: int = 1 << 20, **wanted: Any
+    ) -> Train:
+        made: Train = workshop.order(prepared.artifacts, **{"epochs": 4, **wanted})
+        return replace(made, cache=str(tmp_path / cache), feature_cache_bytes=most)
+
+    return make
+
+
+def outputs(done: Done, x: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(done.path, providers=["CPUExecutionProvider"])
+    result: np.ndarray = session.run(None, {"x": x})[0]
+    return result
+
+
+def test_a_cut_model_trains_to_what_the_whole_model_trains_to(
+    cut: Callable[..., Prepared],
+    order: Callable[..., Train],
+    train: Any,
+    samples: Any,
+    classification: Signature,
+) -> None:
+    whole, _ = train(order(cut("whole", divide=False)))
+    divided, _ = train(order())
+
+    x, _ = samples(20, target=classification.target)
+    np.testing.assert_allclose(outputs(divided, x), outputs(whole, x), rtol=1e-5, atol=1e-5)
+    assert divided.validation["loss"] == pytest.approx(whole.validation["loss"], abs=1e-6)
+    assert divided.baseline["loss"] == pytest.approx(whole.baseline["loss"], abs=1e-6)
+
+
+def test_the_first_job_keeps_what_the_second_one_reads(
+    order: Callable[..., Train], train: Any, tmp_path: Path
+) -> None:
+    first, _ = train(order())
+    rows = tmp_path / "cache" / "features" / "rows"
+    written = rows.stat()
+    assert written.st_size == 260 * FRONTIER * 4
+
+    second, _ = train(order())
+
+    assert rows.stat().st_mtime_ns == written.st_mtime_ns
+    assert Path(second.path).read_bytes() == Path(first.path).read_bytes()
+
+
+@pytest.mark.parametrize("most", [0, 100 * FRONTIER * 4])
+def test_a_bound_on_the_cache_costs_time_and_no_bit(
+    most: int, order: Callable[..., Train], train: Any, tmp_path: Path
+) -> None:
+    free, _ = train(order())
+    bound, _ = train(order(cache="small", most=most))
+
+    assert (tmp_path / "small" / "features" / "rows").stat().st_size == most
+    assert Path(bound.path).read_bytes() == Path(free.path).read_bytes()
+
+
+def test_a_paused_job_goes_on_bit_for_bit_even_if_the_cache_is_lost(
+    order: Callable[..., Train], train: Any, spawn: Any, resumed: Any, tmp_path: Path
+) -> None:
+    long = order(epochs=None, max_steps=3000)
+    calm, _ = train(long)
+    child = spawn(long)
+    child.wait_for(lambda said: isinstance(said, Progress) and said.step > 0)
+    child.send(Pause())
+    assert isinstance(child.last(), Stopped)
+    saved = [said for said in child.said if isinstance(said, Saved)][-1]
+    assert saved.state.step < 3000
+    shutil.rmtree(tmp_path / "cache")
+
+    done, _ = train(resumed(long, saved))
+
+    assert Path(done.path).read_bytes() == Path(calm.path).read_bytes()
+
+
+def test_halved_features_take_half_the_bytes_and_the_export_stays_exact(
+    cut: Callable[..., Prepared], order: Callable[..., Train], train: Any, tmp_path: Path
+) -> None:
+    whole, _ = train(order())
+    halved, _ = train(order(cut("half", feature_dtype="float16"), cache="half"))
+
+    assert (tmp_path / "half" / "features" / "rows").stat().st_size == 260 * FRONTIER * 2
+    assert halved.validation["loss"] == pytest.approx(whole.validation["loss"], rel=0.01)
+
+
+def test_a_model_whose_frozen_part_is_gone_says_so(order: Callable[..., Train], spawn: Any) -> None:
+    wanted = order()
+    Path(wanted.artifacts.prefix_model or "").unlink()
+
+    last = spawn(wanted).last()
+
+    assert isinstance(last, Failed)
+    assert last.code == ArtifactsUnreadable.code
+    assert "register the model anew" in last.detail
+
+
+class Counting(Prefix):
+    """Counts the samples that it sees."""
+
+    seen = 0
+
+    def rows(self, inputs: Any) -> Any:
+        self.seen += len(inputs[0])
+        return super().rows(inputs)
+
+
+@pytest.fixture
+def parts(
+    order: Callable[..., Train],
+    make_dataset: Callable[..., Dataset],
+    classification: Signature,
+    samples: Any,
+    tmp_path: Path,
+) -> Callable[..., tuple[Features, Counting, RowCache]]:
+    wanted = order()
+    path = Path(wanted.artifacts.prefix_model or "")
+    x, labels = samples(3 * ROWS + 5, target=classification.target)
+    dataset = make_dataset((x,), labels, classification)
+
+    def make(most: int = 1 << 20) -> tuple[Features, Counting, RowCache]:
+        prefix = Counting(path, wanted, threads=1)
+        cache = RowCache.open(
+            tmp_path / "model" / "features",
+            key=prefix.key(),
+            row_bytes=prefix.row_bytes,
+            max_bytes=most,
+        )
+        return Features(dataset, prefix, cache), prefix, cache
+
+    return make
+
+
+def test_a_sample_has_the_same_features_beside_any_others(parts: Any) -> None:
+    features, _, _ = parts(most=0)
+    positions = np.arange(len(features))
+    (expected,) = (each.copy() for each in features.inputs(positions))
+    for seed, count in ((1, len(features)), (2, 7), (3, 1), (4, ROWS + 1)):
+        chosen = np.random.default_rng(seed).permutation(positions)[:count]
+        np.testing.assert_array_equal(features.inputs(chosen)[0], expected[chosen])
+
+
+def test_each_sample_is_computed_once(parts: Any) -> None:
+    features, prefix, _ = parts()
+    ticks: list[int] = []
+    features.fill(lambda: ticks.append(prefix.seen))
+    assert prefix.seen == len(features)
+    assert ticks == [8, 16, 24, 29]
+
+    features.inputs(np.arange(len(features)))
+    features.fill(lambda: None)
+    again, other, _ = parts()
+    again.fill(lambda: None)
+
+    assert prefix.seen == len(features)
+    assert other.seen == 0
+
+
+def test_what_was_computed_before_an_interruption_is_kept(parts: Any) -> None:
+    features, _, cache = parts(most=20 * FRONTIER * 4)
+    features.fill(lambda: None)
+    assert len(cache) == 20
+    cache.close()
+
+    more, prefix, _ = parts(most=29 * FRONTIER * 4)
+    more.fill(lambda: None)
+
+    assert prefix.seen == len(more) - 20
+
+
+def test_an_erased_sample_leaves_the_cache(parts: Any, tmp_path: Path) -> None:
+    features, _, cache = parts()
+    features.fill(lambda: None)
+    cache.close()
+    erase_from_caches(tmp_path / "model", [3])
+
+    again, prefix, _ = parts()
+    again.inputs(np.arange(len(again)))
+
+    assert prefix.seen == 1

@@ -1,0 +1,98 @@
+"""What single samples add up to is what the metrics and the engine's losses say of all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from service.training.bootstrap import paired_bootstrap
+from service.training.metrics import Classification, MultiLabel, Regression
+from service.training.scores import score_for
+
+RNG = np.random.default_rng(1)
+LOGITS = (RNG.standard_normal((40, 3)) * 3).astype(np.float32)
+CLASSES = RNG.integers(0, 3, 40)
+YES_OR_NO = RNG.integers(0, 2, (40, 3)).astype(np.float32)
+VALUES = RNG.standard_normal((40, 3)).astype(np.float32)
+
+
+def test_accuracy_of_classes_is_the_mean_of_the_samples() -> None:
+    metrics = Classification(3)
+    metrics.update(LOGITS, CLASSES)
+    score = score_for("accuracy", "cross_entropy")(LOGITS, CLASSES)
+    assert score.shape == (40,)
+    assert score.mean() == pytest.approx(metrics.result()["accuracy"])
+
+
+def test_accuracy_of_positions_is_the_mean_over_a_samples_positions() -> None:
+    logits = RNG.standard_normal((5, 4, 6)).astype(np.float32)
+    truth = RNG.integers(0, 4, (5, 6))
+    metrics = Classification(4)
+    metrics.update(logits, truth)
+    score = score_for("accuracy", "cross_entropy")(logits, truth)
+    assert score.shape == (5,)
+    assert score.mean() == pytest.approx(metrics.result()["accuracy"])
+    assert score_for("loss", "cross_entropy")(logits, truth).shape == (5,)
+
+
+def test_accuracy_of_decisions_is_the_mean_of_the_samples() -> None:
+    metrics = MultiLabel()
+    metrics.update(LOGITS, YES_OR_NO)
+    score = score_for("accuracy", "bce_with_logits")(LOGITS, YES_OR_NO)
+    assert score.mean() == pytest.approx(metrics.result()["accuracy"])
+
+
+@pytest.mark.parametrize("loss", ["mse", "l1"])
+def test_the_error_is_the_mean_of_the_samples(loss: str) -> None:
+    metrics = Regression()
+    metrics.update(LOGITS, VALUES)
+    score = score_for("mae", loss)(LOGITS, VALUES)
+    assert score.mean() == pytest.approx(metrics.result()["mae"], rel=1e-6)
+
+
+def test_losses_are_those_of_their_textbooks() -> None:
+    shares = np.exp(LOGITS.astype(float)) / np.exp(LOGITS.astype(float)).sum(axis=1, keepdims=True)
+    chosen = -np.log(shares[np.arange(40), CLASSES])
+    assert score_for("loss", "cross_entropy")(LOGITS, CLASSES) == pytest.approx(chosen)
+    yes = 1 / (1 + np.exp(-LOGITS.astype(float)))
+    binary = -(YES_OR_NO * np.log(yes) + (1 - YES_OR_NO) * np.log(1 - yes)).mean(axis=1)
+    assert score_for("loss", "bce_with_logits")(LOGITS, YES_OR_NO) == pytest.approx(binary)
+    squares = np.square(LOGITS.astype(float) - VALUES).mean(axis=1)
+    assert score_for("loss", "mse")(LOGITS, VALUES) == pytest.approx(squares)
+
+
+def test_large_logits_have_a_finite_loss() -> None:
+    logits = np.array([[1e4, -1e4]], np.float32)
+    assert score_for("loss", "cross_entropy")(logits, np.array([0])) == pytest.approx([0.0])
+    assert score_for("loss", "bce_with_logits")(logits, np.array([[1.0, 0.0]])) == pytest.approx(
+        [0]
+    )
+
+
+def test_a_bootstrap_of_a_clear_difference_is_sure_and_of_noise_is_not() -> None:
+    clear = paired_bootstrap(RNG.standard_normal(100) + 1, tick=lambda: None)
+    noise = paired_bootstrap(RNG.standard_normal(100) * 10, tick=lambda: None)
+    assert clear.low > 0
+    assert clear.p_value < 0.002
+    assert noise.low < 0 < noise.high
+    assert noise.p_value > 0.05
+
+
+def test_a_bootstrap_of_no_difference_has_no_evidence() -> None:
+    same = paired_bootstrap(np.zeros(20), tick=lambda: None)
+    assert (same.difference, same.low, same.high, same.p_value) == (0, 0, 0, 1)
+
+
+def test_a_bootstrap_says_the_same_again() -> None:
+    differences = RNG.standard_normal(50)
+    first, second = (paired_bootstrap(differences, tick=lambda: None) for _ in range(2))
+    assert first == second
+
+
+def test_a_bootstrap_rejects_as_often_as_it_should() -> None:
+    rng = np.random.default_rng(5)
+    p_values = [
+        paired_bootstrap(rng.standard_normal(30), tick=lambda: None, resamples=400).p_value
+        for _ in range(300)
+    ]
+    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.10

@@ -1,0 +1,117 @@
+"""A model trains on as many threads as are worth it, and on the same number ever after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from service.training.data import Dataset
+from service.training.engine import Engine
+from service.training.material import Material
+from service.training.messages import Artifacts, Limits, Train
+from service.training.tuning import FILE, Tuning, choices, choose, tune
+from storage.records import Signature
+
+
+def test_the_choices_are_one_thread_powers_of_two_and_the_limit() -> None:
+    assert choices(2) == [Tuning(1), Tuning(2), Tuning(2, spinning=True)]
+    counts = [each.threads for each in choices(6) if not each.spinning]
+    assert counts == [1, 2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "spinning", "chosen"),
+    [
+        (3.0, 2.0, 2.0, Tuning(2)),
+        (42.0, 51.0, 50.0, Tuning(1)),
+        (3.0, 2.9, 2.8, Tuning(1)),
+        (3.0, 2.0, 1.5, Tuning(2, spinning=True)),
+        (3.0, 3.5, 2.0, Tuning(2, spinning=True)),
+    ],
+)
+def test_a_dearer_choice_must_be_clearly_faster(
+    one: float, two: float, spinning: float, chosen: Tuning
+) -> None:
+    measured = {Tuning(2, spinning=True): spinning, Tuning(2): two, Tuning(1): one}
+    assert choose(measured) == chosen
+
+
+@pytest.fixture
+def order(make_artifacts: Callable[..., Artifacts], make_workshop: Any, tmp_path: Path) -> Train:
+    made: Train = make_workshop().order(make_artifacts())
+    return replace(made, cache=str(tmp_path / "cache"), limits=Limits(threads=2))
+
+
+@pytest.fixture
+def material(
+    make_dataset: Callable[..., Dataset], classification: Signature, samples: Any
+) -> Material:
+    x, labels = samples(40, target=classification.target)
+    dataset = make_dataset((x,), labels, classification)
+    return Material((dataset, dataset), dataset, dataset)
+
+
+def forbidden(_: Tuning) -> Engine:
+    raise AssertionError("measured again")
+
+
+def idle(opened: list[Tuning]) -> Callable[[Tuning], Engine]:
+    """Engines whose steps take no time, and who has opened which."""
+
+    def open_engine(tuning: Tuning) -> Engine:
+        opened.append(tuning)
+        steps = SimpleNamespace(train_batch=lambda *_: 0.0, step=lambda _: None)
+        return cast(Engine, steps)
+
+    return open_engine
+
+
+def test_the_choice_is_measured_once_for_a_model(order: Train, material: Material) -> None:
+    opened: list[Tuning] = []
+    first = tune(order, material, idle(opened), tick=lambda: None)
+    assert opened == choices(2)
+    assert tune(order, material, forbidden, tick=lambda: None) == first
+
+
+def test_another_limit_or_batch_size_is_measured_anew(order: Train, material: Material) -> None:
+    tune(order, material, idle([]), tick=lambda: None)
+    for other in (
+        replace(order, limits=Limits(threads=3)),
+        replace(order, hyperparameters=replace(order.hyperparameters, batch_size=8)),
+    ):
+        opened: list[Tuning] = []
+        tune(other, material, idle(opened), tick=lambda: None)
+        assert opened
+    tune(order, material, forbidden, tick=lambda: None)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"key": {"threads": 2, "more": 1}}'])
+def test_a_choice_that_cannot_be_read_is_made_again(
+    content: str, order: Train, material: Material
+) -> None:
+    file = Path(order.cache or "") / FILE
+    file.parent.mkdir()
+    file.write_text(content)
+    tune(order, material, idle([]), tick=lambda: None)
+    assert len(json.loads(file.read_text())) == 1
+
+
+def test_one_thread_needs_no_measurement(order: Train, material: Material) -> None:
+    alone = replace(order, limits=Limits(threads=1))
+    assert tune(alone, material, forbidden, tick=lambda: None) == Tuning(1)
+
+
+def test_a_job_records_the_threads_that_it_chose(order: Train, train: Any) -> None:
+    done, child = train(replace(order, limits=Limits(threads=2, nice=0)))
+    remembered = json.loads((Path(order.cache or "") / FILE).read_text())
+    (chosen,) = remembered.values()
+    assert done.provenance["threads"] == chosen["threads"]
+    assert np.isfinite(done.train_loss)
+    assert any(getattr(said, "threads", None) == chosen["threads"] for said in child.said)

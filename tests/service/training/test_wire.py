@@ -1,0 +1,124 @@
+"""Messages are what their annotations say, on both sides of the pipe."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from service.training.messages import (
+    Artifacts,
+    Cancel,
+    Cut,
+    Done,
+    Hyperparameters,
+    Line,
+    LoopState,
+    Parameter,
+    Prepare,
+    Prepared,
+    Refused,
+    Saved,
+    Start,
+    Train,
+    decode,
+    encode,
+)
+from storage.errors import Problem
+from storage.records import Signature, TargetSpec, TensorSpec
+
+SIGNATURE = Signature(
+    (TensorSpec("x", "float32", (3, 4)),), TargetSpec("labels", "int64", (), 2, ("a", "b"))
+)
+ARTIFACTS = Artifacts("t", "e", "o", "c", prefix_model="p")
+TRAIN = Train(
+    artifacts=ARTIFACTS,
+    signature=SIGNATURE,
+    loss="cross_entropy",
+    output="y",
+    database="d",
+    packs="p",
+    model_id=1,
+    watermark=2,
+    hyperparameters=Hyperparameters(epochs=3, learning_rate=1),
+    start=Start("resume", "c", LoopState(step=4, baseline={"loss": 0.5, "matrix": [[1, 2]]})),
+    work_dir="w",
+)
+LINES: list[Line] = [
+    TRAIN,
+    Prepare("s", "forward", "w", "mse", trainable=("a.*",)),
+    Cancel(),
+    Prepared(
+        ARTIFACTS,
+        "b",
+        SIGNATURE,
+        "y",
+        ("w",),
+        1,
+        2,
+        parameters=(Parameter("w", (3, 4), trains=True, below=False),),
+        cut=Cut(("h",), 1, 2, 3, 4, 0.5, pays=True),
+    ),
+    Refused("no", (Problem("/model", "wrong: ü"),)),
+    Saved("p", "best", LoopState(threads=2)),
+    Done("p", 1, 2, None, {"accuracy": None}, {}, "finished"),
+]
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.kind)
+def test_a_message_comes_back_as_it_was_sent(line: Line) -> None:
+    sent = encode(line)
+    assert sent.endswith(b"\n")
+    assert sent.count(b"\n") == 1
+    assert decode(sent) == line
+
+
+def test_a_whole_number_is_taken_where_a_float_is_expected() -> None:
+    train = decode(encode(TRAIN))
+    assert isinstance(train, Train)
+    assert type(train.hyperparameters.learning_rate) is float
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"nonsense\n",
+        b"3\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"kind": "unknown"}\n',
+        b'{"kind": ["cancel"]}\n',
+        b'{"kind": "cancel", "more": 1}\n',
+        b'{"kind": "failed", "code": "c"}\n',
+        b'{"kind": "failed", "code": "c", "detail": 3}\n',
+        b'{"kind": "stopped", "reason": "tired"}\n',
+        b'{"kind": "measured", "step": 1.5, "epoch": 0, "values": {}}\n',
+        b'{"kind": "measured", "step": true, "epoch": 0, "values": {}}\n',
+        b'{"kind": "measured", "step": 1, "epoch": 0, "values": {"loss": "low"}}\n',
+    ],
+)
+def test_what_is_no_message_is_refused(sent: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode(sent)
+
+
+def test_a_fault_is_told_with_its_place() -> None:
+    line = json.loads(encode(TRAIN))
+    line["signature"]["inputs"][0]["shape"][1] = "four"
+    with pytest.raises(ValueError, match="/signature/inputs/0/shape/1"):
+        decode(json.dumps(line).encode())
+
+
+def test_a_number_that_is_not_finite_is_never_sent() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        encode(replace(TRAIN, checkpoint_interval_s=float("inf")))
+
+
+def test_a_job_starts_without_pydantic() -> None:
+    """Its validators would take a third of the time to the first step."""
+    script = "import sys, service.training.job; sys.exit('pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
