@@ -22,9 +22,11 @@ from cli.signals import termination_as_interrupt
 def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     """Run the daemon until it is told to stop (Ctrl-C, SIGTERM)."""
     from service.settings import load_settings
+    from storage.schema import migrated_meanwhile
 
     settings = load_settings(host=host, port=port, data_dir=data_dir)
-    from api.server import run
+    with migrated_meanwhile(settings.data_dir):
+        from api.server import run
 
     def announce(bound_host: str, bound_port: int) -> None:
         click.echo(f"honed listens on {address(bound_host, bound_port)}")

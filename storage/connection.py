@@ -1,7 +1,7 @@
 """Connections to the database: one that writes, a few that read.
 
 Two SQLite libraries in one process void each other's locks, so every module of this package
-takes `sqlite3` from here, and this one takes it from sqlite-utils.
+takes `sqlite3` from here, and this one prefers the one that sqlite-utils prefers.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ import queue
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sqlite_utils import Database
-from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # not in its __all__
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    try:
+        import pysqlite3 as sqlite3
+    except ImportError:
+        import sqlite3
 
 from storage.errors import AlreadyExists, Busy, HoneError, NotFound, StorageBroken, StorageFull
 
-__all__ = ["Database", "Readers", "connect_writer", "sqlite3", "translate"]
+__all__ = ["Readers", "connect_writer", "sqlite3", "translate"]
 
 _BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _NOTADB = 5, 6, 10, 11, 13, 26
 # Python 3.10 has no `sqlite_errorcode`; these texts are SQLite's own and fixed per code.
@@ -57,7 +63,7 @@ def translate(error: sqlite3.Error) -> HoneError:
     return StorageBroken(f"the database refused a statement: {text}")
 
 
-def connect_writer(path: Path) -> Database:
+def connect_writer(path: Path) -> sqlite3.Connection:
     """Open the connection that writes, and make the database if there is none.
 
     Transactions are begun by hand: `isolation_level=None` keeps Python from opening deferred ones.
@@ -76,7 +82,7 @@ def connect_writer(path: Path) -> Database:
         f"journal_size_limit = {_JOURNAL_SIZE_LIMIT_BYTES}",
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
-    return Database(connection, execute_plugins=False)
+    return connection
 
 
 def _connect_reader(path: Path) -> sqlite3.Connection:

@@ -5,32 +5,19 @@
 
 from __future__ import annotations
 
+from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
-from storage.connection import Database
-from storage.errors import UnknownSchema
+from storage.connection import sqlite3
 from storage.sample_schema import STATEMENTS
+from storage.schema import SET
 
-migrations = Migrations("hone")
+migrations = Migrations(SET)
 
 
-def migrate(db: Database) -> None:
-    """Bring a database up to date. Raises UnknownSchema if a newer Hone has written it."""
-    applied = {migration.name for migration in migrations.applied(db)}
-    known = {
-        m001_initial.__name__,
-        m002_gate.__name__,
-        m003_policy_and_triggers.__name__,
-        m004_samples.__name__,
-    }
-    unknown = applied - known
-    if unknown:
-        names = ", ".join(sorted(unknown))
-        raise UnknownSchema(
-            f"the database has migrations that this Hone does not know: {names}; "
-            "install the newer Hone that wrote it, or restore an older backup"
-        )
-    migrations.apply(db)
+def migrate(connection: sqlite3.Connection) -> None:
+    """Run the migrations that have not run yet."""
+    migrations.apply(Database(connection, execute_plugins=False))
 
 
 @migrations()

@@ -5,17 +5,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from storage.connection import Database, Readers, sqlite3, translate
+from storage.connection import Readers, sqlite3, translate
 from storage.deletion import Eraser
 from storage.disk import file_faults
 from storage.errors import StorageBroken
 from storage.packs import Packs, cut
 
 
-def check_database(db: Database) -> None:
+def check_database(connection: sqlite3.Connection) -> None:
     """Raises StorageBroken if the database's structure is damaged."""
     try:
-        findings = [row[0] for row in db.conn.execute("PRAGMA quick_check")]
+        findings = [row[0] for row in connection.execute("PRAGMA quick_check")]
     except sqlite3.Error as error:
         raise translate(error) from error
     if findings != ["ok"]:

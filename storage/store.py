@@ -7,7 +7,7 @@ from pathlib import Path
 from storage.aliases import Aliases
 from storage.checkpoints import Checkpoints
 from storage.codec import utc_now
-from storage.connection import Database, Readers, connect_writer, sqlite3, translate
+from storage.connection import Readers, sqlite3, translate
 from storage.deletion import Eraser
 from storage.disk import file_faults, make_folder
 from storage.events import Events
@@ -15,14 +15,14 @@ from storage.files import FileStore
 from storage.jobs import Jobs
 from storage.lock import DataDirLock
 from storage.metrics import Metrics
-from storage.migrations import migrate
 from storage.models import Models
 from storage.packs import Packs
 from storage.policy import PolicyRows
-from storage.recovery import check_database, clear_folder, finish_erasures, sweep_packs
+from storage.recovery import clear_folder, finish_erasures, sweep_packs
 from storage.reference import ReferenceSets
 from storage.retention import Retention
 from storage.samples import Samples
+from storage.schema import open_database
 from storage.seen import SeenSamples
 from storage.triggers import Triggers
 from storage.variants import Variants
@@ -36,7 +36,13 @@ class Store:
     """Repositories over one data folder. Every method may be called from any thread, and blocks."""
 
     def __init__(
-        self, data_dir: Path, lock: DataDirLock, db: Database, *, now: Clock, write_queue_size: int
+        self,
+        data_dir: Path,
+        lock: DataDirLock,
+        connection: sqlite3.Connection,
+        *,
+        now: Clock,
+        write_queue_size: int,
     ) -> None:
         self.data_dir = data_dir
         self.database = data_dir / "hone.db"
@@ -44,8 +50,8 @@ class Store:
         self.packs_dir = data_dir / "packs"
         self.cache_dir = data_dir / "cache"
         self._lock = lock
-        self._db = db
-        self._writer = Writer(db, now=now, queue_size=write_queue_size)
+        self._connection = connection
+        self._writer = Writer(connection, now=now, queue_size=write_queue_size)
         self._readers = Readers(self.database, size=_READERS, on_broken=self._writer.refuse)
         connections = (self._writer, self._readers)
         self._packs = Packs(self.packs_dir, readers=self._readers, cache_dir=self.cache_dir)
@@ -83,8 +89,8 @@ class Store:
                 make_folder(folder)
             lock = DataDirLock(data_dir / "hone.lock")
         try:
-            db = _open_database(data_dir / "hone.db", check=lock.unclean)
-            store = cls(data_dir, lock, db, now=now, write_queue_size=write_queue_size)
+            connection = open_database(data_dir / "hone.db", check=lock.unclean)
+            store = cls(data_dir, lock, connection, now=now, write_queue_size=write_queue_size)
         except BaseException:
             lock.release(clean=False)
             raise
@@ -115,28 +121,10 @@ class Store:
         self._readers.close()
         try:
             if clean:
-                self._db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:
             clean = False
             raise translate(error) from error
         finally:
-            self._db.close()
+            self._connection.close()
             self._lock.release(clean=clean)
-
-
-def _open_database(path: Path, *, check: bool) -> Database:
-    try:
-        db = connect_writer(path)
-    except sqlite3.Error as error:
-        raise translate(error) from error
-    try:
-        if check:
-            check_database(db)
-        migrate(db)
-    except sqlite3.Error as error:
-        db.close()
-        raise translate(error) from error
-    except BaseException:
-        db.close()
-        raise
-    return db

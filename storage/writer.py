@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from storage.codec import dump, dump_time
-from storage.connection import BUSY_TIMEOUT_MS, FATAL, Database, primary_code, sqlite3, translate
+from storage.connection import BUSY_TIMEOUT_MS, FATAL, primary_code, sqlite3, translate
 from storage.errors import Busy, StorageBroken
 from storage.records import Event
 
@@ -34,8 +34,8 @@ Subscriber = Callable[[Event], None]
 class Transaction:
     """What a write works with, until it is committed."""
 
-    def __init__(self, db: Database, now: datetime) -> None:
-        self.connection = db.conn
+    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
+        self.connection = connection
         self.now = now
         self.events: list[Event] = []
         self.deferred: list[Callable[[], object]] = []
@@ -66,13 +66,13 @@ class Writer:
 
     def __init__(
         self,
-        db: Database,
+        connection: sqlite3.Connection,
         *,
         now: Clock,
         queue_size: int,
         put_timeout_s: float = _PUT_TIMEOUT_S,
     ) -> None:
-        self._db = db
+        self._connection = connection
         self._now = now
         self._put_timeout_s = put_timeout_s
         self._tasks: queue.Queue[_Task | None] = queue.Queue(queue_size)
@@ -159,11 +159,11 @@ class Writer:
     def _transact(self, fn: Callable[[Transaction], _T]) -> _T:
         if self._broken is not None:
             raise StorageBroken(f"the database failed: {self._broken}; restart the daemon")
-        transaction = Transaction(self._db, self._now())
+        transaction = Transaction(self._connection, self._now())
         try:
-            self._db.conn.execute("BEGIN IMMEDIATE")
+            self._connection.execute("BEGIN IMMEDIATE")
             result = fn(transaction)
-            self._db.conn.execute("COMMIT")
+            self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             if primary_code(error) in FATAL:
                 self.refuse(str(error))
@@ -176,8 +176,8 @@ class Writer:
     def _roll_back(self) -> None:
         """Undo a transaction that did not end; its own error is the one that counts."""
         try:
-            if self._db.conn.in_transaction:
-                self._db.conn.execute("ROLLBACK")
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             self.refuse(str(error))
 

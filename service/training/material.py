@@ -16,6 +16,8 @@ from service.training.samples import SampleReader, load_samples
 from storage.row_cache import RowCache
 
 CHECK_SAMPLES = 256
+CHECK_ROWS = 16
+"""Two models run beside each other on these: batches of the job's size would set its peak."""
 CHECK_SAMPLES_WITH_PREFIX = 16
 """The prefix costs most of what a check costs, and 16 rows prove that the parts fit together."""
 
@@ -44,8 +46,9 @@ class Material:
         samples, fed = self.samples[which], (self.train, self.validation)[which]
         most = CHECK_SAMPLES if self.prefix is None else CHECK_SAMPLES_WITH_PREFIX
         some = np.arange(min(len(samples), most))
-        for start in range(0, len(some), batch_size):
-            chosen = some[start : start + batch_size]
+        rows = min(batch_size, CHECK_ROWS)
+        for start in range(0, len(some), rows):
+            chosen = some[start : start + rows]
             # In this order: what is not kept is made from the samples, in their buffer.
             features = fed.exact(chosen)
             yield samples.inputs(chosen), features, samples.labels[chosen]

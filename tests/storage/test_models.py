@@ -45,7 +45,9 @@ def test_deleting_a_model_leaves_nothing_of_it(store, add_model, upload):
     with pytest.raises(NotFound):
         store.models.get("digits")
     tables = ("files", "samples", "sample_counts", "packs", "jobs", "versions", "aliases")
-    rows = [store._db.conn.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables]
+    rows = [
+        store._connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables
+    ]
     assert rows == [0] * len(tables)
     assert list(store.packs_dir.iterdir()) == []
     assert [path for path in (store.data_dir / "files").rglob("*") if path.is_file()] == []

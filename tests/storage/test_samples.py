@@ -55,7 +55,7 @@ def test_deleting_overwrites_the_bytes_and_nothing_else(store, add_model, upload
         store.samples.delete(model.id, 2)
     pack = (store.packs_dir / str(model.id) / "1.pack").read_bytes()
     assert pack == record_of(0) + bytes(16) + record_of(2)
-    assert store._db.conn.execute("SELECT count(*) FROM erasures").fetchone()[0] == 0
+    assert store._connection.execute("SELECT count(*) FROM erasures").fetchone()[0] == 0
     assert upload(store, model, [2], keys=["b"]).first_id == 4
 
 

@@ -1,8 +1,14 @@
 import re
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
+import sqlite_utils
+
 import storage
+from storage import migrations
+from storage.schema import KNOWN, is_current, migrated_meanwhile
 from storage.store import Store
 
 SCHEMA = Path(storage.__file__).with_name("schema.sql").read_text(encoding="utf-8")
@@ -73,7 +79,7 @@ def test_a_database_of_the_first_schema_becomes_the_newest_and_keeps_its_rows(da
 
 
 def test_the_database_is_set_up_for_safety(store):
-    connection = store._db.conn
+    connection = store._connection
     settings = {
         name: connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("journal_mode", "synchronous", "foreign_keys", "auto_vacuum", "secure_delete")
@@ -88,6 +94,34 @@ def test_the_database_is_set_up_for_safety(store):
 
 
 def test_every_table_is_strict(store):
-    rows = store._db.conn.execute("PRAGMA table_list").fetchall()
+    rows = store._connection.execute("PRAGMA table_list").fetchall()
     loose = {row["name"] for row in rows if row["type"] == "table" and not row["strict"]}
     assert {name for name in loose if "sqlite_" not in name} == set()
+
+
+def test_every_migration_is_known_by_name():
+    pending = migrations.migrations.pending(sqlite_utils.Database(memory=True))
+    assert tuple(migration.name for migration in pending) == KNOWN
+
+
+def test_another_process_migrates_a_new_folder_while_modules_load(data_dir):
+    with migrated_meanwhile(data_dir):
+        pass
+    connection = sqlite3.connect(data_dir / "hone.db")
+    assert is_current(connection)
+    connection.close()
+    code = (
+        "import sys, pathlib; from storage.store import Store; "
+        "Store.open(pathlib.Path(sys.argv[1])).close(); print('sqlite_utils' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(data_dir)], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "False"
+
+
+def test_a_folder_that_another_daemon_owns_is_left_alone(store, data_dir):
+    before = schema_of(store.database)
+    run = subprocess.run([sys.executable, "-m", "storage.schema", str(data_dir)], check=False)
+    assert run.returncode == 0
+    assert schema_of(store.database) == before

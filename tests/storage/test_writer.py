@@ -76,11 +76,11 @@ def test_what_is_queued_is_written_before_the_store_closes(data_dir):
 
 
 def test_a_full_disk_refuses_the_write_and_the_store_lives_on(store):
-    pages = store._db.conn.execute("PRAGMA page_count").fetchone()[0]
-    store._db.conn.execute(f"PRAGMA max_page_count = {pages + 2}")
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(StorageFull, match="free some space"):
         store.events.append("big", None, {"text": "x" * 100_000})
-    store._db.conn.execute("PRAGMA max_page_count = 1000000")
+    store._connection.execute("PRAGMA max_page_count = 1000000")
     store.events.append("small", None, {})
     assert [event.type for event in store.events.since(0, 10)] == ["small"]
 
