@@ -21,9 +21,11 @@ from service.settings import Settings
 from service.training.messages import (
     Cancel,
     Command,
+    Comparison,
     Continue,
     Decoded,
     Done,
+    Evaluate,
     Evaluated,
     Failed,
     Hold,
@@ -45,6 +47,8 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 3
+ON_NOTHING = Comparison(samples=0, class_counts=(), candidate={}, baseline={})
+"""What comparing without a sample finds."""
 MAX_COMPARISONS = 5
 """How often a model is compared anew because `latest` moved."""
 
@@ -179,9 +183,16 @@ class Run:
         order, compared_with = await asyncio.to_thread(
             evaluate_order, self.job, self._store, candidate=path, limits=limits
         )
+        if not await asyncio.to_thread(self._can_measure, order):
+            return Evaluated(ON_NOTHING), compared_with
         self._answer = None
         await self._converse(await Child.spawn(order, work_dir=work_dir), self._take_verdict)
         return self._answer, compared_with
+
+    def _can_measure(self, order: Evaluate) -> bool:
+        """Whether there is any sample to compare on; else a second child would find out nothing."""
+        counts = self._store.samples.counts(self.job.model_id)
+        return order.measurement.reference or counts.validation > 0
 
     async def _publish(
         self, done: Done, file: FileRecord, answer: Evaluated | Failed, compared_with: int | None
