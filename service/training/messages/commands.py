@@ -1,0 +1,34 @@
+"""Commands: what a working child may be told. Each is obeyed between two steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Finish the step, save a checkpoint, end."""
+
+    kind: Literal["pause"] = "pause"
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Finish the step, end without saving."""
+
+    kind: Literal["cancel"] = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Finish the step, then wait in memory for the next command."""
+
+    kind: Literal["hold"] = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Go on after a `Hold`."""
+
+    kind: Literal["continue"] = "continue"
