@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from api import schemas
-from api.schemas_samples import DeletionBody, SampleBody, SamplesAccepted
+from api.schemas.samples import DeletionBody, SampleBody, SamplesAccepted
 from service.curation import shown_label
 from service.erasure import Deletion
 from service.ingest.result import IngestResult

@@ -12,7 +12,7 @@ from api import present
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import answers, body
 from api.schemas import Page
-from api.schemas_samples import DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
+from api.schemas.samples import DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
 from api.uploads import require_media_type, spooled
 from service.archive import read_archive, write_archive
 from service.reserve import require_room

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Body
 from api.dependencies import TheDaemon
 from api.openapi import answers
 from api.schemas import BlockerBody
-from api.schemas_device import (
+from api.schemas.device import (
     EXAMPLE_POLICY,
     WEEK_MINUTES,
     DeviceBody,

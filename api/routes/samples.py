@@ -12,7 +12,7 @@ from api import present
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.openapi import answers
 from api.schemas import Page
-from api.schemas_samples import (
+from api.schemas.samples import (
     DeletionBody,
     LabelCount,
     SampleBody,

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Response
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.openapi import answers
 from api.schemas import Page
-from api.schemas_device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
+from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
 from service.triggers.rule import Rule, checked_rule
 from storage.errors import NotFound
 from storage.records import Model, NewTrigger, Trigger

@@ -12,7 +12,7 @@ from api import present
 from api.dependencies import TheDaemon, TheModel
 from api.multipart import streamed_form
 from api.openapi import answers, body
-from api.schemas_samples import SamplesAccepted, SplitName
+from api.schemas.samples import SamplesAccepted, SplitName
 from api.uploads import read_small, require_media_type, spooled
 from service.daemon import Daemon
 from service.errors import InvalidInput

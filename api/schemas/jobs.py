@@ -1,0 +1,136 @@
+"""Bodies of jobs and their checkpoints."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.schemas.base import Request
+from storage.records import Role
+
+State = Literal["queued", "running", "paused", "succeeded", "failed", "cancelled"]
+
+
+class JobHyperparameters(Request):
+    """How long and how a job trains. The first of epochs, max_steps, max_seconds ends it."""
+
+    epochs: int | None = Field(None, ge=1, le=1_000_000)
+    max_steps: int | None = Field(None, ge=1, le=1_000_000_000)
+    max_seconds: float | None = Field(None, gt=0, le=31_536_000, allow_inf_nan=False)
+    batch_size: int | None = Field(None, ge=1, le=65_536)
+    learning_rate: float | None = Field(None, gt=0, le=100, allow_inf_nan=False)
+    schedule: Literal["constant", "linear", "cosine"] | None = None
+    warmup_steps: int | None = Field(None, ge=0, le=1_000_000_000)
+    accumulation_steps: int | None = Field(None, ge=1, le=65_536)
+    early_stopping_patience: int | None = Field(None, ge=1, le=1_000_000)
+    seed: int | None = Field(None, ge=0, lt=2**31)
+
+
+Priority = Annotated[
+    int, Field(ge=-100, le=100, description="Of two jobs that wait the higher goes first.")
+]
+
+
+class JobRequest(JobHyperparameters):
+    """A job asked for by hand; every field has a default."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"epochs": 5, "batch_size": 64}]})
+
+    from_: Annotated[
+        Literal["latest", "base"] | int, Field(alias="from", description="Where to begin.")
+    ] = "latest"
+    ignore_policy: bool = Field(
+        False, description="Run now in spite of the policy; a pause and a snooze hold it still."
+    )
+    priority: Priority = 0
+
+
+class BlockerBody(BaseModel):
+    """One condition that keeps a job waiting."""
+
+    condition: str
+    detail: str
+
+
+class ProgressBody(BaseModel):
+    """How far a job is. total_steps and eta_seconds are null when time ends the job."""
+
+    step: int = 0
+    total_steps: int | None = None
+    epoch: int = 0
+    epochs: int | None = None
+    samples_per_second: float | None = None
+    eta_seconds: float | None = None
+
+
+class MetricsBody(BaseModel):
+    """train_loss: mean of the last epoch. baseline: validation before the first step."""
+
+    train_loss: float | None = None
+    validation: dict[str, Any] | None = None
+    baseline: dict[str, Any] | None = None
+    ended: str | None = None
+
+
+class JobErrorBody(BaseModel):
+    """Why a job failed."""
+
+    code: str
+    detail: str
+
+
+class JobBody(BaseModel):
+    """One training run of one model."""
+
+    id: int
+    model: str
+    state: State
+    blocked_by: list[BlockerBody]
+    trigger: str
+    priority: int
+    ignore_policy: bool
+    hyperparameters: dict[str, Any]
+    watermark: int
+    progress: ProgressBody
+    metrics: MetricsBody
+    version: int | None
+    restarts: int
+    error: JobErrorBody | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class MetricPointBody(BaseModel):
+    """Values by name at a step: train_loss, learning_rate, validation_loss, …"""
+
+    step: int
+    epoch: int
+    values: dict[str, float]
+
+
+class CheckpointBody(BaseModel):
+    """Training state of a job after `step`."""
+
+    id: int
+    model: str
+    job_id: int
+    role: Role
+    step: int
+    epoch: int
+    sha256: str
+    size_bytes: int
+    pinned: bool
+    note: str
+    created_at: datetime
+
+
+class CheckpointPatch(Request):
+    """pinned: kept until deleted by hand. note: for people."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"pinned": True}]})
+
+    pinned: bool | None = None
+    note: str | None = Field(None, max_length=1000)

@@ -1,0 +1,159 @@
+"""Bodies of models: registration, settings, the model itself."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from api.schemas.base import Request, Text
+from api.schemas.jobs import JobHyperparameters
+from storage.records import Loss, Optimizer, WhenFull
+
+
+class ModelHyperparameters(JobHyperparameters):
+    """Defaults of a model's jobs, and what is built into its artifacts."""
+
+    weight_decay: float | None = Field(None, ge=0, le=10, allow_inf_nan=False)
+    max_grad_norm: float | None = Field(None, gt=0, allow_inf_nan=False)
+    feature_dtype: Literal["float32", "float16"] | None = None
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str | dict) else value
+
+
+class GateSettings(Request):
+    """When a job's version becomes `latest`; docs/promotion.md has the rules.
+
+    metric: accuracy or loss for classes, mae or loss for numbers. margin: a drop by more than this
+    counts as worse even within chance; a share of 1 for accuracy, of the old value else.
+    """
+
+    mode: Literal["always", "if_not_worse", "manual"] | None = None
+    metric: Literal["accuracy", "loss", "mae"] | None = None
+    margin: float | None = Field(None, ge=0, le=1_000_000, allow_inf_nan=False)
+    min_validation_samples: int | None = Field(None, ge=0, le=1_000_000_000)
+    min_per_class: int | None = Field(None, ge=0, le=1_000_000_000)
+
+
+class RetentionSettings(Request):
+    """How many versions stay, beside the first, the newest and those with an alias.
+
+    null is no limit. max_bytes: of the files of all versions together.
+    """
+
+    max_versions: int | None = Field(20, ge=0, le=1_000_000)
+    max_age_days: float | None = Field(None, gt=0, le=36_500, allow_inf_nan=False)
+    max_bytes: int | None = Field(None, ge=0, lt=2**63)
+
+
+class ModelSpecBody(Request):
+    """What an author says of a model at registration; only name and loss are required.
+
+    trainable: glob patterns over initializer names, "last:N" for the last N layers, "head" for the
+    last; one may stand alone; default: every float weight. output: the tensor that the loss takes;
+    default: the graph's only output.
+    """
+
+    name: str
+    loss: Loss
+    optimizer: Optimizer = "adamw"
+    output: Text | None = None
+    trainable: Annotated[list[Text] | None, BeforeValidator(_listed)] = Field(
+        None, min_length=1, max_length=10_000
+    )
+    classes: list[Text] | None = Field(None, min_length=1, max_length=1_000_000)
+    hyperparameters: ModelHyperparameters = ModelHyperparameters()
+    gate: GateSettings = GateSettings()
+    retention: RetentionSettings = RetentionSettings()
+    preprocess: Annotated[list[dict[str, Any]], BeforeValidator(_listed)] = Field(
+        [], max_length=1000, description="From what apps send to tensors; see docs/samples.md."
+    )
+
+
+class QuotaSettings(Request):
+    """Most samples and bytes of a model, null for no limit, and which go first when it is full."""
+
+    max_samples: int | None = Field(None, ge=1, lt=2**53)
+    max_bytes: int | None = Field(None, ge=1, lt=2**53)
+    when_full: WhenFull = "oldest"
+
+
+class ModelPatch(Request):
+    """What may change after registration. hyperparameters: merged; null takes a default away."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"hyperparameters": {"epochs": 10}}]})
+
+    hyperparameters: JobHyperparameters | None = None
+    classes: list[Text] | None = None
+    gate: GateSettings | None = None
+    retention: RetentionSettings | None = None
+    quota: QuotaSettings | None = None
+
+
+class InputBody(BaseModel):
+    """One input. shape: of one sample, without the batch axis."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+
+
+class TargetBody(InputBody):
+    """What a label is. num_classes: class indices run from 0 to num_classes - 1."""
+
+    num_classes: int | None
+    classes: list[str] | None
+
+
+class ParameterCounts(BaseModel):
+    """Scalars that train and that do not; names of the initializers that train."""
+
+    trainable: int
+    frozen: int
+    names: list[str]
+
+
+class SampleCountsBody(BaseModel):
+    """Labelled samples by split, and those that wait for their label."""
+
+    train: int
+    validation: int
+    unlabelled: int
+
+
+class GateBody(BaseModel):
+    """When a job's version becomes `latest`."""
+
+    mode: Literal["always", "if_not_worse", "manual"]
+    metric: Literal["accuracy", "loss", "mae"]
+    margin: float
+    min_validation_samples: int
+    min_per_class: int
+
+
+class ModelBody(BaseModel):
+    """A registered model. notes: what was changed in the graph so that it trains.
+
+    preprocess: how samples become what it takes, complete enough for an app to do the same.
+    """
+
+    name: str
+    created_at: datetime
+    inputs: list[InputBody]
+    target: TargetBody
+    loss: Loss
+    optimizer: Optimizer
+    output: str
+    parameters: ParameterCounts
+    hyperparameters: dict[str, Any]
+    samples: SampleCountsBody
+    latest_version: int | None
+    gate: GateBody
+    retention: RetentionSettings
+    held_since: datetime | None
+    notes: list[str]
+    preprocess: list[dict[str, Any]]
+    quota: QuotaSettings

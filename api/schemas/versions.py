@@ -1,0 +1,96 @@
+"""Bodies of versions, aliases and predictions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.schemas.base import Request
+from storage.records import VariantName
+
+
+class AliasBody(BaseModel):
+    """A movable name of a version."""
+
+    alias: str
+    version: int
+
+
+class AliasTarget(Request):
+    """Where an alias is to point."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"version": 2}]})
+
+    version: int = Field(ge=1, lt=2**63)
+
+
+class ReferenceBody(BaseModel):
+    """The reference set. samples: those that still count. frozen_at: null without one."""
+
+    samples: int
+    frozen_at: datetime | None
+
+
+class VariantBody(BaseModel):
+    """Another form of a version's model. sha256, size_bytes: null if it was refused.
+
+    metrics: on the samples on which `reason` compares it with the version's own model.
+    """
+
+    variant: VariantName
+    sha256: str | None
+    size_bytes: int | None
+    method: str
+    metrics: dict[str, Any]
+    verdict: dict[str, Any]
+    reason: str
+    created_at: datetime
+
+
+class VersionBody(BaseModel):
+    """An exported inference model, immutable. baseline: what `latest` reached on the same samples.
+
+    promoted, reason, verdict: what the gate decided when it was made; `aliases` says what has
+    become of it. provenance: where it comes from; the model's metadata_props hold the same.
+    """
+
+    model: str
+    version: int
+    sha256: str
+    size_bytes: int
+    created_at: datetime
+    job_id: int | None
+    metrics: dict[str, Any]
+    baseline: dict[str, Any]
+    aliases: list[str]
+    promoted: bool
+    reason: str
+    verdict: dict[str, Any]
+    provenance: dict[str, Any]
+    variants: list[VariantBody]
+
+
+class PredictionBody(BaseModel):
+    """One instance. outputs: each output of the model by name.
+
+    A model with classes: the likeliest `label`, its `probability`, and all `probabilities` by class
+    index. Binary cross entropy: `probabilities`. Else: `values`. What JSON cannot say is null.
+    """
+
+    label: Any = None
+    probability: float | None = None
+    probabilities: list[Any] | None = None
+    values: list[Any] | None = None
+    outputs: dict[str, Any]
+
+
+class PredictionsBody(BaseModel):
+    """What the version says, in the order of the instances. ids: of the kept samples."""
+
+    model: str
+    version: int
+    classes: list[str] | None
+    predictions: list[PredictionBody]
+    ids: list[int] | None = None

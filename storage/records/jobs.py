@@ -1,0 +1,137 @@
+"""Jobs, what asks for them, what keeps them, and what they measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+
+class JobState(str, Enum):
+    """Where a job stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    PAUSED = "paused"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+NEXT: dict[JobState, frozenset[JobState]] = {
+    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.CANCELLED}),
+    JobState.RUNNING: frozenset(
+        {JobState.PAUSED, JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
+    ),
+    JobState.PAUSED: frozenset({JobState.RUNNING, JobState.CANCELLED, JobState.FAILED}),
+    JobState.SUCCEEDED: frozenset(),
+    JobState.FAILED: frozenset(),
+    JobState.CANCELLED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be enqueued. start: `latest`, `base` or a checkpoint's id.
+
+    priority: of two jobs that wait, the one with the higher goes first.
+    """
+
+    model_id: int
+    trigger: str
+    hyperparameters: dict[str, Any]
+    start: str
+    ignore_policy: bool = False
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """One condition that keeps a job from running, with its number and its limit."""
+
+    condition: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job's row. watermark: highest sample id that it reads. progress, metrics: as the API
+    shows them. error: `{"code", "detail", …}` of a failed job."""
+
+    id: int
+    model_id: int
+    model: str
+    state: JobState
+    trigger: str
+    hyperparameters: dict[str, Any]
+    start: str
+    ignore_policy: bool
+    watermark: int
+    created_at: datetime
+    blocked_by: tuple[Blocker, ...] = ()
+    progress: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    version: int | None = None
+    restarts: int = 0
+    error: dict[str, Any] | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewTrigger:
+    """What is to ask for jobs of a model. rule: see `service.triggers.rule`, as JSON."""
+
+    model_id: int
+    name: str
+    rule: dict[str, Any]
+    hyperparameters: dict[str, Any]
+    priority: int
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """A trigger's row. labelled: samples with a label when it last fired, or was made.
+
+    tried_at, outcome: of its last try, for people. fired_at, job_id: of the last job that it asked
+    for.
+    """
+
+    id: int
+    model_id: int
+    model: str
+    name: str
+    rule: dict[str, Any]
+    hyperparameters: dict[str, Any]
+    priority: int
+    enabled: bool
+    created_at: datetime
+    labelled: int
+    tried_at: datetime | None
+    fired_at: datetime | None
+    job_id: int | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicy:
+    """What people have asked for. settings: None while the device's defaults hold.
+
+    paused: everything, by hand, until it is resumed.
+    """
+
+    settings: dict[str, Any] | None
+    snoozed_until: datetime | None
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoint:
+    """One point of a job's curves: values by name at a step."""
+
+    step: int
+    epoch: int
+    values: dict[str, float]

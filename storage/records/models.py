@@ -1,0 +1,126 @@
+"""Models: what they take, what they hold, how many samples they have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+Loss = Literal["cross_entropy", "mse", "bce_with_logits", "l1"]
+Optimizer = Literal["adamw", "sgd"]
+WhenFull = Literal["oldest", "reservoir", "balanced"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One input of a model. shape: of one sample, without the batch axis."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpec:
+    """What a label is.
+
+    dtype: `int64` (class indices) or `float32`. shape: of one label, `()` for one class index.
+    num_classes: for class indices, labels are in [0, num_classes). classes: their names, or None.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    num_classes: int | None = None
+    classes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Inputs in graph order, and the target."""
+
+    inputs: tuple[TensorSpec, ...]
+    target: TargetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """An immutable file, named by its SHA-256 (lower-case hex)."""
+
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCounts:
+    """Samples of a model. An unlabelled sample counts as nothing but unlabelled."""
+
+    train: int = 0
+    validation: int = 0
+    unlabelled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Most samples and bytes of a model, None for no limit; when_full: which go first.
+
+    `oldest`: the lowest ids. `reservoir`: those that leave an even choice of all that ever came.
+    `balanced`: of the class that has most. Validation samples and pinned ones stay.
+    """
+
+    max_samples: int | None = None
+    max_bytes: int | None = None
+    when_full: WhenFull = "oldest"
+
+
+@dataclass(frozen=True, slots=True)
+class NewModel:
+    """A model to be registered; files: role (`training_model`, …) → published file."""
+
+    name: str
+    loss: Loss
+    optimizer: Optimizer
+    output: str
+    signature: Signature
+    trainable: tuple[str, ...]
+    trainable_parameters: int
+    frozen_parameters: int
+    hyperparameters: dict[str, Any]
+    files: dict[str, FileRecord]
+    notes: tuple[str, ...] = ()
+    gate: dict[str, Any] = field(default_factory=dict)
+    retention: dict[str, Any] = field(default_factory=dict)
+    preprocess: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A registered model. trainable: names of the initializers that train.
+
+    trainable_parameters, frozen_parameters: counts of scalars. files: role → file.
+    notes: what was changed in the graph so that it trains. gate, retention: what differs from the
+    defaults. held_since: since when jobs must not move `latest`, None while they may.
+    reference_frozen_at: when the reference set was frozen, None without one.
+    """
+
+    id: int
+    name: str
+    created_at: datetime
+    loss: Loss
+    optimizer: Optimizer
+    output: str
+    signature: Signature
+    trainable: tuple[str, ...]
+    trainable_parameters: int
+    frozen_parameters: int
+    hyperparameters: dict[str, Any]
+    files: dict[str, FileRecord]
+    notes: tuple[str, ...]
+    samples: SampleCounts
+    latest_version: int | None
+    gate: dict[str, Any]
+    retention: dict[str, Any]
+    held_since: datetime | None
+    reference_frozen_at: datetime | None
+    preprocess: tuple[dict[str, Any], ...] = ()
+    quota: Quota = Quota()

@@ -1,0 +1,73 @@
+"""What a job leaves: checkpoints, versions, variants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from storage.records.models import FileRecord
+
+Role = Literal["periodic", "best", "final"]
+VariantName = Literal["int8", "ort"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Training state of a job after `step`. role: `periodic`, `best` or `final`.
+
+    state: the loop's own state, from which a job goes on bit for bit.
+    """
+
+    id: int
+    model_id: int
+    job_id: int
+    role: Role
+    step: int
+    epoch: int
+    file: FileRecord
+    state: dict[str, Any]
+    pinned: bool
+    note: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Another form of a version's model. file: None if it was refused; reason says why.
+
+    method: how it was made. metrics: on the samples that the version was measured on as well.
+    """
+
+    name: VariantName
+    file: FileRecord | None
+    method: str
+    metrics: dict[str, Any]
+    verdict: dict[str, Any]
+    reason: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """An exported inference model, immutable, numbered from 1 within its model.
+
+    promoted, reason, verdict: what the gate decided when it was made. metrics, baseline: of it and
+    of what `latest` named then, on the same samples. provenance: where it comes from.
+    """
+
+    model_id: int
+    model: str
+    version: int
+    file: FileRecord
+    created_at: datetime
+    job_id: int | None
+    checkpoint_id: int | None
+    metrics: dict[str, Any]
+    baseline: dict[str, Any]
+    promoted: bool
+    reason: str
+    aliases: tuple[str, ...]
+    verdict: dict[str, Any]
+    provenance: dict[str, Any]
+    variants: tuple[Variant, ...]
