@@ -88,6 +88,12 @@ class Jobs:
         """Queued and paused jobs, oldest first."""
         return self._fetch(f"{_SELECT} WHERE state IN ('queued', 'paused') ORDER BY jobs.id")
 
+    def counts(self) -> dict[JobState, int]:
+        """How many jobs are in each state; states without a job are absent."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall()
+        return {JobState(row[0]): row[1] for row in rows}
+
     def last_starts(self) -> dict[int, datetime]:
         """Model id → when a job of it last began; models that never trained are absent."""
         with self._readers.snapshot() as connection:

@@ -1,0 +1,93 @@
+"""/metrics in Prometheus' text format
+(https://prometheus.io/docs/instrumenting/exposition_formats/, version 0.0.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from api.dependencies import TheDaemon
+from api.openapi import answers
+from service.observer import Look
+from storage.records import JobState, Model
+from storage.store import Store
+
+router = APIRouter(tags=["metrics"])
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MODELS_AT_A_TIME = 1000
+Labels = Mapping[str, object]
+Sample = tuple[Labels, float]
+
+
+@router.get(
+    "/metrics",
+    summary="Metrics for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}, **answers("not_ready")},
+)
+async def metrics(daemon: TheDaemon) -> Response:
+    """Models, samples, jobs, versions and the verdict, as gauges."""
+    look = await daemon.guardian.look()
+    families = await asyncio.to_thread(lambda: list(_families(daemon.store, look)))
+    return Response("".join(families), media_type=MEDIA_TYPE)
+
+
+def _families(store: Store, look: Look) -> Iterator[str]:
+    models = list(_models(store))
+    counts = store.jobs.counts()
+    yield _gauge("honed_info", "The daemon's version.", [({"version": version("honed")}, 1)])
+    yield _gauge(
+        "honed_samples",
+        "Samples of a model: labelled ones by split, and those that wait for a label.",
+        [
+            ({"model": model.name, "split": split}, getattr(model.samples, split))
+            for model in models
+            for split in ("train", "validation", "unlabelled")
+        ],
+    )
+    yield _gauge(
+        "honed_latest_version",
+        "The version that `latest` names.",
+        [({"model": model.name}, model.latest_version or 0) for model in models],
+    )
+    yield _gauge(
+        "honed_jobs",
+        "Jobs by state.",
+        [({"state": state.value}, counts.get(state, 0)) for state in JobState],
+    )
+    yield _gauge(
+        "honed_eligible", "Whether a job may train now.", [({}, float(look.verdict.eligible))]
+    )
+    yield _gauge(
+        "honed_blocked",
+        "The conditions that keep jobs from training now.",
+        [({"condition": each.condition}, 1) for each in look.verdict.blocked_by],
+    )
+
+
+def _models(store: Store) -> Iterator[Model]:
+    last: str | None = None
+    while rows := store.models.list(MODELS_AT_A_TIME, last):
+        yield from rows
+        last = rows[-1].name
+
+
+def _gauge(name: str, text: str, samples: list[Sample]) -> str:
+    lines = [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
+    lines += [f"{name}{_labels(labels)} {value:g}" for labels, value in samples]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
