@@ -78,7 +78,6 @@ class Server(uvicorn.Server):
         current_default_thread_limiter().total_tokens = WORKER_THREADS
         await self._daemon.start()
         self._app.state.token = admin_token(self._daemon.settings.data_dir)
-        allocator.trim()
         await super().startup(sockets)
         if self._on_listening is not None and sockets:
             self._on_listening(*sockets[0].getsockname()[:2])

@@ -8,7 +8,6 @@ daemon that rests most of the day wants none of it. Other C libraries have no su
 from __future__ import annotations
 
 import ctypes
-import gc
 import sys
 from functools import cache
 
@@ -28,8 +27,7 @@ def return_freed_memory() -> None:
 
 
 def trim() -> None:
-    """Give back the holes, too: after work that took much memory, some milliseconds well spent."""
-    gc.collect()
+    """Give back the holes, too: after work that took much memory, a millisecond well spent."""
     libc = _glibc()
     if libc is not None:
         libc.malloc_trim(0)

@@ -71,6 +71,8 @@ def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
     press(page, f"Pause job {job}")
     served.wait_for_job(job, "paused")
     page.get_by_text("Paused by a person").first.wait_for()
+    # The job's place on the page has changed by then, and its buttons stay where they are.
+    page.get_by_role("heading", name="Nothing is training").wait_for()
     press(page, f"Resume job {job}")
     served.wait_for_job(job, "running")
     press(page, f"Cancel job {job}")
@@ -84,8 +86,10 @@ def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
 
 
 def press(page: Any, name: str) -> None:
-    button = page.get_by_role("button", name=name, exact=True).first
+    # A button is disabled while an answer is awaited, and takes no focus then.
+    button = page.get_by_role("button", name=name, exact=True, disabled=False).first
     button.focus()
+    wait_until(lambda: button.evaluate("it => it === document.activeElement"), f"{name} to focus")
     page.keyboard.press("Enter")
 
 
