@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import shlex
@@ -209,6 +208,8 @@ def _refuse_unknown_variables() -> None:
     known |= NOT_SETTINGS | HOOK_VARIABLES
     for name in sorted(os.environ):
         if name.upper().startswith(PREFIX) and name.upper() not in known:
+            import difflib
+
             near = difflib.get_close_matches(name.upper(), known, n=1)
             hint = f"did you mean {near[0]}?" if near else "see the table of settings in README.md"
             raise BadSetting(f"{name} is not a setting; {hint}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from dataclasses import replace
 
@@ -253,6 +254,7 @@ class Trainer:
         finally:
             self._run = None
             self._wake.set()
+            gc.collect()
             allocator.trim()
 
     def _fail(self, job: Job, *, code: str, detail: str) -> None:

@@ -37,6 +37,8 @@ _CODE_BY_TEXT = {
 FATAL = frozenset({_IOERR, _CORRUPT, _NOTADB})
 # Room for the pages of a large upload, which else go to the WAL several times.
 _CACHE_KIB = 8192
+# Each reader has one of its own; the pages lie in the system's cache as well.
+_READER_CACHE_KIB = 256
 BUSY_TIMEOUT_MS = 5000
 _JOURNAL_SIZE_LIMIT_BYTES = 64 << 20
 
@@ -94,6 +96,7 @@ def _connect_reader(path: Path) -> sqlite3.Connection:
     )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA query_only = ON")
+    connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
     connection.execute("PRAGMA busy_timeout = 5000")
     return connection
 
