@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 
 import pytest
-from api.schemas.device import PolicyBody, UnknownBody
 from support import Served
 
+from api.schemas.device import PolicyBody, UnknownBody
 from service.policy import Policy, Unknown
 
 
