@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -140,7 +141,12 @@ def test_a_variant_below_the_gate_is_refused_with_its_figures_until_the_gate_cha
     refused = served.http.get(url, params={"variant": "int8"})
 
     assert (refused.status_code, refused.json()["code"]) == (409, "variant_refused")
-    assert "refused: validation accuracy went from 0.9" in refused.json()["detail"]
+    # Which samples validate follows from their ids, so the float model reads 9 in 10 or all right.
+    figures = re.search(
+        r"refused: validation accuracy went from ([0-9.]+)", refused.json()["detail"]
+    )
+    assert figures is not None
+    assert float(figures[1]) >= 0.9
     (report,) = served.http.get("/v1/models/lopsided/latest").json()["variants"]
     assert report["sha256"] is None
     assert report["reason"] == refused.json()["detail"]
