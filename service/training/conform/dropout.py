@@ -17,6 +17,7 @@ def mend(draft: Draft) -> None:
     masked = []
     for node in draft.nodes("Dropout"):
         if trial.trains(node, graph.proto):
+            _unseed(node)
             if len(node.output) < 2 or not node.output[1]:
                 node.output[1:] = [graph.fresh(f"{node.name}_mask")]
                 masked.append(node)
@@ -32,3 +33,10 @@ def mend(draft: Draft) -> None:
     )
     draft.note(masked, "Dropout was given the mask output that its gradient needs")
     graph.replace(removed)
+
+
+def _unseed(node: onnx.NodeProto) -> None:
+    """Let the job decide: a seed of the node's own ignores the job's, and would not repeat."""
+    kept = [attribute for attribute in node.attribute if attribute.name != "seed"]
+    del node.attribute[:]
+    node.attribute.extend(kept)
