@@ -148,6 +148,7 @@ function append(element2, children) {
 }
 function patch(present, wanted) {
   patchAttributes(present, wanted);
+  removeUnwanted(present, wanted);
   const keyed = new Map([...present.children].map((child) => [keyOf(child), child]));
   let cursor = present.firstChild;
   for (const next of [...wanted.childNodes]) {
@@ -165,6 +166,12 @@ function patch(present, wanted) {
     const after = cursor.nextSibling;
     cursor.remove();
     cursor = after;
+  }
+}
+function removeUnwanted(present, wanted) {
+  const kept = new Set([...wanted.children].map(keyOf));
+  for (const child of [...present.children]) {
+    if (!kept.has(keyOf(child))) child.remove();
   }
 }
 function counterpart(next, cursor, keyed) {

@@ -53,6 +53,7 @@ function append(element: Element, children: Child[]): void {
  */
 export function patch(present: Element, wanted: Element): void {
   patchAttributes(present, wanted);
+  removeUnwanted(present, wanted);
   const keyed = new Map([...present.children].map((child) => [keyOf(child), child]));
   let cursor = present.firstChild;
   for (const next of [...wanted.childNodes]) {
@@ -70,6 +71,14 @@ export function patch(present: Element, wanted: Element): void {
     const after: ChildNode | null = cursor.nextSibling;
     cursor.remove();
     cursor = after;
+  }
+}
+
+/** Goes first, so that what stays need not move past what goes: a moved node loses its focus. */
+function removeUnwanted(present: Element, wanted: Element): void {
+  const kept = new Set([...wanted.children].map(keyOf));
+  for (const child of [...present.children]) {
+    if (!kept.has(keyOf(child))) child.remove();
   }
 }
 

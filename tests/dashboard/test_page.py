@@ -69,12 +69,10 @@ def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
     served.wait_for_job(job, "running")
 
     press(page, f"Pause job {job}")
-    served.wait_for_job(job, "paused")
     page.get_by_text("Paused by a person").first.wait_for()
-    # The job's place on the page has changed by then, and its buttons stay where they are.
     page.get_by_role("heading", name="Nothing is training").wait_for()
     press(page, f"Resume job {job}")
-    served.wait_for_job(job, "running")
+    page.get_by_role("heading", name="Training now").wait_for()
     press(page, f"Cancel job {job}")
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="hidden")
@@ -83,6 +81,24 @@ def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
     press(page, "Cancel the job")
     served.wait_for_job(job, "cancelled")
     page.locator(f"[data-key=job-{job}] .badge.cancelled").wait_for()
+
+
+def test_a_button_keeps_its_focus_when_its_neighbour_goes(
+    tab: Callable[..., Tab], served: Served, slow: Callable[[str], int]
+) -> None:
+    job = slow("focused")
+    page = tab(served).open()
+    page.get_by_role("button", name=f"Pause job {job}").click()
+    page.get_by_role("button", name=f"focused job {job} with its curve").click()
+    page.locator(".now").get_by_text("Paused by a person").wait_for()
+    cancel = page.locator(".now").get_by_role("button", name=f"Cancel job {job}")
+    cancel.focus()
+
+    served.http.post(f"/v1/jobs/{job}/resume").raise_for_status()
+
+    page.get_by_role("heading", name="Training now").wait_for()
+    page.locator(".now").get_by_role("button", name=f"Pause job {job}").wait_for()
+    assert cancel.evaluate("it => it === document.activeElement")
 
 
 def press(page: Any, name: str) -> None:
