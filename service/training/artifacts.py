@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 
 from service.training import messages, ort_runtime
-from service.training.conform import Conformed, conform, proof, trial
+from service.training.conform import Conformed, backward, conform, proof, trial
 from service.training.conform.errors import refusal, refuse
 from service.training.conform.load import load
 from service.training.conform.losses import append_loss
@@ -132,6 +132,7 @@ def _optimizer(onnxblock: Any, recipe: _Recipe) -> Any:
 def _stamp_file(path: Path) -> None:
     model = onnx.load_model(path, load_external_data=False)
     stamp(model)
+    backward.mend(model)
     for node in model.graph.node:
         for attribute in node.attribute:
             if node.op_type == "AdamWOptimizer" and attribute.name == "adam_mode":
