@@ -7,13 +7,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from laptop import Laptop
-from support import Served, mlp, npz, wait_until
+from support import ENDED, Served, mlp, npz, wait_until
 
-__all__ = ["Laptop", "Served", "digits_cnn", "mlp", "npz", "served", "wait_until"]
+__all__ = ["Laptop", "Served", "digits_cnn", "mlp", "npz", "served", "train", "wait_until"]
 
 
 @contextmanager
@@ -25,6 +26,20 @@ def served(**settings: object) -> Iterator[Served]:
             yield running
         finally:
             running.stop()
+
+
+def train(daemon: Served, model: str, **asked: object) -> dict[str, Any]:
+    """Train to the end, which an event tells: to poll for it would take from what is measured."""
+    ends = [("type", f"job.{state}") for state in ENDED]
+    with daemon.http.stream("GET", "/v1/events", params=ends, timeout=None) as events:
+        lines = events.iter_lines()
+        next(lines)
+        job = daemon.ask_for_job(model, **asked)["id"]
+        while daemon.job(job)["state"] not in ENDED:
+            next(line for line in lines if line.startswith("event: "))
+    done = daemon.job(job)
+    assert done["state"] == "succeeded", done
+    return done
 
 
 def digits_cnn() -> bytes:

@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-import psutil
 
 from bench import torch_env, watched
-from bench.daemon import Served, served
+from bench.daemon import Served, served, train
 from bench.table import Row
 from bench.tasks import task
 
@@ -42,7 +41,7 @@ class Case:
     epochs: int
     batch_size: int
     trainable: tuple[str, ...] = ()
-    rounds: int = 3
+    rounds: int = 5
 
 
 CASES = (
@@ -142,9 +141,8 @@ def job(daemon: Served, case: Case, held: tuple[np.ndarray, np.ndarray]) -> dict
         "learning_rate": LEARNING_RATE,
         "from": "base",
     }
-    parent = psutil.Process(daemon.process.pid)
-    with watched.watching(lambda: [child.pid for child in parent.children()]) as peak:
-        done = daemon.train("m", **asked)
+    with watched.watching(lambda: watched.children(daemon.process.pid)) as peak:
+        done = train(daemon, "m", **asked)
     began, ended = (datetime.fromisoformat(done[key][:-1]) for key in ("created_at", "finished_at"))
     return {
         "seconds": (ended - began).total_seconds(),
