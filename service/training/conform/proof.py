@@ -16,6 +16,12 @@ from storage.records import Signature, TargetSpec, TensorSpec
 
 Array = NDArray[np.generic]
 BATCHES = (1, 3)
+SHAKE = 0.005
+"""How far parameters are moved before the slopes are looked at, in their own units.
+
+A fresh bias is exactly 0, and so is what a channel of zeros gives: there ReLU has a kink, and no
+slope from both sides agrees with any gradient.
+"""
 
 
 def prove(
@@ -34,6 +40,7 @@ def prove(
     """
     try:
         state, module, optimizer = _load(artifacts)
+        _shake(state.parameters, trainable)
         for rows in BATCHES:
             feeds = _feeds(module, signature, rows, below)
             _step(module, state.parameters, trainable, feeds=feeds, place=place)
@@ -55,6 +62,13 @@ def _load(artifacts: messages.Artifacts) -> tuple[Any, Any, Any]:
         artifacts.training_model, state, artifacts.eval_model, session_options=options
     )
     return state, module, api.Optimizer(artifacts.optimizer_model, module)
+
+
+def _shake(parameters: Any, trainable: Sequence[str]) -> None:
+    rng = np.random.default_rng(0)
+    for name in trainable:
+        values = np.array(parameters[name].data)
+        parameters[name].data = values + rng.normal(0.0, SHAKE, values.shape).astype(np.float32)
 
 
 def _step(
