@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from torch import nn
 LEARNING_RATE = 1e-3
 SHAPES = {
     "mlp": (784,),
+    "mlp-small": (32,),
     "cnn": (1, 28, 28),
     "frozen-backbone": (3, 96, 96),
     "transformer": (32, 64),
@@ -107,13 +109,20 @@ def conv(
     ]
 
 
+def mlp(*sizes: int) -> nn.Module:
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
 def build(name: str) -> nn.Module:
     """The model, the same at every call."""
     torch.manual_seed(0)
     if name == "mlp":
-        return nn.Sequential(
-            nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, CLASSES)
-        )
+        return mlp(784, 512, 512, CLASSES)
+    if name == "mlp-small":
+        return mlp(32, 64, 64, CLASSES)
     if name == "cnn":
         return nn.Sequential(
             nn.Conv2d(1, 32, 3, padding=1),
