@@ -13,6 +13,12 @@ from service.training.engine import Engine
 from service.training.errors import LossNotFinite
 from service.training.metrics import Metrics
 
+TOO_LARGE = "the parameters have grown too large; try a lower learning_rate"
+AT_THE_START = (
+    "the model that training starts from already gives it; bring inputs and labels to values of"
+    " about 1 (preprocess of kind standardize does so), or start from other weights"
+)
+
 
 def validate(
     engine: Engine,
@@ -21,10 +27,12 @@ def validate(
     make_metrics: Callable[[], Metrics],
     batch_size: int,
     tick: Callable[[], None],
+    advice: str = TOO_LARGE,
 ) -> dict[str, Any]:
     """`samples`, `loss` and the metrics; empty without samples.
 
-    tick runs after each batch, and may raise to end the pass. Raises LossNotFinite.
+    tick runs after each batch, and may raise to end the pass. advice: why a loss may not be finite,
+    and what to do. Raises LossNotFinite.
     """
     if len(dataset) == 0:
         return {}
@@ -32,10 +40,7 @@ def validate(
     for inputs, target in dataset.batches(np.arange(len(dataset)), batch_size=batch_size):
         loss, output = engine.evaluate(inputs, target)
         if not isfinite(loss):
-            raise LossNotFinite(
-                "the validation loss is not finite: the parameters have grown too large;"
-                " try a lower learning_rate"
-            )
+            raise LossNotFinite(f"the validation loss is {loss}: {advice}")
         loss_sum += loss * len(target)
         metrics.update(output, target)
         tick()

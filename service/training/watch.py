@@ -17,7 +17,7 @@ from service.training.metrics import metrics_for
 from service.training.pipe import Interrupted, Pipe
 from service.training.report import Reporter
 from service.training.schedule import Plan
-from service.training.validation import validate
+from service.training.validation import AT_THE_START, TOO_LARGE, validate
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +114,7 @@ class JobWatch:
             make_metrics=self._make_metrics,
             batch_size=self._batch_size,
             tick=lambda: self.tick(state),
+            advice=AT_THE_START if state.step == 0 else TOO_LARGE,
         )
 
     def tick(self, state: LoopState) -> None:

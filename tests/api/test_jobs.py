@@ -179,3 +179,17 @@ def test_a_loss_that_explodes_fails_the_job_with_advice(
     assert "learning" in job["error"]["detail"]
     assert job["restarts"] == 0
     assert served.http.get("/v1/models/explodes").json()["latest_version"] == 1
+
+
+def test_labels_that_no_float_holds_squared_are_named_before_the_first_step(
+    served: Served,
+) -> None:
+    served.register("towers", mlp(8, 16, 1), loss="mse")
+    data = blobs(200, 8, 3)
+    served.upload("towers", x=data["x"], label=np.full(200, 1e20, np.float32))
+
+    job = served.wait_for_job(served.ask_for_job("towers", epochs=1)["id"], "failed")
+
+    assert job["error"]["code"] == "loss_not_finite"
+    assert "bring inputs and labels to values of about 1" in job["error"]["detail"]
+    assert job["progress"]["step"] == 0
