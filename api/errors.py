@@ -33,6 +33,7 @@ STATUS: dict[str, int] = {
     "method_not_allowed": 405,
     "model_not_loadable": 503,
     "no_samples": 409,
+    "no_session": 403,
     "not_found": 404,
     "not_ready": 503,
     "prediction_failed": 422,
@@ -80,12 +81,20 @@ def problem(
         "type": TYPE_BASE + code,
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "detail": detail,
+        "detail": _encodable(detail),
         "code": code,
     }
-    if listed := [{"pointer": e.pointer, "detail": e.detail} for e in errors]:
+    listed = [
+        {"pointer": _encodable(each.pointer), "detail": _encodable(each.detail)} for each in errors
+    ]
+    if listed:
         body["errors"] = listed
     return ProblemAnswer(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def _encodable(text: str) -> str:
+    """Halves of surrogate pairs, which JSON can name and UTF-8 cannot, as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class ProblemAnswer(JSONResponse):
@@ -111,6 +120,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HoneError, _hone_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(UnicodeEncodeError, _not_unicode)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -120,24 +130,68 @@ async def _hone_error(_: Request, error: Exception) -> JSONResponse:
     return problem(error.code, error.detail, errors=error.problems, headers=headers)
 
 
-async def _validation_error(_: Request, error: Exception) -> JSONResponse:
+async def _not_unicode(_: Request, error: Exception) -> JSONResponse:
+    """Text that came as JSON's escapes, and cannot be kept."""
+    assert isinstance(error, UnicodeEncodeError)
+    half = error.object[error.start : error.end]
+    return problem(
+        "invalid_input",
+        f"the body holds {half!a}, which is no text; escape both halves of a surrogate pair",
+    )
+
+
+async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     faults = error.errors()
     if faults and faults[0]["type"] == "json_invalid":
         place = Problem("", f"{faults[0]['ctx']['error']}; send UTF-8 JSON")
         return problem("invalid_input", "the body is not JSON", errors=[place])
-    return problem("invalid_input", "the request is wrong", errors=problems_of(faults))
+    if isinstance(error.body, bytes):
+        given = request.headers.get("content-type", "none")
+        return problem(
+            "unsupported_media_type",
+            f"the Content-Type is {given}; set Content-Type to application/json",
+        )
+    return problem("invalid_input", "the request is wrong", errors=problems_of(faults, error.body))
 
 
-def problems_of(faults: Iterable[Mapping[str, Any]], *, prefix: str = "") -> list[Problem]:
-    """pydantic's faults as problems. The pointer is of the body, or `/query/…`, `/path/…`."""
-    listed = []
+def problems_of(
+    faults: Iterable[Mapping[str, Any]], body: Any, *, prefix: str = ""
+) -> list[Problem]:
+    """pydantic's faults as problems. The pointer is of the body, or `/query/…`, `/path/…`.
+
+    What a place may hold in several ways has one problem, which names them all.
+    """
+    found: dict[str, list[str]] = {}
     for fault in faults:
-        place = [str(part).replace("~", "~0").replace("/", "~1") for part in fault["loc"]]
+        place = list(fault["loc"])
         if place[:1] == ["body"]:
-            place = place[1:]
-        listed.append(Problem(prefix + "".join(f"/{part}" for part in place), fault["msg"]))
-    return listed
+            place = _in_body(place[1:], body, missing=fault["type"] == "missing")
+        elif prefix:
+            place = _in_body(place, body, missing=fault["type"] == "missing")
+        details = found.setdefault(prefix + _pointer(place), [])
+        if fault["msg"] not in details:
+            details.append(fault["msg"])
+    return [Problem(pointer, ", or: ".join(details)) for pointer, details in found.items()]
+
+
+def _in_body(place: list[Any], body: Any, *, missing: bool) -> list[Any]:
+    """Without the names that pydantic adds for the ways in which a value may be right."""
+    kept = []
+    for at, part in enumerate(place):
+        is_there = isinstance(body, dict) and part in body
+        is_there = is_there or (isinstance(body, list) and isinstance(part, int))
+        if is_there:
+            body = body[part]
+            kept.append(part)
+        elif missing and at == len(place) - 1:
+            kept.append(part)
+    return kept
+
+
+def _pointer(place: Iterable[Any]) -> str:
+    parts = [str(part).replace("~", "~0").replace("/", "~1") for part in place]
+    return "".join(f"/{part}" for part in parts)
 
 
 async def _http_exception(request: Request, error: Exception) -> JSONResponse:

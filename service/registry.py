@@ -160,7 +160,7 @@ def check_name(name: str) -> None:
             f"the name {name!r} cannot be used",
             problems=[
                 Problem(
-                    "/name",
+                    "/spec/name",
                     "a name has 1 to 64 letters, digits, dots, dashes or underscores, "
                     "and begins with a letter or digit",
                 )

@@ -10,9 +10,12 @@ T = TypeVar("T")
 
 
 class Request(BaseModel):
-    """A body that apps send: unknown fields are refused, since they are mistyped ones."""
+    """A body that apps send: unknown fields are refused, since they are mistyped ones.
 
-    model_config = ConfigDict(extra="forbid")
+    A number is a number: neither "3" nor true stands for one.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Page(BaseModel, Generic[T]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
@@ -111,7 +111,7 @@ class SnoozeRequest(Request):
     )
 
     minutes: float | None = Field(None, gt=0, le=WEEK_MINUTES, allow_inf_nan=False)
-    until: Literal["morning"] | AwareDatetime | None = None
+    until: Literal["morning"] | Annotated[AwareDatetime, Field(strict=False)] | None = None
 
 
 class TriggerFields(Request):

@@ -72,9 +72,9 @@ WRONG_SPECS: dict[str, tuple[Any, str, str]] = {
     "loss": ({"name": "a", "loss": "hinge"}, "/spec/loss", "'cross_entropy'"),
     "optimizer": ({"name": "a", "loss": "mse", "optimizer": "lion"}, "/spec/optimizer", "'adamw'"),
     "mistyped": ({"name": "a", "loss": "mse", "trainble": []}, "/spec/trainble", "not permitted"),
-    "slashes": ({"name": "a/b", "loss": "cross_entropy"}, "/name", "letters, digits"),
-    "dots": ({"name": "..", "loss": "cross_entropy"}, "/name", "begins with"),
-    "empty name": ({"name": "", "loss": "cross_entropy"}, "/name", "1 to 64"),
+    "slashes": ({"name": "a/b", "loss": "cross_entropy"}, "/spec/name", "letters, digits"),
+    "dots": ({"name": "..", "loss": "cross_entropy"}, "/spec/name", "begins with"),
+    "empty name": ({"name": "", "loss": "cross_entropy"}, "/spec/name", "1 to 64"),
     "rate": (
         {"name": "a", "loss": "mse", "hyperparameters": {"learning_rate": -1}},
         "/spec/hyperparameters/learning_rate",
