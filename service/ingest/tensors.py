@@ -46,7 +46,7 @@ def type_complaint(given: np.dtype[Any], wanted: str) -> str | None:
     if given.kind in allowed:
         return None
     names = {"f": "numbers", "i": "integers", "u": "integers", "b": "booleans"}
-    kinds = {"f": "fractions", "i": "integers", "u": "integers", "b": "booleans", "U": "text"}
+    kinds = {"f": "floats", "i": "integers", "u": "integers", "b": "booleans", "U": "text"}
     held = kinds.get(given.kind, "values that are not numbers")
     return f"holds {held}, the model takes {names[np.dtype(wanted).kind]} ({wanted})"
 
