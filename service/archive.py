@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from itertools import count
@@ -14,12 +13,14 @@ from typing import Any
 
 from service.curation import shown_label
 from service.errors import InvalidInput, TooLarge
+from service.forward_buffer import ForwardBuffer
 from service.ingest import tensors
 from service.ingest.faults import Faults
 from service.ingest.images import MAX_IMAGE_BYTES
 from service.ingest.json_upload import key_complaint, label_reader
 from service.ingest.labels import Label
 from service.ingest.npz import READ_FAULTS
+from service.ingest.records import bad_image, bad_tensors
 from service.ingest.require import takes_images
 from service.ingest.result import IngestResult, commit
 from storage.errors import NotFound, Problem
@@ -35,11 +36,20 @@ CHUNK_BYTES = 4 * 2**20
 MAX_LINES_BYTES = 16 * 2**20
 MAX_DATA_BYTES = MAX_IMAGE_BYTES + CHUNK_BYTES
 WRONG = "the archive cannot be read"
+FIELDS: dict[str, Callable[[Any], bool]] = {
+    "key": lambda _: True,
+    "label": lambda _: True,
+    "split": lambda value: value in (Split.TRAIN.value, Split.VALIDATION.value),
+    "pinned": lambda value: isinstance(value, bool),
+    "length": lambda value: type(value) is int and value >= 0,
+    "sha256": lambda value: isinstance(value, str),
+}
+"""What a line says of a sample, and whether it may; labels and keys have checks of their own."""
 
 
 def write_archive(store: Store, model: Model) -> Iterator[bytes]:
     """The bytes of the zip, some MiB at a time: every sample that there is when it begins."""
-    buffer = _Buffer()
+    buffer = ForwardBuffer()
     newest = store.samples.list(model.id, limit=1, newest_first=True)
     with zipfile.ZipFile(buffer, "w", allowZip64=True) as archive:
         archive.writestr(MANIFEST, json.dumps(_manifest(model), indent=2))
@@ -74,6 +84,10 @@ def read_archive(store: Store, model: Model, path: Path, *, max_bytes: int) -> I
                 lines = _read(archive, _entry("samples", number), most=MAX_LINES_BYTES)
                 data = _read(archive, _entry("data", number), most=MAX_DATA_BYTES)
                 _stage(model, staging, lines, data, at=_entry("samples", number))
+            if unread := {_entry("samples", later) for later in range(number, len(names))} & names:
+                raise _wrong(
+                    f"/{_entry('samples', number)}", f"missing, but there is {min(unread)}"
+                )
             return commit(staging, Faults())
 
 
@@ -140,27 +154,39 @@ def _stage(model: Model, staging: Staging, lines: bytes, data: bytes, *, at: str
         lengths.append(fields["length"])
     if end != len(data):
         raise _wrong(f"/{at}", f"its samples have {end} bytes, its data {len(data)}")
+    _check_records(model, data, lengths, at=at)
     try:
         staging.add(data, labels, keys=keys, splits=splits, lengths=lengths, pinned=pinned)
     except ValueError as error:
         raise _wrong(f"/{at}", str(error)) from error
 
 
+def _check_records(model: Model, data: bytes, lengths: Sequence[int], *, at: str) -> None:
+    """Raises InvalidInput if a record is none that an upload could have brought."""
+    if not takes_images(model):
+        if bad := bad_tensors(data, lengths, model.signature.inputs):
+            raise _wrong(f"/{at}/{bad[0] + 1}", bad[1])
+        return
+    end = 0
+    for number, length in enumerate(lengths, 1):
+        start, end = end, end + length
+        if complaint := bad_image(data[start:end]):
+            raise _wrong(f"/{at}/{number}", complaint)
+
+
 def _fields(text: bytes, where: str) -> dict[str, Any]:
     try:
         fields = json.loads(text)
-        well = (
-            fields["split"] in (Split.TRAIN.value, Split.VALIDATION.value)
-            and isinstance(fields["pinned"], bool)
-            and isinstance(fields["length"], int)
-            and fields["length"] >= 0
-            and {"key", "label", "sha256"} <= fields.keys()
-        )
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _wrong(where, f"not a sample: {error!r}") from error
-    if not well:
-        raise _wrong(where, "not a sample: split, pinned or length is wrong")
-    return dict(fields)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(where, f"not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise _wrong(where, f"not a sample: an object with {', '.join(FIELDS)}")
+    for name, check in FIELDS.items():
+        if name not in fields:
+            raise _wrong(f"{where}/{name}", f"not a sample: {name!r} is missing")
+        if not check(fields[name]):
+            raise _wrong(f"{where}/{name}", f"not a sample: {name!r} is {fields[name]!r:.100}")
+    return fields
 
 
 def _manifest(model: Model) -> dict[str, Any]:
@@ -213,21 +239,3 @@ def _entry(kind: str, number: int) -> str:
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:
     return InvalidInput(WRONG, problems=[Problem(pointer, detail)])
-
-
-class _Buffer(io.RawIOBase):
-    """Takes what a zip writes forward, until somebody takes it away."""
-
-    def __init__(self) -> None:
-        self._written = bytearray()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._written += data
-        return len(data)
-
-    def take(self) -> bytes:
-        taken, self._written = bytes(self._written), bytearray()
-        return taken

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from service.environment import without_token
 from service.errors import ChildDied
 from service.training.messages import (
     Command,
@@ -54,7 +54,7 @@ class Child:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=work_dir,
-            env={name: value for name, value in os.environ.items() if name != "HONED_TOKEN"},
+            env=without_token(),
             limit=MAX_LINE_BYTES,
         )
         child = cls(process)

@@ -15,6 +15,7 @@ from service.guardian import Guardian
 from service.hooks import PromotionHook
 from service.latest import LatestVersions
 from service.logs import event
+from service.own_backups import OwnBackups
 from service.prediction.predictor import Predictor
 from service.registry import Registry
 from service.retention import prune_all
@@ -50,6 +51,7 @@ class Daemon:
     variants: Variants
     schedule: Schedule
     erasure: Erasure
+    own_backups: OwnBackups
     thumbnails: Thumbnails
     uncertainty: Uncertainty
 
@@ -86,7 +88,9 @@ class Daemon:
         self.erasure = Erasure(self.store, self.trainer, self.feed)
         self.thumbnails = Thumbnails(self.store)
         self.uncertainty = Uncertainty(self.store, self.settings)
+        self.own_backups = OwnBackups(self.store, self.guardian, self.feed)
         await self.erasure.start()
+        await self.own_backups.start()
         self._guarding = self._watched("guardian", self.guardian.run())
         self._training = self._watched("trainer", self.trainer.run())
         self._sleep = self._watched("sleep", SleepWatch(self.guardian, self.trainer).run())
@@ -100,6 +104,9 @@ class Daemon:
             prune_all, "interval", seconds=MAINTENANCE_INTERVAL_S, args=[self.store]
         )
         self._scheduler.add_job(self.erasure.tidy, "interval", seconds=MAINTENANCE_INTERVAL_S)
+        self._scheduler.add_job(
+            self.own_backups.make_if_due, "interval", seconds=MAINTENANCE_INTERVAL_S
+        )
         self._scheduler.start()
         self.schedule = Schedule(
             self.store, self._scheduler, guardian=self.guardian, feed=self.feed
@@ -130,6 +137,7 @@ class Daemon:
         await self.variants.stop()
         await self.hook.stop()
         await self.predictor.stop()
+        await self.own_backups.stop()
         await asyncio.to_thread(self.store.close)
         event(logger, logging.INFO, "daemon.stopped")
 

@@ -22,6 +22,7 @@ TYPES: dict[str, str] = {
     "alias.deleted": "An alias is gone; the version that it named is not.",
     "alias.moved": "An alias other than `latest` names another version.",
     "checkpoint.saved": "A running job has saved its state.",
+    "database.restored": "The database was damaged; a backup of it is in force, see the data.",
     "device.verdict": "Other conditions keep jobs from training, or none does any more.",
     "events.lost": "Events between the two ids are no longer kept: read the state anew.",
     "job.cancelled": "A job was cancelled.",

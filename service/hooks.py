@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 
+from service.environment import without_token
 from service.events import Feed, Happening
 from service.latest import Latest, LatestVersions
 from service.logs import event
@@ -103,7 +104,7 @@ class PromotionHook:
 
     def _environment(self, latest: Latest) -> dict[str, str]:
         version = latest.version
-        kept = {name: value for name, value in os.environ.items() if name != "HONED_TOKEN"}
+        kept = without_token()
         return {
             **kept,
             "HONED_MODEL": version.model,

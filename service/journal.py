@@ -27,7 +27,7 @@ from service.training.messages import (
 )
 from storage.errors import HoneError
 from storage.id_set import decode
-from storage.records import FileRecord, Job, JobState, MetricPoint
+from storage.records import FileRecord, Job, JobState, MetricPoint, NewVersion
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -140,24 +140,26 @@ class Journal:
         self.report()
         final = self._store.checkpoints.latest_of(self._job.id, roles=("final",))
         decision = conclusion.decision
-        version = self._store.versions.publish(
+        new = NewVersion(
             model_id=self._job.model_id,
             job_id=self._job.id,
             checkpoint_id=final.id if final else None,
             file=file,
-            metrics=conclusion.metrics,
-            baseline=conclusion.baseline,
-            compared_with=conclusion.compared_with,
             promoted=decision.promoted,
             reason=decision.reason,
+            metrics=conclusion.metrics,
+            baseline=conclusion.baseline,
             verdict=decision.verdict,
             provenance=message.provenance,
-            job_metrics={
-                "train_loss": message.train_loss,
-                "validation": message.validation,
-                "baseline": message.baseline,
-                "ended": message.reason,
-            },
+        )
+        job_metrics = {
+            "train_loss": message.train_loss,
+            "validation": message.validation,
+            "baseline": message.baseline,
+            "ended": message.reason,
+        }
+        version = self._store.versions.publish(
+            new, compared_with=conclusion.compared_with, job_metrics=job_metrics
         )
         if version is None:
             return False

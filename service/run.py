@@ -14,14 +14,12 @@ from service.errors import ChildDied
 from service.events import Announce
 from service.journal import Journal
 from service.logs import event
-from service.orders import evaluate_order, train_order
-from service.promotion.conclusion import conclude
-from service.promotion.policy import gate_policy
+from service.orders import train_order
+from service.publication import Answer, Publication
 from service.settings import Settings
 from service.training.messages import (
     Cancel,
     Command,
-    Comparison,
     Continue,
     Decoded,
     Done,
@@ -41,16 +39,12 @@ from service.training.messages import (
     Stopped,
     Working,
 )
-from storage.records import Blocker, FileRecord, Job, JobState
+from storage.records import Blocker, Job, JobState
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 3
-ON_NOTHING = Comparison(samples=0, class_counts=(), candidate={}, baseline={})
-"""What comparing without a sample finds."""
-MAX_COMPARISONS = 5
-"""How often a model is compared anew because `latest` moved."""
 
 
 class Run:
@@ -77,7 +71,7 @@ class Run:
         self._is_held = False
         self._child: Child | None = None
         self._done: Done | None = None
-        self._answer: Evaluated | Failed | None = None
+        self._answer: Answer | None = None
 
     @property
     def is_held(self) -> bool:
@@ -97,7 +91,7 @@ class Run:
         known = {reason.condition for reason in self._pause_reasons}
         self._pause_reasons += tuple(each for each in reasons if each.condition not in known)
         if not isinstance(self._wish, Cancel):
-            await self._ask(Pause())
+            await self._wish_for(Pause())
 
     async def hold(self, *reasons: Blocker) -> None:
         """Let the child wait in memory, without stepping."""
@@ -113,7 +107,7 @@ class Run:
 
     async def cancel(self) -> None:
         """Ask for the end; nothing more is saved."""
-        await self._ask(Cancel())
+        await self._wish_for(Cancel())
 
     async def train(self) -> None:
         """Return when the job has left the state `running`."""
@@ -127,7 +121,7 @@ class Run:
                     await asyncio.to_thread(self._bury, death)
                     return
 
-    async def _ask(self, command: Command) -> None:
+    async def _wish_for(self, command: Command) -> None:
         self._wish = command
         self._wished.set()
         await self._send(command)
@@ -150,56 +144,22 @@ class Run:
             self._done = None
             await self._converse(await Child.spawn(order, work_dir=work_dir), self._take)
             if self._done is not None:
-                await self._conclude(self._done, work_dir)
+                publication = Publication(
+                    self.job,
+                    self._store,
+                    self._journal,
+                    limits=self._limits,
+                    ask=lambda question: self._ask(question, work_dir),
+                )
+                await publication.conclude(self._done)
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)
 
-    async def _conclude(self, done: Done, work_dir: Path) -> None:
-        """Let the gate decide on the exported model, and publish it.
-
-        Once more if a person moves `latest` meanwhile: then it was compared with another version.
-        """
-        candidate: Path | FileRecord = Path(done.path)
-        for _ in range(MAX_COMPARISONS):
-            answer, compared_with = await self._compare(candidate, work_dir)
-            if answer is None:
-                return
-            if isinstance(candidate, Path):
-                candidate = await asyncio.to_thread(self._store.files.adopt, candidate)
-            if await self._publish(done, candidate, answer, compared_with):
-                return
-        assert isinstance(candidate, FileRecord)
-        moving = Failed("state_conflict", "latest was moved each time while it was compared")
-        await self._publish(done, candidate, moving, None)
-
-    async def _compare(
-        self, candidate: Path | FileRecord, work_dir: Path
-    ) -> tuple[Evaluated | Failed | None, int]:
-        """What the child finds, None if it was stopped, and the version that `latest` named."""
-        path = (
-            candidate if isinstance(candidate, Path) else self._store.files.path(candidate.sha256)
-        )
-        limits = await self._limits()
-        order, compared_with = await asyncio.to_thread(
-            evaluate_order, self.job, self._store, candidate=path, limits=limits
-        )
-        if not await asyncio.to_thread(self._can_measure, order):
-            return Evaluated(ON_NOTHING), compared_with
+    async def _ask(self, order: Evaluate, work_dir: Path) -> Answer | None:
+        """What a child of its own answers, None if it was stopped."""
         self._answer = None
-        await self._converse(await Child.spawn(order, work_dir=work_dir), self._take_verdict)
-        return self._answer, compared_with
-
-    def _can_measure(self, order: Evaluate) -> bool:
-        """Whether there is any sample to compare on; else a second child would find out nothing."""
-        counts = self._store.samples.counts(self.job.model_id)
-        return order.measurement.reference or counts.validation > 0
-
-    async def _publish(
-        self, done: Done, file: FileRecord, answer: Evaluated | Failed, compared_with: int | None
-    ) -> bool:
-        model = await asyncio.to_thread(self._store.models.get_by_id, self.job.model_id)
-        conclusion = conclude(gate_policy(model), answer, compared_with=compared_with)
-        return await asyncio.to_thread(self._journal.succeeded, done, file, conclusion)
+        await self._converse(await Child.spawn(order, work_dir=work_dir), self._take_answer)
+        return self._answer
 
     async def _converse(self, child: Child, take: Callable[[Message], Awaitable[None]]) -> None:
         self._child = child
@@ -239,7 +199,7 @@ class Run:
             case _:
                 raise ChildDied(f"the training child answered a job with {message.kind!r}")
 
-    async def _take_verdict(self, message: Message) -> None:
+    async def _take_answer(self, message: Message) -> None:
         match message:
             case Working():
                 pass

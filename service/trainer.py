@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from dataclasses import replace
 
-from service import allocator
 from service.events import Announce
 from service.guardian import Guardian
 from service.logs import event
 from service.observer import Look
 from service.preemption import Move, Preemption
-from service.run import Run
 from service.settings import Settings
+from service.slot import Slot
 from service.turns import in_turn
-from storage.errors import (
-    Busy,
-    HoneError,
-    NotFound,
-    StateConflict,
-    StorageBroken,
-    StorageFull,
-)
+from storage.errors import Busy, NotFound, StateConflict, StorageFull
 from storage.records import Blocker, Event, Job, JobState
 from storage.store import Store
 
@@ -35,13 +26,12 @@ DAEMON_STOPPED = Blocker(
     "daemon_stopped", "the daemon was stopped; the job goes on when it is back"
 )
 DAEMON_KILLED = Blocker("daemon_stopped", "the daemon ended in mid-job; the job goes on soon")
-SETTLE_TIMEOUT_S = 10.0
-"""How long an answer to pause or cancel waits for the step to end."""
 FRESH_S = 0.2
 """No job begins on an older look."""
 FULL_RETRY_S = 5.0
 """After a write that found no room: how long until the next try."""
 WAITING = frozenset({JobState.QUEUED, JobState.PAUSED})
+ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
 class Trainer:
@@ -54,13 +44,12 @@ class Trainer:
         self, store: Store, settings: Settings, *, guardian: Guardian, announce: Announce
     ) -> None:
         self._store = store
-        self._settings = settings
         self._guardian = guardian
-        self._announce = announce
         self._wake = asyncio.Event()
         self._moving = asyncio.Lock()
-        self._run: Run | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._slot = Slot(
+            store, settings, announce=announce, limits=guardian.limits, on_free=self._wake.set
+        )
         self._preemption = Preemption()
         self._move: Move | None = None
         self._conditions: object = None
@@ -89,8 +78,8 @@ class Trainer:
     async def step(self) -> None:
         """Obey the verdict; then start a waiting job, and note why the others wait."""
         await self._preempt()
-        if self._task is not None and self._task.done():
-            await self._finish_task()
+        if self._slot.has_ended:
+            await self._slot.finish()
         async with self._moving:
             waiting = await asyncio.to_thread(self._store.jobs.waiting)
             self._expect(jobs_wait=bool(waiting))
@@ -109,31 +98,34 @@ class Trainer:
 
     async def cancel(self, job_id: int) -> Job:
         """End a job, whatever it does. Raises StateConflict if it has ended already."""
-        job = await self._tell_running(job_id, JobState.CANCELLED)
-        if job is not None and job.state is not JobState.PAUSED:
-            return job
-        async with self._moving:
-            job = await asyncio.to_thread(self._store.jobs.get, job_id)
-            return await asyncio.to_thread(
-                self._store.jobs.move, job_id, job.state, JobState.CANCELLED
-            )
+        while True:
+            job = await self._slot.cancel(job_id)
+            if job is not None and job.state is not JobState.PAUSED:
+                return _unless_over(job, but=JobState.CANCELLED)
+            async with self._moving:
+                # It may have begun while the lock was waited for; then its run must be told.
+                if not self._runs(job_id):
+                    job = await asyncio.to_thread(self._store.jobs.get, job_id)
+                    return await asyncio.to_thread(
+                        self._store.jobs.move, job_id, job.state, JobState.CANCELLED
+                    )
 
     async def pause(self, job_id: int) -> Job:
         """Save and stop a job until `resume`. Raises StateConflict unless it runs or is paused."""
         while True:
-            job = await self._tell_running(job_id, JobState.PAUSED)
+            job = await self._slot.pause(job_id, BY_PERSON)
             if job is not None and job.state is not JobState.PAUSED:
-                return job
+                return _unless_over(job)
             async with self._moving:
                 job = await asyncio.to_thread(self._store.jobs.get, job_id)
                 if job.state is JobState.PAUSED:
                     held = (BY_PERSON,)
                     await asyncio.to_thread(self._store.jobs.report, job_id, blocked_by=held)
                     return replace(job, blocked_by=held)
-            if self._run is None or self._run.job.id != job_id:
-                raise StateConflict(
-                    f"job {job_id} is {job.state.value}; only one that runs or is paused is held"
-                )
+                if not self._runs(job_id):
+                    raise StateConflict(
+                        f"job {job_id} is {job.state.value}; only a running or paused one is held"
+                    )
 
     async def resume(self, job_id: int) -> Job:
         """Let a paused job go on. Raises StateConflict if it is not paused."""
@@ -149,17 +141,20 @@ class Trainer:
         """Return once no job trains; for when the verdict has turned already."""
         async with self._moving:
             pass  # a job that was being claimed has begun by now
-        while self._task is not None and not self._task.done():
-            await asyncio.wait({self._task})
+        await self._slot.rest()
 
     def stop(self) -> None:
         """Let `run` pause the running job, so that the next daemon takes it up, and return."""
         self._stopping = True
         self._wake.set()
 
+    def _runs(self, job_id: int) -> bool:
+        run = self._slot.run
+        return run is not None and run.job.id == job_id
+
     def _on_look(self, look: Look) -> None:
         """Wake only for what changes something: this runs twice a second."""
-        run = self._run
+        run = self._slot.run
         if run is not None and not run.is_ending:
             move = self._preemption.decide(
                 look.blockers(run.job),
@@ -172,7 +167,7 @@ class Trainer:
             self._wake.set()
 
     async def _preempt(self) -> None:
-        run, move, self._move = self._run, self._move, None
+        run, move, self._move = self._slot.run, self._move, None
         if run is None or move is None or run.is_ending:
             return
         reasons = self._guardian.blockers(run.job)
@@ -188,14 +183,14 @@ class Trainer:
         self._expect(jobs_wait=True)
 
     def _expect(self, *, jobs_wait: bool) -> None:
-        run = self._run
+        run = self._slot.run
         self._guardian.expect(trains=run is not None and not run.is_held, jobs_wait=jobs_wait)
 
     def _blockers(self, job: Job) -> tuple[Blocker, ...]:
         held = tuple(b for b in job.blocked_by if b.condition == PAUSED_BY_PERSON)
         if held:
             return held
-        run = self._run
+        run = self._slot.run
         by_device = self._guardian.blockers(job)
         if run is None or run.job.id == job.id:
             return by_device
@@ -218,7 +213,7 @@ class Trainer:
     async def _consider(self, job: Job) -> None:
         blockers = self._blockers(job)
         try:
-            if not blockers and self._run is None:
+            if not blockers and self._slot.run is None:
                 await self._claim(job)
             elif _conditions(blockers) != _conditions(job.blocked_by):
                 await asyncio.to_thread(self._store.jobs.report, job.id, blocked_by=blockers)
@@ -231,58 +226,21 @@ class Trainer:
         )
         event(logger, logging.INFO, "job.started", job=job.id, model=job.model)
         self._preemption, self._move = Preemption(), None
-        self._run = Run(
-            running,
-            store=self._store,
-            settings=self._settings,
-            announce=self._announce,
-            limits=self._guardian.limits,
-        )
-        self._task = asyncio.create_task(self._carry_out(self._run))
+        self._slot.start(running)
         self._expect(jobs_wait=True)
 
-    async def _carry_out(self, run: Run) -> None:
-        try:
-            await run.train()
-        except StorageBroken:
-            raise
-        except HoneError as error:
-            await asyncio.to_thread(self._fail, run.job, code=error.code, detail=error.detail)
-        except Exception as error:  # the scheduler's door: a fault of ours must not end the trainer
-            logger.exception("job.crashed")
-            await asyncio.to_thread(self._fail, run.job, code="internal", detail=repr(error))
-        finally:
-            self._run = None
-            self._wake.set()
-            gc.collect()
-            allocator.trim()
-
-    def _fail(self, job: Job, *, code: str, detail: str) -> None:
-        event(logger, logging.ERROR, "job.failed", job=job.id, code=code)
-        error = {"code": code, "detail": detail}
-        self._store.jobs.move(job.id, JobState.RUNNING, JobState.FAILED, error=error)
-
     async def _pause_for_next_daemon(self) -> None:
-        if self._run is not None:
-            await self._run.pause(DAEMON_STOPPED)
-        await self._finish_task()
+        run = self._slot.run
+        if run is not None:
+            await run.pause(DAEMON_STOPPED)
+        await self._slot.finish()
 
-    async def _finish_task(self) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            await task
 
-    async def _tell_running(self, job_id: int, to: JobState) -> Job | None:
-        """Tell the job that runs, and wait for it to obey; None if another runs, or none."""
-        run, task = self._run, self._task
-        if run is None or run.job.id != job_id or task is None:
-            return None
-        if to is JobState.CANCELLED:
-            await run.cancel()
-        else:
-            await run.pause(BY_PERSON)
-        await asyncio.wait({task}, timeout=SETTLE_TIMEOUT_S)
-        return await asyncio.to_thread(self._store.jobs.get, job_id)
+def _unless_over(job: Job, *, but: JobState | None = None) -> Job:
+    """The job. Raises StateConflict if it ended by itself while it was being told."""
+    if job.state in ENDED and job.state is not but:
+        raise StateConflict(f"job {job.id} has ended meanwhile: it is {job.state.value}")
+    return job
 
 
 def _conditions(blockers: tuple[Blocker, ...]) -> list[str]:

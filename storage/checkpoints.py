@@ -10,7 +10,7 @@ from storage.codec import dump, dump_time, load, load_time
 from storage.connection import Readers, sqlite3
 from storage.errors import InUse, NotFound
 from storage.files import FileStore
-from storage.jobs import find_job
+from storage.job_rows import find_job
 from storage.records import Checkpoint, FileRecord
 from storage.writer import Transaction, Writer
 

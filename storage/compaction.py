@@ -6,13 +6,16 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from storage.connection import Readers, sqlite3
 from storage.disk import file_faults, publish, sync_file
 from storage.errors import HoneError, StorageBroken
 from storage.packs import Packs
 from storage.writer import Transaction, Writer
+
+if TYPE_CHECKING:
+    from storage.copies import Copies
 
 _WORN = """
 SELECT pack, size_bytes, erased_bytes FROM packs
@@ -24,8 +27,17 @@ _TRAINING = "SELECT 1 FROM jobs WHERE model_id = ? AND state = 'running'"
 _DELETED = "SELECT 1 FROM erasures WHERE model_id = ? AND pack = ?"
 
 
+# Where it has been said already, saying it again does no harm; a copy of the database may be older
+# than the pack.
+_NEW_PACK = """
+INSERT INTO packs (model_id, pack, size_bytes)
+SELECT model_id, ?, ? FROM packs WHERE model_id = ? AND pack = ?
+ON CONFLICT DO NOTHING
+"""
+
+
 @dataclass(frozen=True, slots=True)
-class Copy:
+class Move:
     """A pack written anew. moves: (new offset, sample id)."""
 
     pack: int
@@ -33,7 +45,20 @@ class Copy:
     moves: list[tuple[int, int]]
 
 
-def reclaim(writer: Writer, readers: Readers, packs: Packs, model_id: int) -> None:
+def move_samples(transaction: Transaction, model_id: int, pack: int, move: Move | None) -> None:
+    """Say where the samples of a pack lie now; None: it has none any more."""
+    if move is not None:
+        transaction.execute(_NEW_PACK, (move.pack, move.size_bytes, model_id, pack))
+        transaction.executemany(
+            f"UPDATE samples SET pack = {move.pack:d}, offset = ? WHERE id = ?",  # noqa: S608
+            move.moves,
+        )
+    transaction.execute("DELETE FROM packs WHERE model_id = ? AND pack = ?", (model_id, pack))
+
+
+def reclaim(
+    writer: Writer, readers: Readers, packs: Packs, copies: Copies, *, model_id: int
+) -> None:
     """Write the worn packs of a model anew, without what is erased, and remove the old ones.
 
     Not while a job trains on it: its child has the packs mapped. Raises StorageFull, StorageBroken.
@@ -44,11 +69,17 @@ def reclaim(writer: Writer, readers: Readers, packs: Packs, model_id: int) -> No
                 return
             worn = connection.execute(_WORN, (model_id,)).fetchall()
         for row in worn:
-            _renew(writer, readers, packs, model_id=model_id, row=row)
+            _renew(writer, readers, packs, copies, model_id=model_id, row=row)
 
 
 def _renew(
-    writer: Writer, readers: Readers, packs: Packs, *, model_id: int, row: sqlite3.Row
+    writer: Writer,
+    readers: Readers,
+    packs: Packs,
+    copies: Copies,
+    *,
+    model_id: int,
+    row: sqlite3.Row,
 ) -> None:
     with readers.snapshot() as connection:
         live = connection.execute(_LIVE, (model_id, row["pack"])).fetchall()
@@ -64,16 +95,7 @@ def _renew(
             return False
         if transaction.execute(_TRAINING, (model_id,)).fetchone():
             return False
-        if copy is not None:
-            transaction.execute(
-                "INSERT INTO packs (model_id, pack, size_bytes) VALUES (?, ?, ?)",
-                (model_id, copy.pack, copy.size_bytes),
-            )
-            transaction.executemany(
-                f"UPDATE samples SET pack = {copy.pack:d}, offset = ? WHERE id = ?",  # noqa: S608
-                copy.moves,
-            )
-        transaction.execute("DELETE FROM packs WHERE model_id = ? AND pack = ?", key)
+        move_samples(transaction, model_id, row["pack"], copy)
         return True
 
     try:
@@ -87,12 +109,13 @@ def _renew(
         raise
     with file_faults("cannot give room back"):
         if swapped:
+            copies.move_samples(model_id, row["pack"], copy)
             packs.path(model_id, row["pack"]).unlink(missing_ok=True)
         elif copy is not None:
             packs.path(model_id, copy.pack).unlink()
 
 
-def _copy(packs: Packs, model_id: int, live: list[sqlite3.Row], *, source: int, to: int) -> Copy:
+def _copy(packs: Packs, model_id: int, live: list[sqlite3.Row], *, source: int, to: int) -> Move:
     old, new = packs.path(model_id, source), packs.path(model_id, to)
     with file_faults("cannot give room back"):
         descriptor, name = tempfile.mkstemp(prefix="pack-", dir=old.parent)
@@ -106,7 +129,7 @@ def _copy(packs: Packs, model_id: int, live: list[sqlite3.Row], *, source: int, 
         except OSError:
             Path(name).unlink(missing_ok=True)
             raise
-    return Copy(to, size_bytes, moves)
+    return Move(to, size_bytes, moves)
 
 
 def _write_live(

@@ -20,9 +20,17 @@ else:
     except ImportError:
         import sqlite3
 
-from storage.errors import AlreadyExists, Busy, HoneError, NotFound, StorageBroken, StorageFull
+from storage.errors import (
+    AlreadyExists,
+    Busy,
+    DatabaseDamaged,
+    DiskFull,
+    HoneError,
+    NotFound,
+    StorageBroken,
+)
 
-__all__ = ["Readers", "connect_writer", "sqlite3", "translate"]
+__all__ = ["Readers", "connect_reader", "connect_writer", "sqlite3", "translate"]
 
 _BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _NOTADB = 5, 6, 10, 11, 13, 26
 # Python 3.10 has no `sqlite_errorcode`; these texts are SQLite's own and fixed per code.
@@ -53,9 +61,10 @@ def translate(error: sqlite3.Error) -> HoneError:
     """The error of ours that says what an error of SQLite means to a caller."""
     code, text = primary_code(error), str(error)
     if code == _FULL:
-        return StorageFull(f"the database cannot grow: {text}; free some space and try again")
+        return DiskFull(f"the database cannot grow: {text}; free some space and try again")
     if code in FATAL:
-        return StorageBroken(f"the database failed: {text}; restart the daemon")
+        fault = StorageBroken if code == _IOERR else DatabaseDamaged
+        return fault(f"the database failed: {text}; restart the daemon")
     if code in (_BUSY, _LOCKED):
         return Busy(f"another program holds the database: {text}; try again in a moment")
     if text.startswith("UNIQUE constraint failed"):
@@ -72,6 +81,15 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     """
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
+    try:
+        _set_up_writer(connection)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _set_up_writer(connection: sqlite3.Connection) -> None:
     for pragma in (
         f"busy_timeout = {BUSY_TIMEOUT_MS}",
         "auto_vacuum = INCREMENTAL",  # counts only before the first table, and before WAL
@@ -84,10 +102,10 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         f"journal_size_limit = {_JOURNAL_SIZE_LIMIT_BYTES}",
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
-    return connection
 
 
-def _connect_reader(path: Path) -> sqlite3.Connection:
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """Open a connection that only reads."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro",
         uri=True,
@@ -127,7 +145,7 @@ class Readers:
             self._idle.put(connection)
             raise Busy("the daemon is stopping; try again when it is back")
         try:
-            connection = connection or _connect_reader(self._path)
+            connection = connection or connect_reader(self._path)
             connection.execute("BEGIN")
             try:
                 yield connection

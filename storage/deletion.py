@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from storage.compaction import reclaim
 from storage.connection import Readers, sqlite3
@@ -13,6 +14,9 @@ from storage.errors import StorageFull
 from storage.packs import Packs
 from storage.row_cache import erase_from_caches
 from storage.writer import Transaction, Writer
+
+if TYPE_CHECKING:
+    from storage.copies import Copies
 
 _IDS_PER_STATEMENT = 500
 _ERASURES_AT_ONCE = 20_000
@@ -47,12 +51,13 @@ def forget_samples(transaction: Transaction, model_id: int, ids: Iterable[int]) 
 
 
 class Eraser:
-    """Overwrites what deleted samples left: in packs, caches and the write-ahead log."""
+    """Removes what deleted samples left: in copies of the database, packs, caches and the log."""
 
-    def __init__(self, writer: Writer, readers: Readers, packs: Packs) -> None:
+    def __init__(self, writer: Writer, readers: Readers, packs: Packs, copies: Copies) -> None:
         self._writer = writer
         self._readers = readers
         self._packs = packs
+        self._copies = copies
 
     def erase(self, model_id: int) -> None:
         """Carry out the model's remembered erasures; then give the room in its packs back.
@@ -67,7 +72,7 @@ class Eraser:
             self._forget(model_id, erasures[-1]["id"])
         # Without room for a copy the packs stay as they are until the next deletion.
         with suppress(StorageFull):
-            reclaim(self._writer, self._readers, self._packs, model_id)
+            reclaim(self._writer, self._readers, self._packs, self._copies, model_id=model_id)
 
     def erase_at_rest(self, model_id: int) -> None:
         """As `erase`, unless a job trains on the model: it would go on with zeros."""
@@ -87,11 +92,14 @@ class Eraser:
     def _overwrite(self, model_id: int) -> list[sqlite3.Row]:
         """Zero what is remembered, up to a number of samples, and return it.
 
-        Read and zeroed under one lock: what is remembered keeps `reclaim` from moving packs.
+        Read and zeroed under one lock: what is remembered keeps `reclaim` from moving packs. Copies
+        of the database come first: none may name a sample whose bytes are zeros.
         """
         with self._packs.lock(model_id):
             with self._readers.snapshot() as connection:
                 rows = connection.execute(_PENDING, (model_id, _ERASURES_AT_ONCE)).fetchall()
+            if rows:
+                self._copies.forget_samples(model_id, [row["sample_id"] for row in rows])
             ranges: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
             for row in rows:
                 ranges[row["pack"]].append((row["offset"], row["length"]))

@@ -66,10 +66,18 @@ class StorageFull(HoneError):
     code = "storage_full"
 
 
+class DiskFull(StorageFull):
+    """The database found no room on the disk."""
+
+
 class StorageBroken(HoneError):
     """The database or a file failed a check, or the disk failed; the daemon must restart."""
 
     code = "storage_broken"
+
+
+class DatabaseDamaged(StorageBroken):
+    """What the database holds is no longer a sound database; an intact disk may hold it."""
 
 
 class DataDirLocked(HoneError):

@@ -6,23 +6,26 @@ import builtins
 from datetime import datetime
 from typing import Any
 
-from storage.codec import (
-    dump,
-    dump_blockers,
-    dump_time,
-    load,
-    load_blockers,
-    load_optional_time,
-    load_time,
-)
-from storage.connection import Readers, sqlite3
-from storage.errors import NotFound, StateConflict
-from storage.models import no_model
-from storage.records import NEXT, Blocker, Job, JobState, NewJob
+from storage.codec import dump, dump_time, load_time
+from storage.connection import Readers
+from storage.job_rows import fetch_jobs, find_job, job_columns, move_job, update_job
+from storage.model_rows import no_model
+from storage.records import Blocker, Job, JobState, NewJob
 from storage.writer import Transaction, Writer
 
-_SELECT = "SELECT jobs.*, models.name AS model FROM jobs JOIN models ON models.id = jobs.model_id"
-_UNBLOCKED = frozenset(JobState) - {JobState.QUEUED, JobState.PAUSED}
+_ENQUEUE = """
+INSERT INTO jobs
+  (model_id, state, cause, hyperparameters, start, ignore_policy, priority, watermark, created_at)
+SELECT
+  models.id, 'queued', :cause, :hyperparameters, :start, :ignore_policy, :priority,
+  (SELECT coalesce(max(id), 0) FROM samples WHERE model_id = models.id), :created_at
+FROM models WHERE models.id = :model_id
+RETURNING id
+"""
+_LAST_STARTS = """
+SELECT model_id, max(started_at) AS started_at FROM jobs
+WHERE started_at IS NOT NULL GROUP BY model_id
+"""
 
 
 class Jobs:
@@ -80,13 +83,13 @@ class Jobs:
                 where.append(condition)
                 parameters.append(value)
         return self._fetch(
-            f"{_SELECT} WHERE {' AND '.join(where)} ORDER BY jobs.id DESC LIMIT ?",
+            f"WHERE {' AND '.join(where)} ORDER BY jobs.id DESC LIMIT ?",
             (*parameters, limit),
         )
 
     def waiting(self) -> builtins.list[Job]:
         """Queued and paused jobs, oldest first."""
-        return self._fetch(f"{_SELECT} WHERE state IN ('queued', 'paused') ORDER BY jobs.id")
+        return self._fetch("WHERE state IN ('queued', 'paused') ORDER BY jobs.id")
 
     def counts(self) -> dict[JobState, int]:
         """How many jobs are in each state; states without a job are absent."""
@@ -102,7 +105,7 @@ class Jobs:
 
     def running(self) -> builtins.list[Job]:
         """Running jobs, oldest first."""
-        return self._fetch(f"{_SELECT} WHERE state = 'running' ORDER BY jobs.id")
+        return self._fetch("WHERE state = 'running' ORDER BY jobs.id")
 
     def move(
         self,
@@ -121,7 +124,7 @@ class Jobs:
 
         Raises NotFound, and StateConflict if the move is illegal or the job moved first.
         """
-        fields = _columns(
+        fields = job_columns(
             blocked_by=blocked_by,
             progress=progress,
             metrics=metrics,
@@ -143,111 +146,12 @@ class Jobs:
         restarts: int | None = None,
     ) -> None:
         """Set the fields that are given, whatever the state. Raises NotFound."""
-        fields = _columns(
+        fields = job_columns(
             progress=progress, metrics=metrics, blocked_by=blocked_by, restarts=restarts
         )
         if fields:
-            self._writer.write(lambda transaction: _update(transaction, id, fields))
+            self._writer.write(lambda transaction: update_job(transaction, id, fields))
 
-    def _fetch(self, sql: str, parameters: tuple[Any, ...] = ()) -> builtins.list[Job]:
+    def _fetch(self, clauses: str, parameters: tuple[Any, ...] = ()) -> builtins.list[Job]:
         with self._readers.snapshot() as connection:
-            rows = connection.execute(sql, parameters).fetchall()
-        return [_job(row) for row in rows]
-
-
-_ENQUEUE = """
-INSERT INTO jobs
-  (model_id, state, cause, hyperparameters, start, ignore_policy, priority, watermark, created_at)
-SELECT
-  models.id, 'queued', :cause, :hyperparameters, :start, :ignore_policy, :priority,
-  (SELECT coalesce(max(id), 0) FROM samples WHERE model_id = models.id), :created_at
-FROM models WHERE models.id = :model_id
-RETURNING id
-"""
-
-
-_LAST_STARTS = """
-SELECT model_id, max(started_at) AS started_at FROM jobs
-WHERE started_at IS NOT NULL GROUP BY model_id
-"""
-
-
-def find_job(connection: sqlite3.Connection, job_id: int) -> Job:
-    """Raises NotFound."""
-    row = connection.execute(f"{_SELECT} WHERE jobs.id = ?", (job_id,)).fetchone()
-    if row is None:
-        raise NotFound(f"there is no job {job_id}; GET /v1/jobs lists them")
-    return _job(row)
-
-
-def move_job(
-    transaction: Transaction, job_id: int, *, from_: JobState, to: JobState, fields: dict[str, Any]
-) -> Job:
-    """Move a job within a transaction; fields: column → value."""
-    job = find_job(transaction.connection, job_id)
-    if to not in NEXT[from_]:
-        raise StateConflict(f"a job that is {from_.value} cannot become {to.value}")
-    if job.state is not from_:
-        raise StateConflict(f"job {job_id} is {job.state.value}, not {from_.value}")
-    now = dump_time(transaction.now)
-    columns: dict[str, Any] = {
-        "state": to.value,
-        **({"blocked_by": "[]"} if to in _UNBLOCKED else {}),
-    }
-    if to is JobState.RUNNING and job.started_at is None:
-        columns["started_at"] = now
-    if not NEXT[to]:
-        columns["finished_at"] = now
-    _update(transaction, job_id, columns | fields)
-    moved = find_job(transaction.connection, job_id)
-    data = {"job_id": job_id, "version": moved.version, "error": moved.error}
-    transaction.event(
-        f"job.{to.value}",
-        moved.model,
-        {name: value for name, value in data.items() if value is not None},
-    )
-    return moved
-
-
-def _columns(**fields: Any) -> dict[str, Any]:
-    """Column → value, of the fields that are given."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    for name in given.keys() & {"progress", "metrics", "error"}:
-        given[name] = dump(given[name])
-    if "blocked_by" in given:
-        given["blocked_by"] = dump_blockers(given["blocked_by"])
-    return given
-
-
-def _update(transaction: Transaction, job_id: int, columns: dict[str, Any]) -> None:
-    assignments = ", ".join(f"{column} = ?" for column in columns)
-    updated = transaction.execute(
-        f"UPDATE jobs SET {assignments} WHERE id = ?",  # noqa: S608 - columns are our own
-        (*columns.values(), job_id),
-    ).rowcount
-    if not updated:
-        raise NotFound(f"there is no job {job_id}; GET /v1/jobs lists them")
-
-
-def _job(row: sqlite3.Row) -> Job:
-    return Job(
-        id=row["id"],
-        model_id=row["model_id"],
-        model=row["model"],
-        state=JobState(row["state"]),
-        trigger=row["cause"],
-        hyperparameters=load(row["hyperparameters"]),
-        start=row["start"],
-        ignore_policy=bool(row["ignore_policy"]),
-        watermark=row["watermark"],
-        created_at=load_time(row["created_at"]),
-        blocked_by=load_blockers(row["blocked_by"]),
-        progress=load(row["progress"]),
-        metrics=load(row["metrics"]),
-        version=row["version"],
-        restarts=row["restarts"],
-        error=None if row["error"] is None else load(row["error"]),
-        started_at=load_optional_time(row["started_at"]),
-        finished_at=load_optional_time(row["finished_at"]),
-        priority=row["priority"],
-    )
+            return fetch_jobs(connection, clauses, parameters)

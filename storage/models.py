@@ -7,36 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from storage.codec import (
-    dump,
-    dump_signature,
-    dump_time,
-    load,
-    load_optional_time,
-    load_signature,
-    load_time,
-)
-from storage.connection import Readers, sqlite3
-from storage.errors import AlreadyExists, InUse, NotFound
+from storage.codec import dump, dump_signature, dump_time
+from storage.connection import Readers
+from storage.errors import InUse
 from storage.files import FileStore
+from storage.model_rows import fetch_models, find_model, insert_model
 from storage.packs import Packs
 from storage.promotions import record_promotion
-from storage.records import FileRecord, Model, NewModel, Quota, SampleCounts
+from storage.records import FileRecord, Model, NewModel
 from storage.writer import Transaction, Writer
 
-_SELECT = """
-SELECT models.*,
-  (SELECT json_group_object(role, json_array(sha256, size_bytes))
-   FROM model_files JOIN files USING (sha256) WHERE model_id = models.id) AS files,
-  (SELECT coalesce(sum(count), 0) FROM sample_counts
-   WHERE model_id = models.id AND split = 'train' AND class <> -1) AS train,
-  (SELECT coalesce(sum(count), 0) FROM sample_counts
-   WHERE model_id = models.id AND split = 'validation' AND class <> -1) AS validation,
-  (SELECT coalesce(sum(count), 0) FROM sample_counts
-   WHERE model_id = models.id AND class = -1) AS unlabelled,
-  (SELECT version FROM aliases WHERE model_id = models.id AND alias = 'latest') AS latest_version
-FROM models
-"""
 _FILES_OF_MODEL = """
 SELECT sha256 FROM model_files WHERE model_id = :id
 UNION SELECT sha256 FROM checkpoints WHERE model_id = :id
@@ -44,12 +24,6 @@ UNION SELECT sha256 FROM versions WHERE model_id = :id
 UNION SELECT sha256 FROM variants WHERE model_id = :id AND sha256 IS NOT NULL
 """
 _FORGET_REFUSALS = "DELETE FROM variants WHERE model_id = ? AND sha256 IS NULL"
-
-
-def no_model(model: str | int) -> NotFound:
-    """The error for a model that does not exist; model: its name or id."""
-    name = f"{model!r}" if isinstance(model, str) else f"with id {model}"
-    return NotFound(f"there is no model {name}; GET /v1/models lists them")
 
 
 class Models:
@@ -69,7 +43,7 @@ class Models:
 
         def insert(transaction: Transaction) -> Model:
             self._files.reference(transaction, [base_version, *new.files.values()])
-            model_id = _insert_model(transaction, new)
+            model_id = insert_model(transaction, new)
             transaction.executemany(
                 "INSERT INTO model_files VALUES (?, ?, ?)",
                 [(model_id, role, record.sha256) for role, record in new.files.items()],
@@ -82,27 +56,26 @@ class Models:
             record_promotion(transaction, model_id, 1)
             transaction.execute("INSERT INTO aliases VALUES (?, 'latest', 1)", (model_id,))
             transaction.event("model.created", new.name, {"version": 1})
-            return _one(transaction.connection, "id", model_id)
+            return find_model(transaction.connection, "id", model_id)
 
         return self._writer.write(insert)
 
     def get(self, name: str) -> Model:
         """Raises NotFound."""
         with self._readers.snapshot() as connection:
-            return _one(connection, "name", name)
+            return find_model(connection, "name", name)
 
     def get_by_id(self, id: int) -> Model:  # noqa: A002
         """Raises NotFound."""
         with self._readers.snapshot() as connection:
-            return _one(connection, "id", id)
+            return find_model(connection, "id", id)
 
     def list(self, limit: int, after: str | None = None) -> builtins.list[Model]:
         """Models by name; after: the name that the last page ended with."""
         with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                f"{_SELECT} WHERE name > ? ORDER BY name LIMIT ?", (after or "", limit)
-            ).fetchall()
-        return [_model(row) for row in rows]
+            return fetch_models(
+                connection, "WHERE name > ? ORDER BY name LIMIT ?", (after or "", limit)
+            )
 
     def update(
         self,
@@ -119,7 +92,7 @@ class Models:
         """
 
         def change(transaction: Transaction) -> Model:
-            model = _one(transaction.connection, "name", name)
+            model = find_model(transaction.connection, "name", name)
             target = model.signature.target
             if classes is not None:
                 target = replace(target, classes=classes)
@@ -137,7 +110,7 @@ class Models:
             if gate is not None:
                 transaction.execute(_FORGET_REFUSALS, (model.id,))
             transaction.event("model.updated", name, {})
-            return _one(transaction.connection, "id", model.id)
+            return find_model(transaction.connection, "id", model.id)
 
         return self._writer.write(change)
 
@@ -152,13 +125,13 @@ class Models:
         """
 
         def freeze(transaction: Transaction) -> Model:
-            model = _one(transaction.connection, "id", id)
+            model = find_model(transaction.connection, "id", id)
             if any(each.get("mean", 0) is None for each in model.preprocess):
                 transaction.execute(
                     "UPDATE models SET preprocess = ? WHERE id = ?", (dump(preprocess), id)
                 )
                 transaction.event("model.updated", model.name, {})
-            return _one(transaction.connection, "id", id)
+            return find_model(transaction.connection, "id", id)
 
         return self._writer.write(freeze)
 
@@ -170,7 +143,7 @@ class Models:
 
     def _deletion(self, model_id: int) -> Callable[[Transaction], None]:
         def delete(transaction: Transaction) -> None:
-            model = _one(transaction.connection, "id", model_id)
+            model = find_model(transaction.connection, "id", model_id)
             running = transaction.execute(
                 "SELECT id FROM jobs WHERE model_id = ? AND state = 'running'", (model_id,)
             ).fetchone()
@@ -187,68 +160,3 @@ class Models:
             transaction.event("model.deleted", model.name, {})
 
         return delete
-
-
-def _insert_model(transaction: Transaction, new: NewModel) -> int:
-    taken = transaction.execute("SELECT 1 FROM models WHERE name = ?", (new.name,)).fetchone()
-    if taken:
-        raise AlreadyExists(
-            f"there is a model {new.name!r} already; delete it or choose another name"
-        )
-    row = transaction.execute(
-        "INSERT INTO models (name, created_at, loss, optimizer, output, signature, trainable, "
-        "trainable_parameters, frozen_parameters, hyperparameters, notes, gate, retention, "
-        "preprocess) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (
-            new.name,
-            dump_time(transaction.now),
-            new.loss,
-            new.optimizer,
-            new.output,
-            dump_signature(new.signature),
-            dump(new.trainable),
-            new.trainable_parameters,
-            new.frozen_parameters,
-            dump(new.hyperparameters),
-            dump(new.notes),
-            dump(new.gate),
-            dump(new.retention),
-            dump(new.preprocess),
-        ),
-    ).fetchone()
-    return int(row["id"])
-
-
-def _one(connection: sqlite3.Connection, column: str, value: str | int) -> Model:
-    row = connection.execute(f"{_SELECT} WHERE models.{column} = ?", (value,)).fetchone()
-    if row is None:
-        raise no_model(value)
-    return _model(row)
-
-
-def _model(row: sqlite3.Row) -> Model:
-    return Model(
-        id=row["id"],
-        name=row["name"],
-        created_at=load_time(row["created_at"]),
-        loss=row["loss"],
-        optimizer=row["optimizer"],
-        output=row["output"],
-        signature=load_signature(row["signature"]),
-        trainable=tuple(load(row["trainable"])),
-        trainable_parameters=row["trainable_parameters"],
-        frozen_parameters=row["frozen_parameters"],
-        hyperparameters=load(row["hyperparameters"]),
-        files={role: FileRecord(*fields) for role, fields in load(row["files"]).items()},
-        notes=tuple(load(row["notes"])),
-        samples=SampleCounts(
-            train=row["train"], validation=row["validation"], unlabelled=row["unlabelled"]
-        ),
-        latest_version=row["latest_version"],
-        gate=load(row["gate"]),
-        retention=load(row["retention"]),
-        held_since=load_optional_time(row["held_since"]),
-        reference_frozen_at=load_optional_time(row["reference_frozen_at"]),
-        preprocess=tuple(load(row["preprocess"])),
-        quota=Quota(**load(row["quota"])),
-    )

@@ -8,20 +8,27 @@ from pathlib import Path
 from storage.connection import Readers, sqlite3, translate
 from storage.deletion import Eraser
 from storage.disk import file_faults
-from storage.errors import StorageBroken
+from storage.errors import DatabaseDamaged
 from storage.packs import Packs, cut
 
 
 def check_database(connection: sqlite3.Connection) -> None:
-    """Raises StorageBroken if the database's structure is damaged."""
+    """Raises DatabaseDamaged if the database's structure is."""
     try:
         findings = [row[0] for row in connection.execute("PRAGMA quick_check")]
     except sqlite3.Error as error:
         raise translate(error) from error
     if findings != ["ok"]:
-        raise StorageBroken(
-            f"the database is damaged ({findings[0]}); set it aside and restore a backup"
-        )
+        raise DatabaseDamaged(f"the database is damaged ({findings[0]})")
+
+
+def is_lost(data_dir: Path) -> bool:
+    """Whether there is no database, and yet something that only a database can tell of."""
+    path = data_dir / "hone.db"
+    if path.exists() and path.stat().st_size:
+        return False
+    kept = (data_dir / name for name in ("files", "packs"))
+    return any(folder.is_dir() and any(folder.iterdir()) for folder in kept)
 
 
 def clear_folder(folder: Path) -> None:

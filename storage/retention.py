@@ -9,6 +9,7 @@ from datetime import timedelta
 from storage.codec import load_time
 from storage.connection import sqlite3
 from storage.files import FileStore
+from storage.model_rows import model_name
 from storage.promotions import LATEST, previous_promotion
 from storage.writer import Transaction, Writer
 
@@ -81,7 +82,6 @@ class Retention:
         key = (model_id, row["version"])
         hashes = [row["sha256"]]
         hashes += [each["sha256"] for each in transaction.execute(_VARIANT_FILES, key)]
-        model = transaction.execute("SELECT name FROM models WHERE id = ?", (model_id,)).fetchone()
         transaction.execute("DELETE FROM versions WHERE model_id = ? AND version = ?", key)
         checkpoints = transaction.execute(_CHECKPOINTS, {"job_id": row["job_id"]}).fetchall()
         hashes += [each["sha256"] for each in checkpoints]
@@ -89,7 +89,9 @@ class Retention:
             "DELETE FROM checkpoints WHERE id = ?", [(each["id"],) for each in checkpoints]
         )
         self._files.release(transaction, hashes)
-        transaction.event("version.deleted", model["name"], {"version": row["version"]})
+        transaction.event(
+            "version.deleted", model_name(transaction, model_id), {"version": row["version"]}
+        )
 
 
 def _beyond(

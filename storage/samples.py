@@ -11,31 +11,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.codec import dump, load_time
-from storage.connection import Readers, sqlite3
+from storage.codec import dump
+from storage.connection import Readers
 from storage.deletion import Eraser, forget_samples
-from storage.duplicates import find_duplicates
 from storage.errors import NotFound, StorageBroken
-from storage.models import no_model
+from storage.model_rows import model_name
 from storage.packs import Packs
 from storage.quota import enforce_quota
-from storage.records import UNSET, Quota, Sample, SampleCounts, Split, Unset
+from storage.records import UNSET, Quota, Sample, Split, Unset
 from storage.sample_filter import SampleFilter
+from storage.sample_rows import find_sample_row, to_sample
 from storage.staged_rows import Label
 from storage.staging import Staging
 from storage.writer import Transaction, Writer
 
-_COUNTS = """
-SELECT
-  coalesce(sum(count) FILTER (WHERE split = 'train' AND class <> -1), 0) AS train,
-  coalesce(sum(count) FILTER (WHERE split = 'validation' AND class <> -1), 0) AS validation,
-  coalesce(sum(count) FILTER (WHERE class = -1), 0) AS unlabelled
-FROM sample_counts WHERE model_id = ?
-"""
-_LABEL_COUNTS = """
-SELECT split, class, count FROM sample_counts
-WHERE model_id = ? AND class >= -1 AND count > 0 ORDER BY split, class
-"""
 _IDS_PER_QUERY = 500
 
 
@@ -65,7 +54,7 @@ class Samples:
     def get(self, model_id: int, id: int) -> Sample:  # noqa: A002
         """Raises NotFound."""
         with self._readers.snapshot() as connection:
-            return _sample(_row(connection, model_id, id))
+            return to_sample(find_sample_row(connection, model_id, id))
 
     def by_key(self, model_id: int, key: str) -> Sample:
         """Raises NotFound."""
@@ -75,7 +64,7 @@ class Samples:
             ).fetchone()
         if row is None:
             raise NotFound("this model has no sample with that key")
-        return _sample(row)
+        return to_sample(row)
 
     def by_ids(self, model_id: int, ids: Sequence[int]) -> dict[int, Sample]:
         """Those of the samples that there are."""
@@ -88,14 +77,14 @@ class Samples:
                     f"SELECT * FROM samples WHERE model_id = ? AND id IN ({marks})",  # noqa: S608
                     (model_id, *some),
                 )
-                found.update((row["id"], _sample(row)) for row in rows)
+                found.update((row["id"], to_sample(row)) for row in rows)
         return found
 
     def content(self, model_id: int, id: int) -> bytes:  # noqa: A002
         """The sample's record. Raises NotFound, and StorageBroken if its bytes have changed."""
         with self._packs.lock(model_id):
             with self._readers.snapshot() as connection:
-                row = _row(connection, model_id, id)
+                row = find_sample_row(connection, model_id, id)
             data = self._packs.read(
                 model_id, pack=row["pack"], offset_bytes=row["offset"], length=row["length"]
             )
@@ -126,7 +115,7 @@ class Samples:
                 f"SELECT * FROM samples WHERE {condition} ORDER BY id {order} LIMIT ?",  # noqa: S608
                 (*parameters, limit),
             ).fetchall()
-        return [_sample(row) for row in rows]
+        return [to_sample(row) for row in rows]
 
     def update(
         self,
@@ -140,7 +129,7 @@ class Samples:
         """Replace what is given; label None takes the label away. Raises NotFound."""
 
         def change(transaction: Transaction) -> Sample:
-            row = _row(transaction.connection, model_id, id)
+            row = find_sample_row(transaction.connection, model_id, id)
             if not (isinstance(label, Unset) and isinstance(split, Unset)):
                 transaction.execute(
                     "UPDATE samples SET label = ?, split = ? WHERE id = ?",
@@ -152,7 +141,7 @@ class Samples:
                 )
             if not isinstance(pinned, Unset):
                 transaction.execute("UPDATE samples SET pinned = ? WHERE id = ?", (pinned, id))
-            return _sample(_row(transaction.connection, model_id, id))
+            return to_sample(find_sample_row(transaction.connection, model_id, id))
 
         return self._writer.write(change)
 
@@ -164,7 +153,7 @@ class Samples:
                 "UPDATE samples SET quarantine = ? WHERE id = ? AND model_id = ?",
                 [(reason, id, model_id) for id, reason in reasons.items()],  # noqa: A001
             )
-            name = _model_name(transaction, model_id)
+            name = model_name(transaction, model_id)
             transaction.event("samples.quarantined", name, {"ids": sorted(reasons)})
 
         self._writer.write(set_aside)
@@ -173,7 +162,7 @@ class Samples:
         """Remove a sample and overwrite its bytes. Raises NotFound."""
 
         def forget(transaction: Transaction) -> None:
-            _row(transaction.connection, model_id, id)
+            find_sample_row(transaction.connection, model_id, id)
             forget_samples(transaction, model_id, [id])
 
         self._writer.write(forget)
@@ -203,7 +192,7 @@ class Samples:
         """
 
         def change(transaction: Transaction) -> int:
-            name = _model_name(transaction, model_id)
+            name = model_name(transaction, model_id)
             transaction.execute(
                 "UPDATE models SET quota = ? WHERE id = ?", (dump(asdict(quota)), model_id)
             )
@@ -214,79 +203,3 @@ class Samples:
         if evicted:
             self._eraser.erase_at_rest(model_id)
         return evicted
-
-    def counts(self, model_id: int) -> SampleCounts:
-        """Kept by triggers, so this takes no longer for a million samples."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(_COUNTS, (model_id,)).fetchone()
-        return SampleCounts(**dict(row))
-
-    def size_bytes(self, model_id: int) -> int:
-        """Bytes of all samples together."""
-        return self._number("SELECT sample_bytes FROM models WHERE id = ?", model_id)
-
-    def quarantined(self, model_id: int) -> int:
-        """Samples that are set aside; they count in `counts` as well."""
-        return self._number(
-            "SELECT count(*) FROM samples WHERE model_id = ? AND quarantine IS NOT NULL", model_id
-        )
-
-    def label_counts(self, model_id: int) -> builtins.list[tuple[Split, int | None, int]]:
-        """(split, class index, samples); class None: those without a label.
-
-        Labels that are not class indices are in no class, and are not listed.
-        """
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(_LABEL_COUNTS, (model_id,)).fetchall()
-        return [
-            (Split(row["split"]), None if row["class"] < 0 else row["class"], row["count"])
-            for row in rows
-        ]
-
-    def duplicates(
-        self, model_id: int, limit: int
-    ) -> builtins.list[tuple[str, builtins.list[int]]]:
-        """(SHA-256, ids) of samples with the same content, by their first id; at most `limit`.
-
-        Reads every row once: some 16 bytes of memory a sample.
-        """
-        with self._readers.snapshot() as connection:
-            return find_duplicates(connection, model_id, limit=limit)
-
-    def _number(self, sql: str, model_id: int) -> int:
-        with self._readers.snapshot() as connection:
-            row = connection.execute(sql, (model_id,)).fetchone()
-        if row is None:
-            raise no_model(model_id)
-        return int(row[0])
-
-
-def _model_name(transaction: Transaction, model_id: int) -> str:
-    row = transaction.execute("SELECT name FROM models WHERE id = ?", (model_id,)).fetchone()
-    if row is None:
-        raise no_model(model_id)
-    return str(row["name"])
-
-
-def _row(connection: sqlite3.Connection, model_id: int, sample_id: int) -> sqlite3.Row:
-    row: sqlite3.Row | None = connection.execute(
-        "SELECT * FROM samples WHERE id = ? AND model_id = ?", (sample_id, model_id)
-    ).fetchone()
-    if row is None:
-        raise NotFound(f"this model has no sample {sample_id}")
-    return row
-
-
-def _sample(row: sqlite3.Row) -> Sample:
-    return Sample(
-        id=row["id"],
-        model_id=row["model_id"],
-        key=row["key"],
-        split=Split(row["split"]),
-        label=row["label"],
-        sha256=row["sha256"].hex(),
-        size_bytes=row["length"],
-        created_at=load_time(row["created_at"]),
-        pinned=bool(row["pinned"]),
-        quarantine=row["quarantine"],
-    )

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from storage.connection import connect_writer, sqlite3, translate
+from storage.connection import connect_reader, connect_writer, sqlite3, translate
 from storage.disk import make_folder
 from storage.errors import DataDirLocked, UnknownSchema
 from storage.lock import DataDirLock
-from storage.recovery import check_database
+from storage.recovery import check_database, is_lost
+from storage.replacement import RESTORING
 
 SET = "hone"
 KNOWN = ("m001_initial", "m002_gate", "m003_policy_and_triggers", "m004_samples")
@@ -30,12 +31,14 @@ def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
     check: look for damage first. Raises StorageBroken, StorageFull, UnknownSchema.
     """
     try:
+        if check and path.exists():
+            # One that reads leaves a damaged database and its log as they are.
+            with closing(connect_reader(path)) as reader:
+                check_database(reader)
         connection = connect_writer(path)
     except sqlite3.Error as error:
         raise translate(error) from error
     try:
-        if check:
-            check_database(connection)
         if not is_current(connection):
             from storage.migrations import migrate
 
@@ -95,8 +98,13 @@ def _is_outdated(path: Path) -> bool:
 
 
 def main() -> None:
-    """`python -m storage.schema DATA_DIR`: migrate, unless somebody else has the folder."""
+    """`python -m storage.schema DATA_DIR`: migrate, unless somebody else has the folder.
+
+    Where there is something to restore first, opening the store does both.
+    """
     data_dir = Path(sys.argv[1])
+    if is_lost(data_dir) or (data_dir / RESTORING).exists():
+        return
     make_folder(data_dir)
     try:
         lock = DataDirLock(data_dir / "hone.lock")

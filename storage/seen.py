@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from storage.connection import Readers, sqlite3
 from storage.files import FileStore
 from storage.id_set import decode, encode
-from storage.jobs import find_job, move_job
-from storage.promotions import move_alias
+from storage.job_rows import find_job, move_job
+from storage.promotions import LATEST, move_alias
 from storage.records import Job, JobState
 from storage.versions import find_version
 from storage.writer import Transaction, Writer
@@ -32,6 +32,7 @@ _WISHES = """
 SELECT forgettings.job_id, forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id
 WHERE model_id = ? AND (jobs.id = ? OR jobs.state IN ('succeeded', 'failed', 'cancelled'))
 """
+_REASON = "UPDATE versions SET reason = ? WHERE model_id = ? AND version = ?"
 _ALIASES = """
 SELECT alias FROM aliases WHERE model_id = ? AND version = ?
 """
@@ -163,6 +164,10 @@ def _delete_version(
     version = find_version(transaction.connection, model_id, heir)
     for row in transaction.execute(_ALIASES, (model_id, number)).fetchall():
         move_alias(transaction, version, row["alias"])
+        if row["alias"] == LATEST:
+            why = f"latest, because version {number} had seen erased samples"
+            reason = f"{why} (before: {version.reason})"
+            transaction.execute(_REASON, (reason, model_id, heir))
     key = {"model_id": model_id, "version": number}
     files = [row["sha256"] for row in transaction.execute(_FILES_OF_VERSION, key)]
     transaction.execute(

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import accumulate, chain, repeat
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from storage.codec import dump_time
 from storage.connection import Readers
 from storage.disk import file_faults
 from storage.errors import HoneError, StorageBroken
-from storage.models import no_model
+from storage.model_rows import model_name, no_model
 from storage.packs import Packs, Placement
-from storage.quota import enforce_quota, validation_is_full
+from storage.quota import enforce_quota
 from storage.records import Split, StageResult
-from storage.split import split_of
+from storage.sample_rows import insert_samples
 from storage.spool import Spool
 from storage.staged_rows import Label, StagedRows
 from storage.writer import Transaction, Writer
@@ -31,29 +30,6 @@ if TYPE_CHECKING:
 
 # After so many rows the writer's page cache is given back: the resting daemon stays small.
 _LARGE_UPLOAD = 10_000
-_NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
-_INSERT_SAMPLE = """
-INSERT INTO samples
-  (id, model_id, pack, offset, length, split, label, key, sha256, created_at, pinned)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_COUNT_SAMPLES = """
-INSERT INTO sample_counts (model_id, split, class, count)
-SELECT
-  model_id, split,
-  CASE typeof(label) WHEN 'integer' THEN label WHEN 'null' THEN -1 ELSE -2 END AS kind, count(*)
-FROM samples WHERE id >= ? GROUP BY model_id, split, kind
-ON CONFLICT DO UPDATE SET count = count + excluded.count
-"""
-_WEIGH_SAMPLES = """
-UPDATE models SET sample_bytes = sample_bytes +
-  (SELECT sum(length) FROM samples WHERE id >= ? AND model_id = models.id)
-WHERE id = ?
-"""
-_PACK_SIZE = """
-INSERT INTO packs (model_id, pack, size_bytes) VALUES (?, ?, ?)
-ON CONFLICT DO UPDATE SET size_bytes = excluded.size_bytes
-"""
 
 
 class Staging:
@@ -153,7 +129,8 @@ class Staging:
                 return self._writer.write(
                     lambda transaction: self._insert(
                         transaction, placement, accepted=accepted, duplicates=duplicates
-                    )
+                    ),
+                    may_use_ballast=False,
                 )
             except StorageBroken:
                 # Whether the rows were committed is known only after a restart; the bytes stay.
@@ -179,17 +156,7 @@ class Staging:
     def _insert(
         self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int
     ) -> StageResult:
-        first_id = transaction.execute(_NEXT_ID).fetchone()[0]
-        rows = self._final_rows(
-            first_id,
-            placement,
-            dump_time(transaction.now),
-            all_train=validation_is_full(transaction, self._model_id),
-        )
-        transaction.executemany(_INSERT_SAMPLE, rows)
-        transaction.execute(_COUNT_SAMPLES, (first_id,))
-        transaction.execute(_WEIGH_SAMPLES, (first_id, self._model_id))
-        transaction.execute(_PACK_SIZE, (self._model_id, placement.pack, placement.size_bytes))
+        first_id = insert_samples(transaction, self._model_id, self._rows, placement)
         result = StageResult(
             accepted=accepted,
             duplicates=duplicates,
@@ -197,36 +164,12 @@ class Staging:
             last_id=first_id + accepted - 1,
             evicted=enforce_quota(transaction, self._model_id),
         )
-        name = transaction.execute(
-            "SELECT name FROM models WHERE id = ?", (self._model_id,)
-        ).fetchone()["name"]
+        name = model_name(transaction, self._model_id)
         transaction.event("samples.added", name, asdict(result))
         if accepted >= _LARGE_UPLOAD:
             connection = transaction.connection
             transaction.after_commit(lambda: connection.execute("PRAGMA shrink_memory"))
         return result
-
-    def _final_rows(
-        self, first_id: int, placement: Placement, created_at: str, *, all_train: bool
-    ) -> Iterator[tuple[Any, ...]]:
-        """all_train: samples that name no split are for training, whatever their ids say."""
-        offset = placement.offset_bytes
-        for sample_id, row in enumerate(self._rows, first_id):
-            label, key, split, sha256, length, pinned = row
-            yield (
-                sample_id,
-                self._model_id,
-                placement.pack,
-                offset,
-                length,
-                split or (Split.TRAIN if all_train else split_of(sample_id)).value,
-                label,
-                key,
-                sha256,
-                created_at,
-                pinned,
-            )
-            offset += length
 
 
 def _check_lengths(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from storage.aliases import Aliases
+from storage.backups import Backups
+from storage.ballast import Ballast
 from storage.checkpoints import Checkpoints
 from storage.codec import utc_now
 from storage.connection import Readers, sqlite3, translate
+from storage.copies import Copies
 from storage.deletion import Eraser
 from storage.disk import file_faults, make_folder
 from storage.events import Events
@@ -20,16 +26,29 @@ from storage.packs import Packs
 from storage.policy import PolicyRows
 from storage.recovery import clear_folder, finish_erasures, sweep_packs
 from storage.reference import ReferenceSets
+from storage.replacement import finish
+from storage.restoration import (
+    Restoration,
+    newest_restoration,
+    open_sound_database,
+    settled,
+    unsettled,
+)
 from storage.retention import Retention
+from storage.sample_stats import SampleStats
 from storage.samples import Samples
-from storage.schema import open_database
 from storage.seen import SeenSamples
+from storage.settlement import Lost, settle
 from storage.triggers import Triggers
 from storage.variants import Variants
 from storage.versions import Versions
-from storage.writer import Clock, Writer
+from storage.writer import Clock, Transaction, Writer
+
+if TYPE_CHECKING:
+    from storage.snapshot import Snapshot
 
 _READERS = 4
+_logger = logging.getLogger(__name__)
 
 
 class Store:
@@ -46,22 +65,34 @@ class Store:
     ) -> None:
         self.data_dir = data_dir
         self.database = data_dir / "hone.db"
+        self.lost = Lost()
         self.tmp_dir = data_dir / "tmp"
         self.packs_dir = data_dir / "packs"
         self.cache_dir = data_dir / "cache"
         self._lock = lock
         self._connection = connection
-        self._writer = Writer(connection, now=now, queue_size=write_queue_size)
+        self._ballast = Ballast(data_dir / "ballast")
+        self._writer = Writer(
+            connection, now=now, queue_size=write_queue_size, ballast=self._ballast
+        )
         self._readers = Readers(self.database, size=_READERS, on_broken=self._writer.refuse)
         connections = (self._writer, self._readers)
         self._packs = Packs(self.packs_dir, readers=self._readers, cache_dir=self.cache_dir)
-        self.eraser = Eraser(self._writer, self._readers, self._packs)
+        self._copies = Copies(backups_dir=data_dir / "backups", broken_dir=data_dir / "broken")
+        self.backups = Backups(
+            data_dir / "backups",
+            database=self.database,
+            readers=self._readers,
+            copies=self._copies,
+        )
+        self.eraser = Eraser(self._writer, self._readers, self._packs, self._copies)
         self.files = FileStore(data_dir / "files", writer=self._writer, readers=self._readers)
         self.events = Events(*connections)
         self.models = Models(*connections, files=self.files, packs=self._packs)
         self.samples = Samples(
             *connections, packs=self._packs, eraser=self.eraser, tmp_dir=self.tmp_dir
         )
+        self.sample_stats = SampleStats(self._readers)
         self.seen = SeenSamples(*connections, files=self.files)
         self.jobs = Jobs(*connections)
         self.metrics = Metrics(*connections)
@@ -75,27 +106,37 @@ class Store:
         self.retention = Retention(self._writer, files=self.files)
 
     @classmethod
-    def open(cls, data_dir: Path, *, now: Clock = utc_now, write_queue_size: int = 256) -> Store:
+    def open(
+        cls,
+        data_dir: Path,
+        *,
+        now: Clock = utc_now,
+        write_queue_size: int = 256,
+        is_partial: bool = False,
+    ) -> Store:
         """Open a data folder, or make one; what the last run left half done is undone.
 
-        Raises DataDirLocked, UnknownSchema, StorageBroken, StorageFull.
+        A database that is damaged gives way to the newest backup of it. is_partial: files that rows
+        name may be missing; then the rows go. Raises DataDirLocked, UnknownSchema, StorageBroken,
+        StorageFull.
         """
         data_dir = data_dir.absolute()
         with file_faults(f"cannot make the data folder {data_dir}"):
-            for folder in (
-                data_dir,
-                *(data_dir / name for name in ("files", "packs", "tmp", "cache")),
-            ):
-                make_folder(folder)
+            make_folder(data_dir)
+            Ballast(data_dir / "ballast").drop_if_low()
             lock = DataDirLock(data_dir / "hone.lock")
         try:
-            connection = open_database(data_dir / "hone.db", check=lock.unclean)
+            finish(data_dir)
+            with file_faults(f"cannot make the data folder {data_dir}"):
+                for name in ("files", "packs", "tmp", "cache", "backups"):
+                    make_folder(data_dir / name)
+            connection = open_sound_database(data_dir, check=lock.unclean, now=now())
             store = cls(data_dir, lock, connection, now=now, write_queue_size=write_queue_size)
         except BaseException:
             lock.release(clean=False)
             raise
         try:
-            store._repair()
+            store._repair(is_partial=is_partial)
         except BaseException:
             store._shut(clean=False)
             raise
@@ -106,20 +147,61 @@ class Store:
         """Why nothing can be written any more until a restart, None while all is well."""
         return self._writer.broken
 
+    @property
+    def restoration(self) -> Restoration | None:
+        """The newest restoration of the database that nobody has taken note of."""
+        return newest_restoration(self.data_dir)
+
+    def snapshot(self) -> Snapshot:
+        """Hold on to all that is kept now. Raises Busy, StorageFull, StorageBroken."""
+        from storage.snapshot import take_snapshot
+
+        return take_snapshot(
+            self.database,
+            writer=self._writer,
+            files=self.files,
+            packs=self._packs,
+            copies=self._copies,
+            tmp_dir=self.tmp_dir,
+        )
+
     def close(self) -> None:
         """Finish what is queued, fold the WAL into the database, and let go of the folder."""
         self._shut(clean=self._writer.broken is None)
 
-    def _repair(self) -> None:
+    def _repair(self, *, is_partial: bool) -> None:
         clear_folder(self.tmp_dir)
+        if is_partial:
+            self.lost = self._writer.write(
+                lambda each: settle(each, files=self.files, packs=self._packs)
+            )
+        if (restoration := unsettled(self.data_dir)) is not None:
+            self._settle(restoration)
         finish_erasures(self.eraser)
         sweep_packs(self._readers, self._packs)
         self.files.sweep()
+        self._ballast.restore()
+
+    def _settle(self, restoration: Restoration) -> None:
+        """Let nothing that is newer than the restored database be taken for what it names."""
+        clear_folder(self.cache_dir)
+
+        def conclude(transaction: Transaction) -> Lost:
+            lost = settle(transaction, files=self.files, packs=self._packs)
+            told = {**asdict(restoration), "lost": asdict(lost)}
+            transaction.event("database.restored", None, told)
+            return lost
+
+        lost = self._writer.write(conclude)
+        settled(self.data_dir, lost)
+        told = {**asdict(restoration), "lost": asdict(lost)}
+        _logger.error("database.restored", extra={"fields": told})
 
     def _shut(self, *, clean: bool) -> None:
         self._writer.close()
         self._readers.close()
         try:
+            self._ballast.drop_if_low()
             if clean:
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:

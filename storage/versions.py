@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 from typing import Any
 
 from storage.codec import dump, dump_time, load, load_time
 from storage.connection import Readers, sqlite3
 from storage.errors import NotFound
 from storage.files import FileStore
-from storage.jobs import move_job
+from storage.job_rows import move_job
 from storage.promotions import LATEST, move_alias
-from storage.records import FileRecord, JobState, Variant, Version
+from storage.records import FileRecord, JobState, NewVersion, Variant, Version
 from storage.writer import Transaction, Writer
 
 _SELECT = """
@@ -50,71 +51,32 @@ class Versions:
         self._files = files
 
     def publish(
-        self,
-        *,
-        model_id: int,
-        job_id: int,
-        checkpoint_id: int | None,
-        file: FileRecord,
-        metrics: dict[str, Any],
-        baseline: dict[str, Any],
-        compared_with: int | None,
-        promoted: bool,
-        reason: str,
-        verdict: dict[str, Any],
-        provenance: dict[str, Any],
-        job_metrics: dict[str, Any],
+        self, new: NewVersion, *, compared_with: int | None, job_metrics: dict[str, Any]
     ) -> Version | None:
         """Make an adopted file the next version, and its running job succeed, at once.
 
-        promoted: whether `latest` moves to it; it does not while it is held. compared_with: what
-        `latest` named when that was decided; if it has moved since, nothing is kept, and the answer
-        is None. job_metrics: replace the job's own.
+        `latest` does not move to it while it is held. compared_with: what `latest` named when the
+        gate decided; if it has moved since, nothing is kept, and the answer is None. job_metrics:
+        replace the job's own.
         Raises NotFound, and StateConflict if the job is not running.
         """
-        row: dict[str, Any] = {
-            "model_id": model_id,
-            "sha256": file.sha256,
-            "job_id": job_id,
-            "checkpoint_id": checkpoint_id,
-            "metrics": dump(metrics),
-            "baseline": dump(baseline),
-            "promoted": promoted,
-            "reason": reason,
-            "verdict": dump(verdict),
-            "provenance": dump(provenance),
-        }
 
         def insert(transaction: Transaction) -> Version | None:
-            latest = int(transaction.execute(_LATEST, (model_id,)).fetchone()["version"])
+            latest = int(transaction.execute(_LATEST, (new.model_id,)).fetchone()["version"])
             if compared_with is not None and latest != compared_with:
                 return None
-            self._files.reference(transaction, [file])
-            held = _held(transaction, model_id, latest=latest) if promoted else None
-            if held is not None:
-                row.update(promoted=False, reason=f"not promoted: {held} (the gate: {reason})")
-            number = _insert(transaction, row | {"created_at": dump_time(transaction.now)})
-            version = find_version(transaction.connection, model_id, number)
-            transaction.event(
-                "version.created",
-                version.model,
-                {
-                    "version": number,
-                    "job_id": job_id,
-                    "promoted": version.promoted,
-                    "reason": version.reason,
-                },
-            )
+            self._files.reference(transaction, [new.file])
+            version = _insert(transaction, _unless_held(transaction, new, latest=latest))
             if version.promoted:
                 move_alias(transaction, version, LATEST)
             move_job(
                 transaction,
-                job_id,
+                new.job_id,
                 from_=JobState.RUNNING,
                 to=JobState.SUCCEEDED,
-                fields={"version": number, "metrics": dump(job_metrics)},
+                fields={"version": version.version, "metrics": dump(job_metrics)},
             )
-            return find_version(transaction.connection, model_id, number)
+            return find_version(transaction.connection, new.model_id, version.version)
 
         return self._writer.write(insert)
 
@@ -155,18 +117,48 @@ class Versions:
             return find_version(connection, model_id, row["version"])
 
 
-def _insert(transaction: Transaction, row: dict[str, Any]) -> int:
-    return int(transaction.execute(_INSERT, row).fetchone()["version"])
-
-
-def _held(transaction: Transaction, model_id: int, *, latest: int) -> str | None:
-    """Why jobs must not move `latest`, None if they may."""
+def _unless_held(transaction: Transaction, new: NewVersion, *, latest: int) -> NewVersion:
+    """The new version, not promoted if a person holds `latest`."""
+    if not new.promoted:
+        return new
     since = transaction.execute(
-        "SELECT held_since FROM models WHERE id = ?", (model_id,)
+        "SELECT held_since FROM models WHERE id = ?", (new.model_id,)
     ).fetchone()["held_since"]
     if since is None:
-        return None
-    return f"a person holds latest at version {latest} since {since}; release it first"
+        return new
+    held = f"a person holds latest at version {latest} since {since}; release it first"
+    return replace(new, promoted=False, reason=f"not promoted: {held} (the gate: {new.reason})")
+
+
+def _insert(transaction: Transaction, new: NewVersion) -> Version:
+    row = transaction.execute(
+        _INSERT,
+        {
+            "model_id": new.model_id,
+            "sha256": new.file.sha256,
+            "created_at": dump_time(transaction.now),
+            "job_id": new.job_id,
+            "checkpoint_id": new.checkpoint_id,
+            "metrics": dump(new.metrics),
+            "baseline": dump(new.baseline),
+            "promoted": new.promoted,
+            "reason": new.reason,
+            "verdict": dump(new.verdict),
+            "provenance": dump(new.provenance),
+        },
+    ).fetchone()
+    version = find_version(transaction.connection, new.model_id, row["version"])
+    transaction.event(
+        "version.created",
+        version.model,
+        {
+            "version": version.version,
+            "job_id": version.job_id,
+            "promoted": version.promoted,
+            "reason": version.reason,
+        },
+    )
+    return version
 
 
 def find_version(connection: sqlite3.Connection, model_id: int, number: int) -> Version:

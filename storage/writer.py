@@ -16,9 +16,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from storage.ballast import Ballast
 from storage.codec import dump, dump_time
 from storage.connection import BUSY_TIMEOUT_MS, FATAL, primary_code, sqlite3, translate
-from storage.errors import Busy, StorageBroken
+from storage.errors import Busy, DiskFull, StorageBroken
 from storage.records import Event
 
 _T = TypeVar("_T")
@@ -62,7 +63,10 @@ class Transaction:
 
 
 class Writer:
-    """Runs writes one after the other. queue_size: how many may wait before Busy is raised."""
+    """Runs writes one after the other. queue_size: how many may wait before Busy is raised.
+
+    ballast: given up when the disk is full.
+    """
 
     def __init__(
         self,
@@ -70,10 +74,12 @@ class Writer:
         *,
         now: Clock,
         queue_size: int,
+        ballast: Ballast,
         put_timeout_s: float = _PUT_TIMEOUT_S,
     ) -> None:
         self._connection = connection
         self._now = now
+        self._ballast = ballast
         self._put_timeout_s = put_timeout_s
         self._tasks: queue.Queue[_Task | None] = queue.Queue(queue_size)
         self._stopped = threading.Event()
@@ -88,16 +94,18 @@ class Writer:
         """Why every write is refused, None while all is well."""
         return self._broken
 
-    def write(self, fn: Callable[[Transaction], _T]) -> _T:
+    def write(self, fn: Callable[[Transaction], _T], *, may_use_ballast: bool = True) -> _T:
         """Run `fn` in a transaction; what it returns is durable.
 
-        Raises what `fn` raises, Busy if the queue stays full, StorageFull, StorageBroken.
+        On a full disk it is run again with the ballast's room, unless it may not use that: what
+        stores much must leave it to what deletes. Raises what `fn` raises, Busy if the queue stays
+        full, StorageFull, StorageBroken.
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError("a subscriber must not write: it runs in the writing thread")
         future: Future[_T] = Future()
         try:
-            self._tasks.put((fn, future), timeout=self._put_timeout_s)
+            self._tasks.put((fn, future, may_use_ballast), timeout=self._put_timeout_s)
         except queue.Full:
             waiting = self._tasks.maxsize
             raise Busy(f"{waiting} writes are waiting already; try again in a moment") from None
@@ -139,9 +147,9 @@ class Writer:
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
-            fn, future = task
+            fn, future, may_use_ballast = task
             try:
-                future.set_result(self._transact(fn))
+                future.set_result(self._write(fn, may_use_ballast=may_use_ballast))
             except BaseException as error:  # noqa: BLE001 - the writer's door: it goes to the caller
                 future.set_exception(error)
         self._stopped.set()
@@ -155,6 +163,29 @@ class Writer:
                 return
             if task is not None:
                 task[1].set_exception(Busy("the daemon is stopping; try again when it is back"))
+
+    def _write(self, fn: Callable[[Transaction], _T], *, may_use_ballast: bool) -> _T:
+        try:
+            result = self._transact(fn)
+        except DiskFull:
+            if not may_use_ballast:
+                raise
+            self._make_room()
+            result = self._transact(fn)
+            self._give_room_back()
+        if self._ballast.is_out:
+            self._guarded("ballast_not_restored", self._ballast.restore)
+        return result
+
+    def _make_room(self) -> None:
+        self._ballast.drop()
+        self._guarded("wal_not_truncated", partial(_truncate_wal, self._connection))
+
+    def _give_room_back(self) -> None:
+        """Hand free pages of the database to the disk; what it has no room for, it leaves."""
+        vacuum = "PRAGMA incremental_vacuum"
+        self._guarded("not_vacuumed", lambda: self._connection.execute(vacuum).fetchall())
+        self._guarded("wal_not_truncated", partial(_truncate_wal, self._connection))
 
     def _transact(self, fn: Callable[[Transaction], _T]) -> _T:
         if self._broken is not None:
@@ -205,4 +236,4 @@ def _truncate_wal(connection: sqlite3.Connection) -> int:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}").fetchall()
 
 
-_Task = tuple[Callable[[Transaction], Any], Future[Any]]
+_Task = tuple[Callable[[Transaction], Any], Future[Any], bool]

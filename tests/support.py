@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -21,6 +22,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 DEADLINE_S = 60.0
+POLL_S = 0.02
 ENDED = ("succeeded", "failed", "cancelled")
 
 
@@ -29,7 +31,16 @@ def wait_until(condition: Callable[[], Any], what: str, *, deadline_s: float = D
     deadline = time.monotonic() + deadline_s
     while not (answer := condition()):
         assert time.monotonic() < deadline, f"waited {deadline_s:g} s for {what}"
-        time.sleep(0.02)
+        time.sleep(POLL_S)
+    return answer
+
+
+async def until(condition: Callable[[], Any], what: str) -> Any:
+    """As `wait_until`, while the event loop goes on."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s for {what}"
+        await asyncio.sleep(POLL_S)
     return answer
 
 
@@ -45,7 +56,7 @@ class Served:
             start = output.tell()
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "cli", "serve", "--port", "0", "--data-dir", str(data_dir)],
-                env={**kept, "HONED_CONFIG": str(data_dir / "none.toml"), **chosen},
+                env={**kept, "HONED_CONFIG": os.devnull, **chosen},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections import deque
 from contextlib import suppress
 
+from service.environment import without_token
 from service.errors import ChildDied
 from service.prediction.errors import PredictionTimeout
 from service.prediction.frames import SIZES, Frame, decode, encode
@@ -56,7 +56,7 @@ class PredictorProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                env={name: value for name, value in os.environ.items() if name != "HONED_TOKEN"},
+                env=without_token(),
                 limit=BUFFER_BYTES,
             )
         except OSError as error:

@@ -95,5 +95,5 @@ class Asking:
             event(logger, logging.INFO, "trigger.skipped", trigger=trigger.id, why=why)
 
     def _labelled(self, trigger: Trigger) -> int:
-        counts = self._store.samples.counts(trigger.model_id)
+        counts = self._store.sample_stats.counts(trigger.model_id)
         return counts.train + counts.validation

@@ -28,7 +28,7 @@ from storage.records.models import (
     WhenFull,
 )
 from storage.records.samples import UNSET, Sample, Split, StageResult, Unset
-from storage.records.versions import Checkpoint, Role, Variant, VariantName, Version
+from storage.records.versions import Checkpoint, NewVersion, Role, Variant, VariantName, Version
 
 __all__ = [
     "NEXT",
@@ -45,6 +45,7 @@ __all__ = [
     "NewJob",
     "NewModel",
     "NewTrigger",
+    "NewVersion",
     "Optimizer",
     "Quota",
     "Role",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -46,6 +46,25 @@ class Variant:
     verdict: dict[str, Any]
     reason: str
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewVersion:
+    """What a job has made of its model, an adopted file; the fields are those of Version.
+
+    promoted: whether `latest` shall move to it.
+    """
+
+    model_id: int
+    job_id: int
+    checkpoint_id: int | None
+    file: FileRecord
+    promoted: bool
+    reason: str
+    metrics: dict[str, Any] = field(default_factory=dict)
+    baseline: dict[str, Any] = field(default_factory=dict)
+    verdict: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

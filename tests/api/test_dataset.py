@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import re
 import zipfile
 from collections.abc import Callable
@@ -184,6 +186,8 @@ def test_a_wrong_archive_is_refused_whole(served: Served, model: str) -> None:
         (model, damaged("data/000000.bin", lambda data: data + b"1"), "its data"),
         (model, damaged("data/000000.bin", lambda _: None), "missing"),
         (model, damaged("samples/000000.jsonl", lambda _: b"{}\n"), "not a sample"),
+        (model, damaged("samples/000000.jsonl", lambda _: b"[1]\n"), "an object with key"),
+        (model, damaged("samples/000000.jsonl", lambda t: t.replace(b"12", b"-1")), "'length' is"),
         (model, damaged("manifest.json", lambda _: b"{}"), "no archive of Hone"),
         (
             model,
@@ -202,6 +206,47 @@ def test_a_wrong_archive_is_refused_whole(served: Served, model: str) -> None:
         assert answer.status_code == 422, (words, answer.text)
         assert words in answer.json()["errors"][0]["detail"]
     assert len(ids(served, model)) == 3
+
+
+@pytest.mark.parametrize(
+    ("record", "pointer", "words"),
+    [
+        (bytes(11), "/samples/000000.jsonl/2", "it has 11 bytes, a sample of this model has 12"),
+        (bytes(24), "/samples/000000.jsonl/2", "it has 24 bytes"),
+        (b"", "/samples/000000.jsonl/2", "it has 0 bytes"),
+        (np.array([1, np.nan, 2], "<f4").tobytes(), "/samples/000000.jsonl/2", "nan at [1]"),
+        (np.array([np.inf, 1, 2], "<f4").tobytes(), "/samples/000000.jsonl/2", "inf at [0]"),
+    ],
+    ids=["short", "long", "empty", "nan", "infinite"],
+)
+def test_an_archive_brings_only_records_that_an_upload_could(
+    record: bytes, pointer: str, words: str, served: Served, model: str
+) -> None:
+    served.upload(model, x=rows(2), split="train", label=np.array([0, 1]))
+    good = served.http.get(f"/v1/models/{model}/samples/archive").content
+    with zipfile.ZipFile(io.BytesIO(good)) as old:
+        manifest, data = old.read("manifest.json"), old.read("data/000000.bin")
+        lines = [json.loads(line) for line in old.read("samples/000000.jsonl").splitlines()]
+    lines[1] |= {"length": len(record), "sha256": hashlib.sha256(record).hexdigest(), "key": "k"}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as new:
+        new.writestr("manifest.json", manifest)
+        new.writestr("samples/000000.jsonl", "\n".join(map(json.dumps, lines)))
+        new.writestr("data/000000.bin", data[:12] + record)
+
+    answer = served.http.post(
+        f"/v1/models/{model}/samples/archive",
+        content=buffer.getvalue(),
+        headers={"Content-Type": "application/zip"},
+    )
+
+    assert answer.status_code == 422, answer.text
+    (fault,) = answer.json()["errors"]
+    assert fault["pointer"] == pointer
+    assert words in fault["detail"]
+    assert len(ids(served, model)) == 2
+    served.upload(model, x=rows(2, 4), split="train", label=np.array([0, 1]))
+    served.train(model, epochs=1)
 
 
 def test_a_disk_without_room_takes_no_uploads(serve: Callable[..., Served], tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ def test_the_versions_that_saw_a_sample_go_once_others_are_trained_without_it(
     )
     assert [each["version"] for each in versions] == [job["version"], 1]
     assert sorted(versions[0]["aliases"]) == ["latest", "stable"]
+    assert versions[0]["reason"].startswith("latest, because version 3 had seen erased samples")
     checkpoints = served.http.get(f"{url}/checkpoints").json()["items"]
     assert {each["job_id"] for each in checkpoints} == {job["id"]}
     names = {path.name for path in (data_dir / "files").glob("*/*")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -193,3 +194,27 @@ def test_labels_that_no_float_holds_squared_are_named_before_the_first_step(
     assert job["error"]["code"] == "loss_not_finite"
     assert "bring inputs and labels to values of about 1" in job["error"]["detail"]
     assert job["progress"]["step"] == 0
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.004, 0.008, 0.015, 0.03, 0.06])
+def test_a_job_is_cancelled_while_it_begins_and_its_child_with_it(
+    served: Served, model: str, delay_s: float
+) -> None:
+    for _ in range(3):
+        job = served.ask_for_job(model, epochs=LONG)["id"]
+        time.sleep(delay_s)  # what is tried is each moment of the beginning
+
+        answer = served.http.post(f"/v1/jobs/{job}/cancel")
+
+        assert (answer.status_code, answer.json()["state"]) == (200, "cancelled"), answer.text
+        wait_until(lambda: served.child_pid() is None, "the child to end")
+    assert served.process.poll() is None
+
+
+def test_a_job_that_ended_before_it_could_be_cancelled_says_so(served: Served, model: str) -> None:
+    done = served.train(model, epochs=1)
+
+    answer = served.http.post(f"/v1/jobs/{done['id']}/cancel")
+
+    assert answer.status_code == 409
+    assert "succeeded" in answer.json()["detail"]

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from stored import adopt, new_model
 
 from service.device import Moment
-from storage.records import Model, NewModel, Signature, Split, TargetSpec, TensorSpec
+from storage.records import Model, Split
 from storage.store import Store
 
 RECORD_BYTES = 16
@@ -20,7 +21,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.wall = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc)
-        self.monotonic_s = 1000.0
+        self.monotonic_s = 100_000.0
 
     def now(self) -> Moment:
         return Moment(self.wall, self.monotonic_s)
@@ -57,24 +58,8 @@ class Shop:
         self._count = 0
 
     def add_model(self, name: str = "m") -> Model:
-        base = self._store.tmp_dir / "base.onnx"
-        base.write_bytes(name.encode())
-        new = NewModel(
-            name=name,
-            loss="cross_entropy",
-            optimizer="adamw",
-            output="logits",
-            signature=Signature(
-                inputs=(TensorSpec("x", "float32", (4,)),),
-                target=TargetSpec("labels", "int64", (), 10, None),
-            ),
-            trainable=("w",),
-            trainable_parameters=40,
-            frozen_parameters=0,
-            hyperparameters={},
-            files={},
-        )
-        return self._store.models.add(new, self._store.files.adopt(base))
+        base = adopt(self._store, name.encode())
+        return self._store.models.add(new_model(name, trainable=("w",)), base)
 
     def add_samples(self, model: Model, count: int, *, labelled: bool = True) -> None:
         first, self._count = self._count, self._count + count

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored import adopt, new_model
+from support import until
 
 from service.errors import BadSetting
 from service.events import Feed
 from service.hooks import PromotionHook
 from service.latest import LatestVersions
 from service.settings import load_settings
-from storage.records import FileRecord, NewModel, Signature, TargetSpec, TensorSpec
 from storage.store import Store
 
 DEADLINE_S = 30
@@ -34,31 +35,9 @@ def store(tmp_path: Path) -> Any:
     store = Store.open(tmp_path / "data")
     for name in ("a", "b"):
         base = adopt(store, b"a model of " + name.encode())
-        store.models.add(new_model(store, name), base_version=base)
+        store.models.add(new_model(name), base_version=base)
     yield store
     store.close()
-
-
-def adopt(store: Store, content: bytes) -> FileRecord:
-    path = store.tmp_dir / "adopted"
-    path.write_bytes(content)
-    return store.files.adopt(path)
-
-
-def new_model(store: Store, name: str) -> NewModel:
-    target = TargetSpec("labels", "int64", (), 3, None)
-    return NewModel(
-        name=name,
-        loss="cross_entropy",
-        optimizer="adamw",
-        output="logits",
-        signature=Signature((TensorSpec("x", "float32", (4,)),), target),
-        trainable=(),
-        trainable_parameters=0,
-        frozen_parameters=0,
-        hyperparameters={},
-        files={"training_model": adopt(store, b"artifact")},
-    )
 
 
 def play(store: Store, command: list[str], scenario: Scenario, **chosen: Any) -> None:
@@ -74,11 +53,6 @@ def play(store: Store, command: list[str], scenario: Scenario, **chosen: Any) ->
     asyncio.run(main())
 
 
-async def until(condition: Callable[[], Any]) -> None:
-    while not condition():  # noqa: ASYNC110 - another process fulfils it
-        await asyncio.sleep(0.01)
-
-
 def notes(path: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -92,7 +66,7 @@ def test_the_command_finds_the_version_in_its_environment(
     async def scenario(_: PromotionHook, feed: Feed) -> None:
         feed.announce("version.created", "a", {})
         feed.announce("version.promoted", "a", {})
-        await until(lambda: notes(log))
+        await until(lambda: notes(log), "the command's note")
 
     play(store, [sys.executable, "-c", NOTE, str(log)], scenario)
 
@@ -119,9 +93,9 @@ def test_one_at_a_time_for_each_model_and_none_is_forgotten(store: Store, tmp_pa
         for _ in range(5):
             feed.announce("version.promoted", "a", {})
         feed.announce("version.rolled_back", "b", {})
-        await until(lambda: len(notes(log)) == 2)
+        await until(lambda: len(notes(log)) == 2, "both notes")
         feed.announce("version.promoted", "a", {})
-        await until(lambda: not hook.busy)
+        await until(lambda: not hook.busy, "the last command")
 
     play(store, [sys.executable, "-c", f"import json; {exclusive}"], scenario)
 
@@ -137,7 +111,7 @@ def test_a_failure_is_logged_with_its_last_words(
 
     async def scenario(_: PromotionHook, feed: Feed) -> None:
         feed.announce("version.promoted", "a", {})
-        await until(lambda: logged(caplog))
+        await until(lambda: logged(caplog), "the log to tell")
 
     play(store, [sys.executable, "-c", code], scenario)
 
@@ -160,7 +134,7 @@ def test_a_command_that_hangs_is_killed_with_its_children(
 
     async def scenario(_: PromotionHook, feed: Feed) -> None:
         feed.announce("version.promoted", "a", {})
-        await until(lambda: logged(caplog))
+        await until(lambda: logged(caplog), "the log to tell")
 
     play(store, [sys.executable, "-c", code], scenario, on_promoted_timeout_s=1)
 
@@ -172,7 +146,7 @@ def test_a_command_that_does_not_exist_is_logged(
 ) -> None:
     async def scenario(_: PromotionHook, feed: Feed) -> None:
         feed.announce("version.promoted", "a", {})
-        await until(lambda: logged(caplog))
+        await until(lambda: logged(caplog), "the log to tell")
 
     play(store, ["/nowhere/at/all"], scenario)
 
@@ -185,7 +159,7 @@ def test_stopping_ends_a_running_command(store: Store, tmp_path: Path) -> None:
 
     async def scenario(_: PromotionHook, feed: Feed) -> None:
         feed.announce("version.promoted", "a", {})
-        await until(lambda: notes(log))
+        await until(lambda: notes(log), "the command's note")
 
     play(store, [sys.executable, "-c", hang, str(log)], scenario)
 

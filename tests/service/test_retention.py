@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from stored import adopt, new_model, publish, start_job
 
 from service.retention import RetentionPolicy, effective_retention, prune_all
-from storage.records import JobState, NewJob, NewModel, Signature, TargetSpec, TensorSpec
 from storage.store import Store
-
-SIGNATURE = Signature((TensorSpec("x", "float32", (1,)),), TargetSpec("y", "int64", (), 2))
 
 
 @pytest.fixture
@@ -22,42 +20,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def add_model(store: Store, name: str, *, versions: int, **retention: object) -> int:
-    def adopt(content: str) -> object:
-        path = store.tmp_dir / "new"
-        path.write_text(content)
-        return store.files.adopt(path)
-
-    new = NewModel(
-        name=name,
-        loss="cross_entropy",
-        optimizer="adamw",
-        output="y",
-        signature=SIGNATURE,
-        trainable=(),
-        trainable_parameters=0,
-        frozen_parameters=0,
-        hyperparameters={},
-        files={},
-        retention=dict(retention),
-    )
-    model = store.models.add(new, adopt(f"{name} 1"))
+    new = new_model(name, retention=dict(retention))
+    model = store.models.add(new, adopt(store, f"{name} 1".encode()))
     for number in range(2, versions + 1):
-        job = store.jobs.enqueue(NewJob(model.id, "manual", {}, "base"))
-        store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
-        store.versions.publish(
-            model_id=model.id,
-            job_id=job.id,
-            checkpoint_id=None,
-            file=adopt(f"{name} {number}"),
-            metrics={},
-            baseline={},
-            compared_with=None,
-            promoted=False,
-            reason="",
-            verdict={},
-            provenance={},
-            job_metrics={},
-        )
+        job = start_job(store, model.id)
+        publish(store, job, f"{name} {number}".encode(), promoted=False)
     return model.id
 
 

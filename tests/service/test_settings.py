@@ -16,8 +16,10 @@ from service.settings import Settings, load_settings
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in [name for name in os.environ if name.startswith("HONED_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("HONED_CONFIG", str(tmp_path / "honed.toml"))
-    return tmp_path / "honed.toml"
+    file = tmp_path / "honed.toml"
+    file.touch()
+    monkeypatch.setenv("HONED_CONFIG", str(file))
+    return file
 
 
 def test_every_setting_has_a_description() -> None:

@@ -7,15 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import stored
 
 from storage.records import (
     FileRecord,
     Model,
-    NewModel,
-    Signature,
     StageResult,
-    TargetSpec,
-    TensorSpec,
 )
 from storage.store import Store
 
@@ -41,12 +38,7 @@ def store(data_dir: Path) -> Iterator[Store]:
 def adopt() -> Adopt:
     """Store bytes as a file."""
 
-    def adopt(store: Store, content: bytes) -> FileRecord:
-        path = store.tmp_dir / "adopted"
-        path.write_bytes(content)
-        return store.files.adopt(path)
-
-    return adopt
+    return stored.adopt
 
 
 @pytest.fixture
@@ -54,16 +46,8 @@ def add_model(adopt: Adopt) -> AddModel:
     """Register a model of one input, four float32, and ten classes."""
 
     def add_model(store: Store, name: str = "digits") -> Model:
-        signature = Signature(
-            inputs=(TensorSpec("x", "float32", (4,)),),
-            target=TargetSpec("labels", "int64", (), 10, None),
-        )
-        new = NewModel(
-            name=name,
-            loss="cross_entropy",
-            optimizer="adamw",
-            output="logits",
-            signature=signature,
+        new = stored.new_model(
+            name,
             trainable=("w",),
             trainable_parameters=40,
             frozen_parameters=2,

@@ -3,9 +3,11 @@ from datetime import datetime, timedelta, timezone
 from itertools import count
 
 import pytest
+import stored
+from stored import save_final, start_job
 
-from storage import migrations
 from storage.errors import InUse, NotFound, StateConflict
+from storage.initial_schema import TABLES
 from storage.records import JobState, NewJob, Split
 from storage.retention import Limits
 from storage.store import Store
@@ -51,32 +53,16 @@ def model(store, add_model):
 
 
 @pytest.fixture
-def publish(store, adopt, model):
+def publish(store, model):
     def publish(*, promoted=True, compared_with=None):
-        job = store.jobs.enqueue(NewJob(model.id, "manual", {}, "latest"))
-        store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
-        checkpoint = store.checkpoints.add(
-            model_id=model.id,
-            job_id=job.id,
-            role="final",
-            step=1,
-            epoch=1,
-            file=adopt(store, f"checkpoint {job.id}".encode()),
-            state={},
-        )
-        return store.versions.publish(
-            model_id=model.id,
-            job_id=job.id,
-            checkpoint_id=checkpoint.id,
-            file=adopt(store, b"version %d" % job.id),
-            metrics={},
-            baseline={},
-            compared_with=compared_with,
+        job = start_job(store, model.id)
+        return stored.publish(
+            store,
+            job,
+            checkpoint_id=save_final(store, job).id,
             promoted=promoted,
-            reason="better",
-            verdict={},
+            compared_with=compared_with,
             provenance={"job_id": job.id},
-            job_metrics={},
         )
 
     return publish
@@ -157,7 +143,7 @@ def test_an_alias_but_latest_may_be_deleted(store, model):
 def test_a_database_from_before_the_gate_knows_where_a_rollback_goes(data_dir):
     data_dir.mkdir()
     connection = sqlite3.connect(data_dir / "hone.db")
-    connection.executescript(migrations._INITIAL + OLD)
+    connection.executescript(TABLES + OLD)
     connection.close()
     folder = data_dir / "files" / "00"
     folder.mkdir(parents=True)

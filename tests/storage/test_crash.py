@@ -35,7 +35,7 @@ def test_nothing_is_half_stored_after_a_kill(data_dir, add_model, start_child, l
 
     store = Store.open(data_dir)
     try:
-        stored = store.samples.counts(model.id)
+        stored = store.sample_stats.counts(model.id)
         total = stored.train + stored.validation
         assert total % BATCH == 0
         assert total >= acknowledged[-1]

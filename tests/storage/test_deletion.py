@@ -126,7 +126,7 @@ def test_a_sample_deleted_while_its_pack_is_written_anew_is_not_in_the_copy(
     store.jobs.move(job.id, JobState.RUNNING, JobState.FAILED)
     (before,) = packs(store, model)
 
-    reclaim(DeletesFirst(), store._readers, store._packs, model.id)
+    reclaim(DeletesFirst(), store._readers, store._packs, store._copies, model_id=model.id)
 
     assert packs(store, model) == [before]
     store.eraser.erase(model.id)

@@ -30,9 +30,9 @@ try:
 except StorageFull as error:
     print("full:", error, flush=True)
 resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-print(store.samples.counts(model.id).unlabelled, len(list(store.packs_dir.glob("*/*"))))
+print(store.sample_stats.counts(model.id).unlabelled, len(list(store.packs_dir.glob("*/*"))))
 upload()
-counts = store.samples.counts(model.id)
+counts = store.sample_stats.counts(model.id)
 print(counts.train + counts.validation, len(list(store.tmp_dir.iterdir())))
 store.close()
 """

@@ -53,7 +53,7 @@ def test_new_samples_stop_being_for_validation_when_those_fill_a_tenth(store, mo
     store.samples.set_quota(model.id, Quota(max_samples=100))
     for _ in range(10):
         upload(store, model, [0] * 100)
-    counts = store.samples.counts(model.id)
+    counts = store.sample_stats.counts(model.id)
     assert counts.train + counts.validation in (99, 100)
     assert 10 <= counts.validation <= 20
 

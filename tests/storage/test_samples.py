@@ -24,12 +24,12 @@ def test_lists_meet_every_condition(store, add_model, upload):
 def test_counts_follow_every_change(store, add_model, upload):
     model = add_model(store)
     upload(store, model, [1, 1, None, 2], splits=Split.TRAIN)
-    assert store.samples.counts(model.id) == SampleCounts(train=3, unlabelled=1)
+    assert store.sample_stats.counts(model.id) == SampleCounts(train=3, unlabelled=1)
     store.samples.update(model.id, 3, label=2)
     store.samples.update(model.id, 1, split=Split.VALIDATION)
     store.samples.delete(model.id, 2)
-    assert store.samples.counts(model.id) == SampleCounts(train=2, validation=1)
-    assert store.samples.label_counts(model.id) == [
+    assert store.sample_stats.counts(model.id) == SampleCounts(train=2, validation=1)
+    assert store.sample_stats.label_counts(model.id) == [
         (Split.TRAIN, 2, 2),
         (Split.VALIDATION, 1, 1),
     ]
@@ -42,7 +42,7 @@ def test_a_label_can_be_taken_away_and_what_is_not_given_stays(store, add_model,
     sample = store.samples.update(model.id, 1, label=None)
     assert (sample.label, sample.split) == (None, Split.VALIDATION)
     assert store.samples.get(model.id, 1) == sample
-    assert store.samples.label_counts(model.id) == [(Split.VALIDATION, None, 1)]
+    assert store.sample_stats.label_counts(model.id) == [(Split.VALIDATION, None, 1)]
 
 
 def test_deleting_overwrites_the_bytes_and_nothing_else(store, add_model, upload, record_of):

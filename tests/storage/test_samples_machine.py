@@ -11,10 +11,10 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from stored import adopt, new_model
 
 from storage.errors import StorageFull
 from storage.records import (
-    NewModel,
     Quota,
     SampleCounts,
     Signature,
@@ -93,21 +93,8 @@ class SamplesMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.store = Store.open(self.folder / "data")
-        (self.store.tmp_dir / "base").write_bytes(b"base")
         signature = Signature((TensorSpec("x", "uint8", (4,)),), TargetSpec("y", "int64", (), 3))
-        new = NewModel(
-            name="m",
-            loss="cross_entropy",
-            optimizer="sgd",
-            output="logits",
-            signature=signature,
-            trainable=(),
-            trainable_parameters=0,
-            frozen_parameters=0,
-            hyperparameters={},
-            files={},
-        )
-        base = self.store.files.adopt(self.store.tmp_dir / "base")
+        new, base = new_model(signature=signature), adopt(self.store, b"base")
         self.model_id = self.store.models.add(new, base).id
 
     @rule(samples=UPLOAD)
@@ -193,16 +180,16 @@ class SamplesMachine(RuleBasedStateMachine):
     def they_agree(self) -> None:
         if not hasattr(self, "store"):
             return
-        samples, model_id = self.store.samples, self.model_id
+        samples, stats, model_id = self.store.samples, self.store.sample_stats, self.model_id
         stored = {
             s.id: Row(s.label, s.key, s.split, samples.content(model_id, s.id), s.pinned)
             for s in samples.list(model_id, limit=1000)
         }
         assert stored == self.rows
-        assert samples.size_bytes(model_id) == sum(len(r.content) for r in self.rows.values())
-        assert samples.counts(model_id) == self._counts()
+        assert stats.size_bytes(model_id) == sum(len(r.content) for r in self.rows.values())
+        assert stats.counts(model_id) == self._counts()
         on_disk = sum(path.stat().st_size for path in (self.folder / "data/packs").rglob("*.pack"))
-        assert on_disk <= 2 * samples.size_bytes(model_id) + 1
+        assert on_disk <= 2 * stats.size_bytes(model_id) + 1
 
     def _counts(self) -> SampleCounts:
         labelled = [row for row in self.rows.values() if row.label is not None]

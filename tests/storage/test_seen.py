@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from stored import publish, save_final, start_job
 
 from storage.errors import NotFound
 from storage.records import JobState, NewJob
@@ -11,38 +12,14 @@ def model(store, add_model):
 
 
 @pytest.fixture
-def finish(store, model, adopt):
+def finish(store, model):
     """A job that succeeded with a version, and one checkpoint."""
 
     def finish(seen, *, started_from=None, name=b"v"):
-        new = NewJob(model_id=model.id, trigger="manual", hyperparameters={}, start="base")
-        job = store.jobs.enqueue(new)
-        store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+        job = start_job(store, model.id)
         if seen is not None:
             store.seen.add(job.id, np.array(seen), started_from=started_from)
-        checkpoint = store.checkpoints.add(
-            model_id=model.id,
-            job_id=job.id,
-            role="final",
-            step=1,
-            epoch=1,
-            file=adopt(store, b"checkpoint %d" % job.id),
-            state={},
-        )
-        store.versions.publish(
-            model_id=model.id,
-            job_id=job.id,
-            checkpoint_id=checkpoint.id,
-            file=adopt(store, b"version %d" % job.id),
-            metrics={},
-            baseline={},
-            promoted=True,
-            reason="",
-            compared_with=None,
-            verdict={},
-            provenance={},
-            job_metrics={},
-        )
+        publish(store, job, checkpoint_id=save_final(store, job).id)
         return store.jobs.get(job.id)
 
     return finish

@@ -36,7 +36,7 @@ def test_arrays_and_blob_labels_are_taken(store, add_model):
         staging.commit()
     assert contents(store, model) == [row.tobytes() for row in records]
     assert [sample.label for sample in store.samples.list(model.id, limit=10)] == labels
-    assert store.samples.label_counts(model.id) == []
+    assert store.sample_stats.label_counts(model.id) == []
 
 
 def test_the_same_key_again_is_a_duplicate_and_its_bytes_are_not_kept(
@@ -78,7 +78,7 @@ def test_of_two_uploads_at_once_with_the_same_keys_one_wins_each_key(store, add_
         results = [future.result() for future in [pool.submit(send) for _ in range(4)]]
     assert sum(result.accepted for result in results) == len(keys)
     assert sum(result.duplicates for result in results) == 3 * len(keys)
-    assert store.samples.counts(model.id) == SampleCounts(train=630, validation=70)
+    assert store.sample_stats.counts(model.id) == SampleCounts(train=630, validation=70)
 
 
 def test_leaving_without_a_commit_stores_nothing(store, add_model, record_of):

@@ -1,4 +1,5 @@
 import pytest
+import stored
 
 from storage.errors import InUse, NotFound, StateConflict
 from storage.records import JobState, NewJob
@@ -10,32 +11,22 @@ def model(store, add_model):
 
 
 @pytest.fixture
-def publish(store, adopt, model):
+def publish(store, model):
     def publish(*, promoted=True, claim=True, compared_with=None):
         job = store.jobs.enqueue(NewJob(model.id, "manual", {}, "latest"))
         if claim:
             job = store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
-        checkpoint = store.checkpoints.add(
-            model_id=model.id,
-            job_id=job.id,
-            role="final",
-            step=1,
-            epoch=1,
-            file=adopt(store, f"checkpoint {job.id}".encode()),
-            state={},
-        )
-        return store.versions.publish(
-            model_id=model.id,
-            job_id=job.id,
-            checkpoint_id=checkpoint.id,
-            file=adopt(store, f"version {job.id}".encode()),
+        return stored.publish(
+            store,
+            job,
+            checkpoint_id=stored.save_final(store, job).id,
             metrics={"loss": 0.1},
             baseline={"loss": 0.2},
-            compared_with=compared_with,
             promoted=promoted,
             reason="lower loss",
             verdict={"metric": "loss"},
             provenance={"seed": 7},
+            compared_with=compared_with,
             job_metrics={"train_loss": 0.3},
         )
 

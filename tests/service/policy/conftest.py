@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -34,32 +34,6 @@ CALM: dict[str, Any] = {
     "running_processes": (),
     "local_time": datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc),
 }
-
-
-class Clock:
-    """Two clocks that the test moves."""
-
-    def __init__(self) -> None:
-        self.wall = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc)
-        self.monotonic_s = 1000.0
-
-    def now(self) -> Moment:
-        return Moment(self.wall, self.monotonic_s)
-
-    def advance(self, seconds: float) -> Moment:
-        self.wall += timedelta(seconds=seconds)
-        self.monotonic_s += seconds
-        return self.now()
-
-    def jump(self, seconds: float) -> Moment:
-        """The wall clock alone: somebody sets it, or the device sleeps."""
-        self.wall += timedelta(seconds=seconds)
-        return self.now()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def describe(now: Moment, **signals: Any) -> Snapshot:

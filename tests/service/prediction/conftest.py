@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored import adopt, new_model, publish, start_job
 from support import mlp
 
 from service.events import Feed, Happening
@@ -16,14 +17,7 @@ from service.latest import LatestVersions
 from service.prediction.predictor import Predictor
 from service.settings import load_settings
 from storage.records import (
-    FileRecord,
-    JobState,
     Model,
-    NewJob,
-    NewModel,
-    Signature,
-    TargetSpec,
-    TensorSpec,
 )
 from storage.store import Store
 
@@ -34,46 +28,15 @@ class Shop:
 
     store: Store
 
-    def adopt(self, content: bytes) -> FileRecord:
-        path = self.store.tmp_dir / "adopted"
-        path.write_bytes(content)
-        return self.store.files.adopt(path)
-
     def add(self, name: str, base: bytes) -> Model:
         """A model of four features and three classes."""
-        target = TargetSpec("labels", "int64", (), 3, None)
-        new = NewModel(
-            name=name,
-            loss="cross_entropy",
-            optimizer="adamw",
-            output="logits",
-            signature=Signature((TensorSpec("x", "float32", (4,)),), target),
-            trainable=(),
-            trainable_parameters=0,
-            frozen_parameters=0,
-            hyperparameters={},
-            files={"training_model": self.adopt(b"artifact")},
-        )
-        return self.store.models.add(new, base_version=self.adopt(base))
+        artifact = adopt(self.store, b"artifact")
+        new = new_model(name, classes=3, files={"training_model": artifact})
+        return self.store.models.add(new, base_version=adopt(self.store, base))
 
     def publish(self, model: Model, content: bytes) -> int:
         """A promoted version with this content; its number."""
-        job = self.store.jobs.enqueue(NewJob(model.id, "test", {}, "latest"))
-        self.store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
-        version = self.store.versions.publish(
-            model_id=model.id,
-            job_id=job.id,
-            checkpoint_id=None,
-            file=self.adopt(content),
-            metrics={},
-            baseline={},
-            compared_with=None,
-            promoted=True,
-            reason="a test",
-            verdict={},
-            provenance={},
-            job_metrics={},
-        )
+        version = publish(self.store, start_job(self.store, model.id), content)
         assert version is not None
         return version.version
 

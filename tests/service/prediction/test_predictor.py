@@ -8,21 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import until
 
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from storage.errors import NotFound
 
 X = {"x": np.eye(4, dtype=np.float32)}
-DEADLINE_S = 30
 GARBAGE = b"not a model at all"
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async def ask() -> None:
-        while not condition():  # noqa: ASYNC110 - another process fulfils it
-            await asyncio.sleep(0.01)
-
-    await asyncio.wait_for(ask(), DEADLINE_S)
 
 
 def test_a_promoted_version_takes_over(
@@ -34,7 +26,9 @@ def test_a_promoted_version_takes_over(
         async with running() as here:
             first = await here.predictor.predict("m", X)
             number = await asyncio.to_thread(shop.publish, model, model_bytes(2))
-            await until(lambda: here.predictor.serving("m").version.version == number)
+            await until(
+                lambda: here.predictor.serving("m").version.version == number, "the new version"
+            )
             second = await here.predictor.predict("m", X)
             assert (first.serving.version.version, second.serving.version.version) == (1, 2)
             assert not np.array_equal(first.outputs["logits"], second.outputs["logits"])
@@ -51,7 +45,7 @@ def test_a_version_that_cannot_be_loaded_leaves_the_old_one_serving(
         async with running() as here:
             await here.predictor.predict("m", X)
             await asyncio.to_thread(shop.publish, model, GARBAGE)
-            await until(lambda: here.predictor.serving("m").refused)
+            await until(lambda: here.predictor.serving("m").refused, "the refusal")
             prediction = await here.predictor.predict("m", X)
 
             assert prediction.serving.version.version == 1
@@ -60,7 +54,7 @@ def test_a_version_that_cannot_be_loaded_leaves_the_old_one_serving(
             assert (told.model, told.data["version"]) == ("m", 2)
 
             await asyncio.to_thread(shop.publish, model, model_bytes(3))
-            await until(lambda: here.predictor.serving("m").version.version == 3)
+            await until(lambda: here.predictor.serving("m").version.version == 3, "version 3")
             assert here.predictor.serving("m").refused is None
 
     asyncio.run(scenario())
@@ -91,8 +85,8 @@ def test_what_stands_in_still_does_after_the_predictor_was_idle(
         async with running(prediction_idle_timeout_s=0.1) as here:
             await here.predictor.predict("m", X)
             await asyncio.to_thread(shop.publish, model, GARBAGE)
-            await until(lambda: here.predictor.serving("m").refused)
-            await until(lambda: here.predictor.pid is None)
+            await until(lambda: here.predictor.serving("m").refused, "the refusal")
+            await until(lambda: here.predictor.pid is None, "the process to end")
             prediction = await here.predictor.predict("m", X)
             assert prediction.serving.version.version == 1
 
@@ -173,7 +167,7 @@ def test_only_the_request_that_kills_the_predictor_is_charged(
                 process = psutil.Process(here.predictor.pid)
                 process.suspend()
                 asking = [asyncio.create_task(here.predictor.predict("m", X)) for _ in range(8)]
-                await until(lambda: here.predictor.waiting == 8)
+                await until(lambda: here.predictor.waiting == 8, "eight to wait")
                 process.kill()
                 answers = await asyncio.gather(*asking)
                 assert len(answers) == 8

@@ -6,7 +6,6 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
@@ -16,23 +15,11 @@ import onnx
 import onnxruntime
 import pytest
 
-from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
+from service.training.errors import CheckpointUnreadable
 from service.training.messages import Artifacts
 from service.training.ort_engine import OrtEngine, session_options
 
 MakeArtifacts = Callable[..., Artifacts]
-
-
-@pytest.fixture
-def open_engine(make_artifacts: MakeArtifacts) -> Callable[..., OrtEngine]:
-    def make(*, checkpoint: Path | None = None, output: str = "logits", **kind: Any) -> OrtEngine:
-        artifacts = make_artifacts(**kind)
-        path = checkpoint or Path(artifacts.checkpoint)
-        return OrtEngine(artifacts, checkpoint=path, output=output, threads=1)
-
-    return make
-
-
 OpenEngine = Callable[..., OrtEngine]
 
 
@@ -210,50 +197,6 @@ def test_an_input_that_is_not_finite_shows_in_the_loss(open_engine: OpenEngine) 
     x[0, 0] = np.nan
     assert isnan(open_engine().train_batch([x], labels))
     assert isfinite(open_engine().train_batch(*batch(0)))
-
-
-@pytest.mark.parametrize("role", ["training_model", "eval_model", "optimizer_model"])
-def test_a_missing_artifact_is_an_error_and_no_crash(
-    make_artifacts: MakeArtifacts, tmp_path: Path, role: str
-) -> None:
-    artifacts = replace(make_artifacts(), **{role: str(tmp_path / "missing")})
-    with pytest.raises(ArtifactsUnreadable, match="there is no artifact at"):
-        OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output="logits", threads=1)
-
-
-@pytest.mark.parametrize("role", ["training_model", "eval_model", "optimizer_model"])
-def test_a_damaged_artifact_is_an_error_and_no_crash(
-    make_artifacts: MakeArtifacts, tmp_path: Path, role: str
-) -> None:
-    (tmp_path / "damaged").write_bytes(b"\x08\x09 this is no graph")
-    artifacts = replace(make_artifacts(), **{role: str(tmp_path / "damaged")})
-    with pytest.raises(ArtifactsUnreadable, match="cannot load the training artifacts"):
-        OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output="logits", threads=1)
-
-
-def test_an_output_that_the_eval_model_does_not_give_is_refused(open_engine: OpenEngine) -> None:
-    with pytest.raises(ArtifactsUnreadable, match="additional_output_names"):
-        open_engine(outputs=())
-
-
-@pytest.mark.parametrize("content", [b"", b"no checkpoint", None])
-def test_a_damaged_checkpoint_is_an_error(
-    open_engine: OpenEngine, tmp_path: Path, content: bytes | None
-) -> None:
-    path = tmp_path / "checkpoint"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(CheckpointUnreadable, match="cannot load the checkpoint"):
-        open_engine(checkpoint=path)
-    with pytest.raises(CheckpointUnreadable, match="cannot load the checkpoint"):
-        open_engine().load_parameters(path)
-
-
-def test_a_truncated_checkpoint_is_an_error(open_engine: OpenEngine, tmp_path: Path) -> None:
-    open_engine().save(tmp_path / "whole")
-    (tmp_path / "half").write_bytes((tmp_path / "whole").read_bytes()[:500])
-    with pytest.raises(CheckpointUnreadable):
-        open_engine(checkpoint=tmp_path / "half")
 
 
 def test_parameters_are_taken_over_frozen_ones_included(

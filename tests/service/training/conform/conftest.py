@@ -11,12 +11,14 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from graph_parts import normal
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training import messages, ort_runtime
 from service.training.prepare import prepare
 
 Answer = messages.Prepared | messages.Refused
+ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,6 @@ class Graphs:
         opset = weights.pop("opset", None)
         domains = weights.pop("domains", ())
         return self.model([first, *nodes, last], {**own, **weights}, opset=opset, domains=domains)
-
-
-def normal(*shape: int, seed: int = 0, scale: float = 0.5) -> np.ndarray:
-    values = np.random.default_rng(seed).standard_normal(shape) * scale
-    return values.astype(np.float32)
 
 
 @pytest.fixture(scope="session")
@@ -187,6 +184,24 @@ def differences() -> Callable[..., np.ndarray]:
         return gradient
 
     return measure
+
+
+@pytest.fixture(scope="session")
+def check_gradients(
+    trainer: type[Trainer], differences: Callable[..., np.ndarray]
+) -> Callable[..., None]:
+    """Hold what the engine computes for a prepared model against finite differences."""
+
+    def check(model: onnx.ModelProto, prepared: messages.Prepared, width: float = 1e-2) -> None:
+        x, target = normal(ROWS, 6, seed=11) * 2, normal(ROWS, 3, seed=12)
+        found = trainer(prepared.artifacts).gradients(prepared.trainable, x, target)
+        assert {"w", "b", "v"} <= set(found)
+        for parameter in {"b", *prepared.trainable} - {"w", "v"}:
+            expected = differences(model, parameter, x, target, width)
+            scale = max(float(np.abs(expected).max()), 1e-3)
+            np.testing.assert_allclose(found[parameter], expected, rtol=0, atol=0.03 * scale)
+
+    return check
 
 
 def _session_with_input(model: onnx.ModelProto, name: str) -> onnxruntime.InferenceSession:

@@ -8,23 +8,16 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from graph_parts import SPATIAL, node
+from operators import weights
 
 from service.training.messages import Prepared
-
-node = helper.make_node
-ROWS = 4
-
-
-def normal(*shape: int, seed: int = 5) -> np.ndarray:
-    return (np.random.default_rng(seed).standard_normal(shape) * 0.5).astype(np.float32)
 
 
 def index(value: int) -> np.ndarray:
     return np.array(value, np.int64)
 
 
-SPATIAL = {"to_spatial": np.array([-1, 4, 2, 2], np.int64)}
 SHAPED = node("Reshape", ["h", "to_spatial"], ["s"], name="to")
 FLAT = node("Flatten", ["t"], ["g"], name="flat")
 LAST = node("Gather", ["s", "last"], ["t"], name="last_row", axis=2)
@@ -52,7 +45,7 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str, str]] = {
     "Relu": ([node("Relu", ["h"], ["g"], name="relu")], {}, "ReluGrad", "Greater"),
     "ReluOfConvUnderMaxPool": (
         POOLED,
-        {**SPATIAL, "k": normal(3, 4, 3, 3), "out": 3, "size": 16},
+        {**SPATIAL, "k": weights(3, 4, 3, 3), "out": 3, "size": 16},
         "ReluGrad",
         "Greater",
     ),
@@ -88,23 +81,16 @@ def test_what_was_written_anew_has_the_gradient_of_finite_differences(
     name: str,
     graphs: Any,
     accept: Callable[..., Prepared],
-    trainer: type,
-    differences: Callable[..., np.ndarray],
+    check_gradients: Callable[..., None],
 ) -> None:
     nodes, extra, gone, stead = CASES[name]
     model = graphs.around(*nodes, **extra)
     prepared = accept(model, optimizer="sgd")
-    x, target = normal(ROWS, 6, seed=11) * 2, normal(ROWS, 3, seed=12)
-
-    found = trainer(prepared.artifacts).gradients(prepared.trainable, x, target)
 
     operators = {n.op_type for n in onnx.load(prepared.artifacts.training_model).graph.node}
     assert gone not in operators
     assert stead in operators
-    for parameter in {"b", *prepared.trainable} - {"w", "v"}:
-        expected = differences(model, parameter, x, target, 1e-3)
-        scale = max(float(np.abs(expected).max()), 1e-3)
-        np.testing.assert_allclose(found[parameter], expected, rtol=0, atol=0.03 * scale)
+    check_gradients(model, prepared, 1e-3)
 
 
 def test_a_gather_of_one_position_is_told(graphs: Any, accept: Callable[..., Prepared]) -> None:

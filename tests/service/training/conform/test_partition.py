@@ -9,17 +9,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from graph_parts import DEEP, deep, node, normal
+from halves import Halves, check, run, with_weights
+from onnx import TensorProto
 
-from service.training.conform import batch_axis, trial
-from service.training.conform.load import load
-from service.training.conform.normalize import normalize
-from service.training.join import join
 from service.training.messages import Prepared
 
-node = helper.make_node
 GRAPHS = Path(__file__).parent.parent / "graphs"
 CURVES: list[dict[str, Any]] = json.loads((GRAPHS / "curves.json").read_text())
 DEEPER = ("cnn", "gru", "lstm", "transformer", "zoo")
@@ -28,49 +24,6 @@ CUTS = [(case, "head") for case in CURVES] + [
     (case, "last:2") for case in CURVES if case["name"].startswith(DEEPER)
 ]
 Accept = Callable[..., Prepared]
-
-
-def run(model: Path | bytes, **feeds: np.ndarray) -> list[np.ndarray]:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(
-        None, feeds
-    )
-
-
-def with_weights(source: Path, weights: dict[str, np.ndarray]) -> bytes:
-    """The upload itself, in its inference form, with other weights."""
-    graph = normalize(load(source), [])
-    batch_axis.release(graph, [])
-    for tensor in graph.proto.initializer:
-        if tensor.name in weights:
-            tensor.CopyFrom(numpy_helper.from_array(weights[tensor.name], tensor.name))
-    return trial.inference_form(graph.model).SerializeToString()
-
-
-class Halves:
-    """A cut model: trained for some steps, then joined."""
-
-    def __init__(self, prepared: Prepared, trainer: Any) -> None:
-        assert prepared.artifacts.prefix_model is not None, prepared.notes
-        self.prepared = prepared
-        self.prefix = Path(prepared.artifacts.prefix_model)
-        self.engine = trainer(prepared.artifacts)
-
-    def train(self, target: np.ndarray, steps: int = 3, **inputs: np.ndarray) -> list[float]:
-        features = run(self.prefix, **inputs)
-        return [self.engine.step(*features, target, learning_rate=0.01) for _ in range(steps)]
-
-    def weights(self) -> dict[str, np.ndarray]:
-        """What training has moved, running statistics included."""
-        return {name: np.array(each.data) for name, each in self.engine.state.parameters}
-
-    def join(self, folder: Path) -> Path:
-        self.engine.module.export_model_for_inferencing(
-            folder / "suffix.onnx", [self.prepared.output]
-        )
-        join(self.prefix, folder / "suffix.onnx", folder / "joined.onnx")
-        return folder / "joined.onnx"
 
 
 @pytest.fixture
@@ -111,22 +64,6 @@ def test_an_exported_model_computes_the_same_cut_and_whole(
     onnx.checker.check_model(exported)
 
 
-def normal(*shape: int, seed: int = 0) -> np.ndarray:
-    return (np.random.default_rng(seed).standard_normal(shape) * 0.5).astype(np.float32)
-
-
-def check(cut: Halves, model: onnx.ModelProto, folder: Path, rows: int = 5) -> None:
-    """Train on random rows, join, and compare with the upload that has the same weights."""
-    x = normal(rows, 6, seed=9)
-    losses = cut.train(normal(rows, 3, seed=8), x=x)
-    assert losses[-1] < losses[0]
-    source = folder / "source.onnx"
-    onnx.save(model, source)
-    (expected,) = run(with_weights(source, cut.weights()), x=x)
-    (found,) = run(cut.join(folder), x=x)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-
-
 def test_a_skip_connection_across_the_cut_is_a_second_feature(
     graphs: Any, halves: Callable[..., Halves], tmp_path: Path
 ) -> None:
@@ -162,18 +99,6 @@ def test_an_input_that_reaches_both_sides_is_passed_through(
     assert cut.prepared.cut is not None
     assert set(cut.prepared.cut.tensors) == {"h", "x"}
     check(cut, model, tmp_path)
-
-
-DEEP = {"deep.a": normal(6, 256, seed=20), "deep.b": normal(256, 6, seed=21) * 0.1}
-
-
-def deep(x: str, y: str, activation: str = "Relu") -> list[onnx.NodeProto]:
-    """Frozen work that is worth storing: six numbers in, six out."""
-    return [
-        node("MatMul", [x, "deep.a"], ["deep_h"], name="deep_a"),
-        node(activation, ["deep_h"], ["deep_r"], name="deep_r"),
-        node("MatMul", ["deep_r", "deep.b"], [y], name="deep_b"),
-    ]
 
 
 def test_a_shape_that_is_told_from_a_frozen_tensor_is_told_from_the_features(
@@ -342,68 +267,3 @@ def test_rows_that_depend_on_the_rows_beside_them_are_not_cut_off(
     )
     prepared = accept(model, trainable=("v",), divide=True)
     assert prepared.artifacts.prefix_model is None
-
-
-def test_the_parameters_are_listed_with_their_side_of_the_cut(graphs: Any, accept: Accept) -> None:
-    model = graphs.model(
-        [
-            *deep("x", "h"),
-            node("Gemm", ["h", "v", "b"], ["g"], name="head"),
-            node("Mul", ["g", "s"], ["y"], name="scale"),
-        ],
-        {**DEEP, "v": normal(6, 3), "b": normal(3), "s": normal(3, seed=3)},
-    )
-    prepared = accept(model, trainable=("v", "b"), divide=True)
-    listed = {each.name: (each.trains, each.below) for each in prepared.parameters}
-    assert listed == {
-        "deep.a": (False, True),
-        "deep.b": (False, True),
-        "v": (True, False),
-        "b": (True, False),
-        "s": (False, False),
-    }
-    assert prepared.trainable_parameters == 21
-    assert prepared.frozen_parameters == 2 * 6 * 256 + 3
-
-
-@pytest.mark.parametrize(
-    ("pattern", "names"),
-    [
-        ("head", {"v", "b", "s"}),
-        ("last:1", {"v", "b", "s"}),
-        ("last:2", {"deep.b", "v", "b", "s"}),
-        ("last:3", {"deep.a", "deep.b", "v", "b", "s"}),
-        ("last:9", {"deep.a", "deep.b", "v", "b", "s"}),
-    ],
-)
-def test_the_last_layers_are_those_with_matrices_and_what_comes_behind(
-    pattern: str, names: set[str], graphs: Any, accept: Accept
-) -> None:
-    model = graphs.model(
-        [
-            *deep("x", "h"),
-            node("Gemm", ["h", "v", "b"], ["g"], name="head"),
-            node("Mul", ["g", "s"], ["y"], name="scale"),
-        ],
-        {**DEEP, "v": normal(6, 3), "b": normal(3), "s": normal(3, seed=3)},
-    )
-    assert set(accept(model, trainable=(pattern,)).trainable) == names
-
-
-def test_a_parameter_that_is_called_head_is_meant_by_that_name(graphs: Any, accept: Accept) -> None:
-    model = graphs.model(
-        [
-            node("MatMul", ["x", "head"], ["h"], name="first"),
-            node("MatMul", ["h", "v"], ["y"], name="last"),
-        ],
-        {"head": normal(6, 5), "v": normal(5, 3)},
-    )
-    assert accept(model, trainable=("head",)).trainable == ("head",)
-
-
-@pytest.mark.parametrize("pattern", ["last:0", "last:", "last:x", "heads"])
-def test_what_is_no_count_of_layers_is_a_glob_that_matches_nothing(
-    pattern: str, graphs: Any, refuse: Callable[..., dict[str, str]]
-) -> None:
-    model = graphs.around(node("Relu", ["h"], ["g"], name="r"))
-    assert "/spec/trainable/0" in refuse(model, trainable=(pattern,))

@@ -23,108 +23,25 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
+from networks import (
+    CLASSES,
+    VOCABULARY,
+    Bag,
+    Cnn,
+    Gru,
+    Lstm,
+    Transformer,
+    group_norm,
+    mlp,
+    norm_mlp,
+    regression,
+    zoo,
+)
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 HERE = Path(__file__).parent
-ROWS, BATCH, EPOCHS, CLASSES, VOCABULARY = 48, 16, 10, 4, 20
-
-
-class Cnn(nn.Module):
-    """Two convolutions, pooling and a linear head."""
-
-    def __init__(self, norm: bool = False) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 4, 3, padding=1)
-        self.bn1 = nn.BatchNorm2d(4) if norm else nn.Identity()
-        self.conv2 = nn.Conv2d(4, 6, 3, padding=1)
-        self.bn2 = nn.BatchNorm2d(6) if norm else nn.Identity()
-        self.head = nn.Linear(6 * 4, CLASSES)
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        x = torch.max_pool2d(torch.relu(self.bn1(self.conv1(image))), 2)
-        x = torch.max_pool2d(torch.relu(self.bn2(self.conv2(x))), 2)
-        return self.head(torch.flatten(x, 1))
-
-
-class Transformer(nn.Module):
-    """A projection, one encoder layer and a mean over time."""
-
-    def __init__(self, dropout: float = 0.1) -> None:
-        super().__init__()
-        self.project = nn.Linear(8, 8)
-        self.encoder = nn.TransformerEncoderLayer(
-            8, 2, 16, dropout=dropout, activation="gelu", batch_first=True
-        )
-        self.head = nn.Linear(8, CLASSES)
-
-    def forward(self, sequence: torch.Tensor) -> torch.Tensor:
-        return self.head(self.encoder(self.project(sequence)).mean(1))
-
-
-class Lstm(nn.Module):
-    """The last hidden state of an LSTM."""
-
-    def __init__(self, layers: int = 1, both: bool = False) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(8, 6, layers, batch_first=True, bidirectional=both)
-        self.head = nn.Linear(12 if both else 6, CLASSES)
-
-    def forward(self, sequence: torch.Tensor) -> torch.Tensor:
-        return self.head(self.lstm(sequence)[0][:, -1])
-
-
-class Gru(nn.Module):
-    """The last hidden state of a GRU."""
-
-    def __init__(self, both: bool = False) -> None:
-        super().__init__()
-        self.gru = nn.GRU(8, 6, batch_first=True, bidirectional=both)
-        self.head = nn.Linear(12 if both else 6, CLASSES)
-
-    def forward(self, sequence: torch.Tensor) -> torch.Tensor:
-        return self.head(self.gru(sequence)[0][:, -1])
-
-
-class Bag(nn.Module):
-    """The mean of token embeddings."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, 6)
-        self.head = nn.Linear(6, CLASSES)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self.head(self.embedding(tokens).mean(1))
-
-
-def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, CLASSES))
-
-
-def norm_mlp(approximate: str = "none") -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(12, 16), nn.LayerNorm(16), nn.GELU(approximate), nn.Linear(16, CLASSES)
-    )
-
-
-def regression() -> nn.Module:
-    return nn.Sequential(nn.Linear(12, 16), nn.SiLU(), nn.Dropout(0.2), nn.Linear(16, 2))
-
-
-def zoo() -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(12, 16), nn.Mish(), nn.Linear(16, 16), nn.Hardswish(), nn.Linear(16, 16),
-        nn.ELU(), nn.Linear(16, 16), nn.PReLU(), nn.Linear(16, 16), nn.Softplus(),
-        nn.Linear(16, CLASSES),
-    )  # fmt: skip
-
-
-def group_norm() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.SiLU(), nn.AdaptiveMaxPool2d(1), nn.Flatten(),
-        nn.Linear(4, CLASSES),
-    )  # fmt: skip
+ROWS, BATCH, EPOCHS = 48, 16, 10
 
 
 @dataclass

@@ -1,0 +1,80 @@
+"""Everything that the daemon keeps, as one archive."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from api.dependencies import TheStore
+from api.openapi import answers
+from api.protocol import ABORT
+from service.logs import event
+
+if TYPE_CHECKING:
+    from storage.snapshot import Snapshot
+
+router = APIRouter(prefix="/v1", tags=["backup"])
+logger = logging.getLogger(__name__)
+
+ZIP = "application/zip"
+PAYLOAD = "Hone-Payload-Bytes"
+"""The header with the bytes of all files together: how far a reader is."""
+
+
+@router.get(
+    "/backup",
+    summary="Back up everything",
+    response_class=StreamingResponse,
+    responses={200: {"content": {ZIP: {}}}, **answers("busy", "not_ready", "storage_full")},
+)
+def back_up(store: TheStore) -> StreamingResponse:
+    """A zip of the database, samples, models and checkpoints, as they are at this moment.
+
+    `honed restore` reads it. Caches, logs and the admin token are not in it.
+    """
+    now = datetime.now(timezone.utc)
+    return BackupAnswer(store.snapshot(), now=now)
+
+
+class BackupAnswer(StreamingResponse):
+    """Sends a snapshot, and lets go of it however that ends.
+
+    stalled_s: a reader that takes nothing for so long is cut off, since a snapshot keeps room.
+    """
+
+    stalled_s = 60.0
+
+    def __init__(self, snapshot: Snapshot, *, now: datetime) -> None:
+        from service.backup import write_backup
+
+        name = f"honed-{now.strftime('%Y%m%dT%H%M%SZ')}.zip"
+        super().__init__(
+            write_backup(snapshot, now=now),
+            media_type=ZIP,
+            headers={
+                "Content-Disposition": f'attachment; filename="{name}"',
+                "Cache-Control": "no-store",
+                PAYLOAD: str(snapshot.size_bytes),
+            },
+        )
+        self._snapshot = snapshot
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, to a reader that reads."""
+
+        async def send_soon(message: Message) -> None:
+            await asyncio.wait_for(send(message), self.stalled_s)
+
+        try:
+            await super().__call__(scope, receive, send_soon)
+        except asyncio.TimeoutError:
+            event(logger, logging.WARNING, "backup.reader_stalled", after_s=self.stalled_s)
+            scope["extensions"][ABORT]["abort"]()
+        finally:
+            await asyncio.to_thread(self._snapshot.close)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.client import Client
+from cli.daemon import Daemon, running
+
+
+@pytest.fixture
+def file(honed: Callable[..., Any], add_model: Callable[..., str], tmp_path: Path) -> Path:
+    add_model(samples=20)
+    path = tmp_path / "backup.zip"
+    done = honed("backup", "-o", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_a_backup_is_a_whole_zip_for_its_owner_alone(
+    honed: Callable[..., Any], add_model: Callable[..., str], tmp_path: Path
+) -> None:
+    add_model(samples=20)
+
+    done = honed("backup", "-o", tmp_path / "backup.zip", "--json")
+
+    told = json.loads(done.stdout)
+    assert told["size_bytes"] == (tmp_path / "backup.zip").stat().st_size
+    assert (told["missing"], told["damaged"]) == ([], [])
+    with zipfile.ZipFile(tmp_path / "backup.zip") as archive:
+        assert archive.testzip() is None
+        assert len(archive.namelist()) == told["files"] + 1
+    assert [path.name for path in tmp_path.glob("*backup*")] == ["backup.zip"]
+    if os.name != "nt":
+        assert stat.S_IMODE((tmp_path / "backup.zip").stat().st_mode) == 0o600
+
+
+def test_a_backup_that_cannot_be_written_leaves_nothing(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    done = honed("backup", "-o", tmp_path / "nowhere" / "backup.zip")
+
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_restored_folder_serves_what_was_backed_up(
+    honed: Callable[..., Any], client: Client, file: Path, tmp_path: Path
+) -> None:
+    done = honed("restore", file, "--data-dir", tmp_path / "new" / "data", "--json")
+
+    told = json.loads(done.stdout)
+    assert told["set_aside"] is None
+    assert told["samples"] >= 20
+    with running(tmp_path / "new" / "data") as restored:
+        ours, theirs = (list(each.items("/v1/models")) for each in (client, restored.client))
+        assert {model["name"]: model["samples"] for model in theirs}.items() <= {
+            model["name"]: model["samples"] for model in ours
+        }.items()
+        assert len(theirs) == told["models"]
+
+
+def test_the_folder_of_a_running_daemon_is_refused(
+    honed: Callable[..., Any], daemon: Daemon, file: Path
+) -> None:
+    done = honed("restore", file, "--data-dir", daemon.token_file.parent, "--replace")
+
+    assert done.returncode == 1
+    assert f"in use by process {daemon.process.pid}" in done.stderr
+
+
+def test_data_are_replaced_only_when_asked(
+    honed: Callable[..., Any], file: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "data"
+    assert honed("restore", file, "--data-dir", folder).returncode == 0
+
+    refused = honed("restore", file, "--data-dir", folder)
+    replaced = honed("restore", file, "--data-dir", folder, "--replace")
+
+    assert refused.returncode == 1
+    assert "--replace" in refused.stderr
+    (aside,) = tmp_path.glob("data.replaced-*")
+    assert str(aside) in replaced.stdout
+    assert (aside / "hone.db").exists()
+
+
+def test_a_file_that_is_no_backup_is_refused(
+    honed: Callable[..., Any], npz: Callable[..., Path], tmp_path: Path
+) -> None:
+    done = honed("restore", npz(3), "--data-dir", tmp_path / "data")
+
+    assert done.returncode == 1
+    assert "this is no backup of Hone" in done.stderr
+    assert not (tmp_path / "data").exists()

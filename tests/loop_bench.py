@@ -1,0 +1,150 @@
+"""A job's parts with the real engine, in this process, with a clock that the tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from service.training.data import Dataset
+from service.training.job import finish
+from service.training.loop import train
+from service.training.material import Material
+from service.training.messages import (
+    Artifacts,
+    Hyperparameters,
+    Limits,
+    LoopState,
+    Message,
+    Start,
+    Train,
+)
+from service.training.ort_engine import OrtEngine
+from service.training.schedule import Plan, make_plan
+from service.training.watch import JobWatch
+from storage.records import Signature
+
+
+class Ear:
+    """The parent's side of the pipe, in memory."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self.stop: str | None = None
+        self.held = False
+        self.stop_at: tuple[type, int] | None = None
+
+    def send(self, message: Message) -> None:
+        self.heard.append(message)
+
+    def of(self, kind: type) -> list[Any]:
+        return [message for message in self.heard if isinstance(message, kind)]
+
+
+class Clock:
+    """Time that passes by `step_s` at every look."""
+
+    def __init__(self, step_s: float) -> None:
+        self.now = 100.0
+        self.step_s = step_s
+
+    def __call__(self) -> float:
+        self.now += self.step_s
+        return self.now
+
+
+class Recorder:
+    """The real engine, and a record of what the loop asked of it."""
+
+    def __init__(self, engine: OrtEngine) -> None:
+        self.engine = engine
+        self.seeds: list[int] = []
+        self.rates: list[float] = []
+        self.batches: list[list[Any]] = [[]]
+
+    def train_batch(self, inputs: Any, target: Any) -> float:
+        self.batches[-1].append(np.concatenate([each.copy() for each in inputs]))
+        return self.engine.train_batch(inputs, target)
+
+    def step(self, learning_rate: float) -> None:
+        self.rates.append(learning_rate)
+        self.batches.append([])
+        self.engine.step(learning_rate)
+
+    def seed(self, seed: int) -> None:
+        self.seeds.append(seed)
+        self.engine.seed(seed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+class Bench:
+    """One job's parts, set up as `job.run` does."""
+
+    def __init__(
+        self,
+        artifacts: Artifacts,
+        signature: Signature,
+        sets: tuple[Dataset, Dataset],
+        work_dir: Path,
+        *,
+        start: Start | None = None,
+        clock_step_s: float = 0.0,
+        loss: str = "cross_entropy",
+        interval_s: float = 1e9,
+        **wanted: Any,
+    ) -> None:
+        self.sets = sets
+        self.order = Train(
+            artifacts=artifacts,
+            signature=signature,
+            loss=loss,
+            output="logits",
+            database="",
+            packs="",
+            model_id=1,
+            watermark=1,
+            hyperparameters=Hyperparameters(**{"batch_size": 16, "learning_rate": 0.01, **wanted}),
+            start=start or Start(),
+            work_dir=str(work_dir),
+            checkpoint_interval_s=interval_s,
+            limits=Limits(threads=1, nice=0),
+        )
+        begin = self.order.start
+        checkpoint = Path(begin.checkpoint or artifacts.checkpoint)
+        self.engine = Recorder(
+            OrtEngine(artifacts, checkpoint=checkpoint, output="logits", threads=1)
+        )
+        self.state = begin.state or LoopState()
+        self.plan: Plan = make_plan(self.order.hyperparameters, len(sets[0]))
+        self.ear = Ear()
+        self.clock = Clock(clock_step_s)
+        self.watch = JobWatch(
+            self.order,
+            self.ear,  # type: ignore[arg-type]
+            self.engine,
+            sets[1],
+            plan=self.plan,
+            state=self.state,
+            clock=self.clock,
+        )
+
+    def train(self) -> LoopState:
+        return train(
+            self.engine,
+            self.sets[0],
+            self.plan,
+            self.watch,
+            state=self.state,
+            seconds=self.watch.seconds,
+        )
+
+    def finish(self, state: LoopState) -> Any:
+        material = Material(self.sets, *self.sets)
+        return finish(self.order, self.engine, self.watch, material, plan=self.plan, state=state)
+
+
+MakeBench = Callable[..., Bench]

@@ -1,0 +1,131 @@
+"""Which parameters train: by name, by pattern, by the layers counted from the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_parts import DEEP, deep, node, normal
+from onnx import numpy_helper
+
+from service.training.messages import Prepared
+
+Accept = Callable[..., Prepared]
+
+
+def test_the_parameters_are_listed_with_their_side_of_the_cut(graphs: Any, accept: Accept) -> None:
+    model = graphs.model(
+        [
+            *deep("x", "h"),
+            node("Gemm", ["h", "v", "b"], ["g"], name="head"),
+            node("Mul", ["g", "s"], ["y"], name="scale"),
+        ],
+        {**DEEP, "v": normal(6, 3), "b": normal(3), "s": normal(3, seed=3)},
+    )
+    prepared = accept(model, trainable=("v", "b"), divide=True)
+    listed = {each.name: (each.trains, each.below) for each in prepared.parameters}
+    assert listed == {
+        "deep.a": (False, True),
+        "deep.b": (False, True),
+        "v": (True, False),
+        "b": (True, False),
+        "s": (False, False),
+    }
+    assert prepared.trainable_parameters == 21
+    assert prepared.frozen_parameters == 2 * 6 * 256 + 3
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("head", {"v", "b", "s"}),
+        ("last:1", {"v", "b", "s"}),
+        ("last:2", {"deep.b", "v", "b", "s"}),
+        ("last:3", {"deep.a", "deep.b", "v", "b", "s"}),
+        ("last:9", {"deep.a", "deep.b", "v", "b", "s"}),
+    ],
+)
+def test_the_last_layers_are_those_with_matrices_and_what_comes_behind(
+    pattern: str, names: set[str], graphs: Any, accept: Accept
+) -> None:
+    model = graphs.model(
+        [
+            *deep("x", "h"),
+            node("Gemm", ["h", "v", "b"], ["g"], name="head"),
+            node("Mul", ["g", "s"], ["y"], name="scale"),
+        ],
+        {**DEEP, "v": normal(6, 3), "b": normal(3), "s": normal(3, seed=3)},
+    )
+    assert set(accept(model, trainable=(pattern,)).trainable) == names
+
+
+def test_a_parameter_that_is_called_head_is_meant_by_that_name(graphs: Any, accept: Accept) -> None:
+    model = graphs.model(
+        [
+            node("MatMul", ["x", "head"], ["h"], name="first"),
+            node("MatMul", ["h", "v"], ["y"], name="last"),
+        ],
+        {"head": normal(6, 5), "v": normal(5, 3)},
+    )
+    assert accept(model, trainable=("head",)).trainable == ("head",)
+
+
+@pytest.mark.parametrize("pattern", ["last:0", "last:", "last:x", "heads"])
+def test_what_is_no_count_of_layers_is_a_glob_that_matches_nothing(
+    pattern: str, graphs: Any, refuse: Callable[..., dict[str, str]]
+) -> None:
+    model = graphs.around(node("Relu", ["h"], ["g"], name="r"))
+    assert "/spec/trainable/0" in refuse(model, trainable=(pattern,))
+
+
+def test_a_learned_token_that_joins_the_samples_trains(
+    graphs: Any, accept: Callable[..., Prepared]
+) -> None:
+    """As a vision transformer's class token: expanded to the batch, in front of the patches."""
+    nodes = [
+        node("Shape", ["h"], ["shape"], name="shape"),
+        node("Gather", ["shape", "first"], ["rows"], name="rows", axis=0),
+        node("Concat", ["rows", "two"], ["size"], name="size", axis=0),
+        node("Expand", ["token", "size"], ["tokens"], name="expand"),
+        node("Concat", ["tokens", "h"], ["g"], name="join", axis=1),
+    ]
+    model = graphs.around(
+        *nodes,
+        out=7,
+        token=np.zeros((1, 2), np.float32),
+        first=np.array([0], np.int64),
+        two=np.array([2], np.int64),
+    )
+
+    assert "token" in accept(model).trainable
+
+
+def test_numbers_of_the_program_do_not_train(
+    graphs: Any, accept: Callable[..., Prepared], refuse: Callable[..., dict[str, str]]
+) -> None:
+    """A LayerNorm without weights is exported with Constant nodes of ones."""
+    ones = numpy_helper.from_array(np.ones(5, np.float32))
+    nodes = [
+        node("Constant", [], ["ones"], name="constant", value=ones),
+        node("Mul", ["h", "ones"], ["g"], name="scale"),
+    ]
+    model = graphs.around(*nodes)
+
+    assert set(accept(model).trainable) == {"w", "b", "v"}
+    assert "/spec/trainable/0" in refuse(model, trainable=("ones",))
+
+
+def test_where_all_weights_are_constant_nodes_they_train(
+    graphs: Any, accept: Callable[..., Prepared]
+) -> None:
+    model = graphs.around(node("Relu", ["h"], ["g"], name="relu"))
+    constants = [
+        node("Constant", [], [tensor.name], name=f"the_{tensor.name}", value=tensor)
+        for tensor in model.graph.initializer
+    ]
+    model.graph.node.extend([*constants, *[model.graph.node.pop(0) for _ in model.graph.node[:]]])
+    del model.graph.initializer[:]
+
+    assert set(accept(model).trainable) == {"w", "b", "v"}

@@ -1,0 +1,60 @@
+"""Missing and damaged files are errors of ours, and no crash of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
+from service.training.messages import Artifacts
+from service.training.ort_engine import OrtEngine
+
+MakeArtifacts = Callable[..., Artifacts]
+OpenEngine = Callable[..., OrtEngine]
+
+
+@pytest.mark.parametrize("role", ["training_model", "eval_model", "optimizer_model"])
+def test_a_missing_artifact_is_an_error_and_no_crash(
+    make_artifacts: MakeArtifacts, tmp_path: Path, role: str
+) -> None:
+    artifacts = replace(make_artifacts(), **{role: str(tmp_path / "missing")})
+    with pytest.raises(ArtifactsUnreadable, match="there is no artifact at"):
+        OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output="logits", threads=1)
+
+
+@pytest.mark.parametrize("role", ["training_model", "eval_model", "optimizer_model"])
+def test_a_damaged_artifact_is_an_error_and_no_crash(
+    make_artifacts: MakeArtifacts, tmp_path: Path, role: str
+) -> None:
+    (tmp_path / "damaged").write_bytes(b"\x08\x09 this is no graph")
+    artifacts = replace(make_artifacts(), **{role: str(tmp_path / "damaged")})
+    with pytest.raises(ArtifactsUnreadable, match="cannot load the training artifacts"):
+        OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output="logits", threads=1)
+
+
+def test_an_output_that_the_eval_model_does_not_give_is_refused(open_engine: OpenEngine) -> None:
+    with pytest.raises(ArtifactsUnreadable, match="additional_output_names"):
+        open_engine(outputs=())
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", None])
+def test_a_damaged_checkpoint_is_an_error(
+    open_engine: OpenEngine, tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "checkpoint"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CheckpointUnreadable, match="cannot load the checkpoint"):
+        open_engine(checkpoint=path)
+    with pytest.raises(CheckpointUnreadable, match="cannot load the checkpoint"):
+        open_engine().load_parameters(path)
+
+
+def test_a_truncated_checkpoint_is_an_error(open_engine: OpenEngine, tmp_path: Path) -> None:
+    open_engine().save(tmp_path / "whole")
+    (tmp_path / "half").write_bytes((tmp_path / "whole").read_bytes()[:500])
+    with pytest.raises(CheckpointUnreadable):
+        open_engine(checkpoint=tmp_path / "half")

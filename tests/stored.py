@@ -1,0 +1,85 @@
+"""What tests put into a store: files, models, jobs and versions, as small as they can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storage.records import (
+    Checkpoint,
+    FileRecord,
+    Job,
+    JobState,
+    NewJob,
+    NewModel,
+    NewVersion,
+    Signature,
+    TargetSpec,
+    TensorSpec,
+    Version,
+)
+from storage.store import Store
+
+
+def adopt(store: Store, content: bytes) -> FileRecord:
+    """Bytes as a file of the store."""
+    path = store.tmp_dir / "adopted"
+    path.write_bytes(content)
+    return store.files.adopt(path)
+
+
+def new_model(name: str = "m", *, classes: int = 10, **fields: Any) -> NewModel:
+    """A model of one input, four float32, but for these fields."""
+    smallest: dict[str, Any] = {
+        "loss": "cross_entropy",
+        "optimizer": "adamw",
+        "output": "logits",
+        "signature": Signature(
+            inputs=(TensorSpec("x", "float32", (4,)),),
+            target=TargetSpec("labels", "int64", (), classes),
+        ),
+        "trainable": (),
+        "trainable_parameters": 0,
+        "frozen_parameters": 0,
+        "hyperparameters": {},
+        "files": {},
+    }
+    return NewModel(name, **{**smallest, **fields})
+
+
+def start_job(store: Store, model_id: int) -> Job:
+    """A job that runs."""
+    job = store.jobs.enqueue(NewJob(model_id, "manual", {}, "latest"))
+    return store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+
+
+def save_final(store: Store, job: Job) -> Checkpoint:
+    """The checkpoint that a job ends with."""
+    return store.checkpoints.add(
+        model_id=job.model_id,
+        job_id=job.id,
+        role="final",
+        step=1,
+        epoch=1,
+        file=adopt(store, b"checkpoint %d" % job.id),
+        state={},
+    )
+
+
+def publish(
+    store: Store,
+    job: Job,
+    content: bytes | None = None,
+    *,
+    compared_with: int | None = None,
+    job_metrics: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Version | None:
+    """End a running job with a version, promoted unless the fields say otherwise."""
+    defaults = {"checkpoint_id": None, "promoted": True, "reason": "a test"}
+    new = NewVersion(
+        model_id=job.model_id,
+        job_id=job.id,
+        file=adopt(store, content or b"version %d" % job.id),
+        **{**defaults, **fields},
+    )
+    return store.versions.publish(new, compared_with=compared_with, job_metrics=job_metrics or {})
