@@ -143,6 +143,7 @@ def artifacts(model: Model, store: Store) -> Artifacts:
         optimizer_model=paths["optimizer_model"],
         checkpoint=paths["checkpoint"],
         prefix_model=paths.get("prefix_model"),
+        remainder_model=paths.get("remainder_model"),
     )
 
 

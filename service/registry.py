@@ -27,8 +27,16 @@ logger = logging.getLogger(__name__)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 Form = Literal["forward", "artifacts"]
-ROLES = ("training_model", "eval_model", "optimizer_model", "checkpoint", "prefix_model")
-"""Files of a model. Only a model that was cut has a prefix_model."""
+ROLES = (
+    "training_model",
+    "eval_model",
+    "optimizer_model",
+    "checkpoint",
+    "prefix_model",
+    "remainder_model",
+)
+"""Files of a model. Only a model that was cut has a prefix_model, and only one with several outputs
+a remainder_model."""
 
 
 @dataclass(frozen=True, slots=True)

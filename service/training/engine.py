@@ -23,6 +23,10 @@ class Engine(Protocol):
     def name(self) -> str:
         """Engine and version, as recorded with a job: `onnxruntime-training 1.19.2`."""
 
+    @property
+    def output(self) -> str:
+        """The tensor that is measured, and that the exported model gives."""
+
     def train_batch(self, inputs: Sequence[Array], target: Array) -> float:
         """Forward and backward; gradients add up until `step`. Returns the mean loss."""
 

@@ -93,7 +93,7 @@ def check_export(
                 "the loss of the trained model is not finite: its parameters have grown too"
                 " large; try a lower learning_rate"
             )
-        (actual,) = session.run(None, dict(zip(names, inputs, strict=True)))
+        (actual,) = session.run([engine.output], dict(zip(names, inputs, strict=True)))
         compare(actual, expected)
 
 

@@ -36,7 +36,7 @@ def join(prefix_path: Path, suffix_path: Path, path: Path) -> None:
     graph.output.extend(suffix.graph.output)
     del graph.value_info[:]
     del prefix.metadata_props[:]
-    _import(prefix, suffix.opset_import)
+    import_opsets(prefix, suffix.opset_import)
     stamp(prefix)
     onnx.save_model(prefix, path)
 
@@ -81,7 +81,8 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
             _rename(inner, names)
 
 
-def _import(model: onnx.ModelProto, others: Iterable[onnx.OperatorSetIdProto]) -> None:
+def import_opsets(model: onnx.ModelProto, others: Iterable[onnx.OperatorSetIdProto]) -> None:
+    """Let a model use operators of these sets too. Raises ArtifactsUnreadable."""
     known = {_domain(each.domain): each.version for each in model.opset_import}
     for other in others:
         version = known.setdefault(_domain(other.domain), other.version)

@@ -16,6 +16,7 @@ from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable, O
 from service.training.join import join
 from service.training.messages import Artifacts
 from service.training.ort_runtime import training_api
+from service.training.remainder import attach_file
 from storage.errors import HoneError
 
 api = training_api()
@@ -63,6 +64,10 @@ class OrtEngine:
     @property
     def name(self) -> str:
         return f"onnxruntime-training {onnxruntime.__version__}"
+
+    @property
+    def output(self) -> str:
+        return self._output
 
     def train_batch(self, inputs: Sequence[Array], target: Array) -> float:
         self._batches += 1
@@ -128,13 +133,13 @@ class OrtEngine:
         with foreign_errors(
             ArtifactsUnreadable, f"cannot export {self._output!r} from the eval model"
         ):
-            if self._artifacts.prefix_model is None:
-                self._module.export_model_for_inferencing(path, [self._output])
-                return
-            suffix = path.with_suffix(".suffix.onnx")
-            self._module.export_model_for_inferencing(suffix, [self._output])
-        join(Path(self._artifacts.prefix_model), suffix, path)
-        suffix.unlink()
+            self._module.export_model_for_inferencing(path, [self._output])
+        if self._artifacts.prefix_model is not None:
+            suffix = path.rename(path.with_suffix(".suffix.onnx"))
+            join(Path(self._artifacts.prefix_model), suffix, path)
+            suffix.unlink()
+        if self._artifacts.remainder_model is not None:
+            attach_file(path, Path(self._artifacts.remainder_model))
 
     def _position_of(self, output: str) -> int:
         # The module says the names of the mode that it is in.

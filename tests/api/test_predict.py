@@ -1,43 +1,23 @@
-"""Prediction through a real daemon, with a real predictor that is killed, stopped and starved."""
+"""Predictions through a real daemon: what is answered, refused and kept."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
+import onnx
 import onnxruntime
-import psutil
 import pytest
+from predictions import X, ask
 from support import Served, blobs, mlp, npz, wait_until
 
-POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
 NPZ = {"Content-Type": "application/x-npz"}
-X = np.random.default_rng(3).standard_normal((5, 8)).astype(np.float32)
-
-
-def ask(served: Served, name: str, *rows: np.ndarray, **query: Any) -> httpx.Response:
-    body: dict[str, Any] = {"instances": [{"inputs": {"x": row.tolist()}} for row in rows]}
-    return served.http.post(f"/v1/models/{name}/predict", json=body, params=query)
 
 
 def expected(model: bytes, x: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     return session.run(None, {"x": x})[0]
-
-
-def predictor_of(served: Served) -> psutil.Process | None:
-    for child in psutil.Process(served.process.pid).children():
-        if "service.prediction" in child.cmdline():
-            return child
-    return None
 
 
 @pytest.fixture(scope="module")
@@ -206,142 +186,27 @@ def test_without_keep_nothing_is_stored(served: Served, fruit: bytes) -> None:
     assert served.http.get("/v1/models/fruit/samples/stats").json()["unlabelled"] == 0
 
 
-def test_a_new_version_takes_over_without_a_failed_request(
-    served: Served, promote: Callable[[Served, str], int]
-) -> None:
-    served.register("moving", mlp(8, 16, 3))
-    served.upload("moving", split="train", **blobs(64, 8, 3))
-    served.upload("moving", split="validation", **blobs(64, 8, 3, seed=1))
-    answers: list[tuple[int, int]] = []
-    stop = threading.Event()
+def test_a_model_that_ends_in_softmax_is_read_alike_in_every_version(served: Served) -> None:
+    model = onnx.load_model_from_string(mlp(4, 8, 3))
+    model.graph.node.append(onnx.helper.make_node("Softmax", ["logits"], ["probs"], axis=1))
+    model.graph.output[0].name = "probs"
+    served.register("softmax", model.SerializeToString(), output="logits")
+    served.upload("softmax", split="train", **blobs(60, 4, 3))
+    served.train("softmax", epochs=3)
+    x = np.ones((1, 4), np.float32)
 
-    def hammer() -> None:
-        with httpx.Client(base_url=served.url, headers=served.http.headers, timeout=60) as client:
-            while not stop.is_set():
-                body = {"inputs": {"x": X[0].tolist()}}
-                answer = client.post("/v1/models/moving/predict", json=body)
-                answers.append((answer.status_code, answer.json().get("version")))
+    for version in (1, 2):
+        path = f"/v1/models/softmax/versions/{version}"
+        file = served.http.get(f"{path}/model.onnx").content
+        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+        probs, logits = session.run(["probs", "logits"], {"x": x})
+        served.http.put("/v1/models/softmax/aliases/latest", json={"version": version})
 
-    threads = [threading.Thread(target=hammer) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
-        number = promote(served, "moving")
-        wait_until(lambda: answers[-1][1] == number, "the new version to answer")
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
+        def swapped_in(wanted: int = version) -> dict[str, Any] | None:
+            body = ask(served, "softmax", x[0]).json()
+            return body if body["version"] == wanted else None
 
-    assert {status for status, _ in answers} == {200}
-    assert {version for _, version in answers} == {1, number}
-
-
-@POSIX
-def test_a_predictor_killed_in_mid_request_fails_no_request(serve: Callable[..., Served]) -> None:
-    served = serve()
-    served.register("killed", mlp(8, 3))
-    ask(served, "killed", X[0])
-    predictor = predictor_of(served)
-    assert predictor is not None
-    answers: list[int] = []
-    predictor.suspend()
-    threads = [
-        threading.Thread(target=lambda: answers.append(ask(served, "killed", X[0]).status_code))
-        for _ in range(5)
-    ]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: busy_connections(served) >= 5, "five requests to be under way")
-
-    os.kill(predictor.pid, signal.SIGKILL)
-    for thread in threads:
-        thread.join()
-
-    assert answers == [200] * 5
-    assert served.http.get("/healthz").status_code == 200
-
-
-def busy_connections(served: Served) -> int:
-    connections = psutil.Process(served.process.pid).net_connections(kind="tcp")
-    return sum(1 for each in connections if each.status == psutil.CONN_ESTABLISHED)
-
-
-@POSIX
-def test_a_request_that_kills_every_predictor_is_told(serve: Callable[..., Served]) -> None:
-    served = serve()
-    served.register("poison", mlp(8, 3))
-    ask(served, "poison", X[0])
-    predictor = predictor_of(served)
-    assert predictor is not None
-    predictor.suspend()
-    stop = threading.Event()
-
-    def kill_them_all() -> None:
-        while not stop.is_set():
-            predictor = predictor_of(served)
-            if predictor is not None and predictor.is_running():
-                os.kill(predictor.pid, signal.SIGKILL)
-            time.sleep(0.01)
-
-    killer = threading.Thread(target=kill_them_all)
-    killer.start()
-    try:
-        answer = ask(served, "poison", X[0])
-    finally:
-        stop.set()
-        killer.join()
-
-    assert answer.status_code == 500
-    assert answer.json()["code"] == "child_died"
-    assert "SIGKILL" in answer.json()["detail"]
-    assert ask(served, "poison", X[0]).status_code == 200
-
-
-@POSIX
-def test_a_predictor_that_hangs_is_replaced(serve: Callable[..., Served]) -> None:
-    served = serve(prediction_timeout_s=3)
-    served.register("hangs", mlp(8, 3))
-    ask(served, "hangs", X[0])
-    predictor = predictor_of(served)
-    assert predictor is not None
-    predictor.suspend()
-
-    answer = ask(served, "hangs", X[0])
-
-    assert answer.status_code == 504
-    assert answer.json()["code"] == "prediction_timeout"
-    assert ask(served, "hangs", X[0]).status_code == 200
-
-
-def test_the_predictor_starts_at_first_use_and_ends_when_idle(
-    serve: Callable[..., Served],
-) -> None:
-    served = serve(prediction_idle_timeout_s=0.3)
-    served.register("idle", mlp(8, 3))
-    assert predictor_of(served) is None
-
-    assert ask(served, "idle", X[0]).status_code == 200
-    wait_until(lambda: predictor_of(served) is None, "the predictor to be dropped")
-
-    assert ask(served, "idle", X[0]).status_code == 200
-
-
-def test_the_predictor_ends_with_a_daemon_that_was_killed(serve: Callable[..., Served]) -> None:
-    served = serve()
-    served.register("orphan", mlp(8, 3))
-    ask(served, "orphan", X[0])
-    predictor = predictor_of(served)
-    assert predictor is not None
-
-    served.stop(signal.SIGKILL)
-
-    wait_until(lambda: not predictor.is_running(), "the predictor to end")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_daemon_itself_never_loads_onnx_runtime(served: Served, fruit: bytes) -> None:
-    assert ask(served, "fruit", X[0]).status_code == 200
-
-    maps = Path(f"/proc/{served.process.pid}/maps").read_text()
-    assert "onnxruntime" not in maps
+        answer = wait_until(swapped_in, "the version to be swapped in")
+        (said,) = answer["predictions"]
+        np.testing.assert_allclose(said["probabilities"], probs[0], rtol=1e-5)
+        np.testing.assert_allclose(said["outputs"]["logits"], logits[0], rtol=1e-5)

@@ -98,18 +98,14 @@ def conform(
     divide: cut off what is frozen below the chosen parameters, where that pays.
     """
     notes: list[str] = []
-    graph = normalize(uploaded, notes)
-    output = select_output(graph, output, notes)
-    batch_axis.release(graph, notes)
+    graph, output = _normalized(uploaded, output, notes)
     inputs = signature.input_specs(graph, [value.name for value in graph.inputs])
     trial.measure(graph)
     row = signature.measured_output_shape(graph, output)
-    problems: list[Problem] = []
+    problems = verdict.draws(graph)
     target = _gather(problems, lambda: signature.target_spec(loss, row, classes))
     _gather(problems, lambda: signature.check_last_operator(graph, output, loss))
-    chosen = _gather(problems, lambda: trainable.select(graph, patterns)) or ()
-    names, stopped = keep_reached(graph, chosen, patterns) if chosen else ((), [])
-    problems += stopped
+    names = _chosen(graph, patterns, problems)
     halves, cut = None, None
     # By default every weight trains: what lies below the first is a few cheap operators.
     if divide and patterns is not None and not problems:
@@ -136,6 +132,28 @@ def conform(
         prefix=None if halves is None else halves.prefix,
         cut=cut,
     )
+
+
+def _normalized(
+    uploaded: onnx.ModelProto, output: str | None, notes: list[str]
+) -> tuple[Graph, str]:
+    """The graph in the form that the passes read, of any batch size, and its one output."""
+    graph = normalize(uploaded, notes)
+    output = select_output(graph, output, notes)
+    batch_axis.release(graph, notes)
+    return graph, output
+
+
+def _chosen(
+    graph: Graph, patterns: Sequence[str] | None, problems: list[Problem]
+) -> tuple[str, ...]:
+    """The parameters that are to train, and that the loss reaches."""
+    selected = _gather(problems, lambda: trainable.select(graph, patterns))
+    if not selected:
+        return ()
+    names, stopped = keep_reached(graph, selected, patterns)
+    problems += stopped
+    return names
 
 
 def _divide(

@@ -25,6 +25,8 @@ class Graph:
         self.model = model
         self.proto = model.graph
         self.measured: dict[str, onnx.ValueInfoProto] = {}
+        self.constants: set[str] = set()
+        """Initializers that came as Constant nodes: numbers of the program, not parameters."""
         self._count = 0
         self._names: set[str] = set()
         self.refresh()

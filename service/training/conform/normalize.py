@@ -7,6 +7,7 @@ import onnx
 from onnx import inliner, version_converter
 
 from service.training.conform.errors import refuse
+from service.training.conform.folding import fold
 from service.training.conform.graph import (
     DEFAULT_DOMAINS,
     Graph,
@@ -38,6 +39,7 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
     graph = Graph(model)
     _lift_constants(graph)
     _untie_constants(graph)
+    fold(graph)
     _skip_idle_transposes(graph)
     return graph
 
@@ -121,9 +123,15 @@ def _convert(model: onnx.ModelProto, notes: list[str]) -> onnx.ModelProto:
     if MIN_OPSET <= version <= MAX_OPSET:
         return model
     target = OLD_OPSET_BECOMES if version < MIN_OPSET else MAX_OPSET
+    # Since IR 4 an initializer need not be an input too; the converter goes by what is stamped.
+    model.ir_version = max(model.ir_version, 4)
     try:
         converted = version_converter.convert_version(model, target)
-    except (RuntimeError, onnx.checker.ValidationError) as error:
+    except (
+        RuntimeError,
+        onnx.checker.ValidationError,
+        version_converter.ConvertError,
+    ) as error:
         reason = " ".join(str(error).split())[:300]
         raise refuse(
             "/model/opset_import",
@@ -155,6 +163,7 @@ def _lift_constants(graph: Graph) -> None:
         if is_default(node, "Constant") and (tensor := _constant(node)) is not None:
             tensor.name = node.output[0]
             graph.proto.initializer.append(tensor)
+            graph.constants.add(tensor.name)
             lifted[node.name] = []
     graph.replace(lifted)
 

@@ -43,7 +43,9 @@ MASK_FROM = 1e4
 
 _ELEMENTWISE = ("Add", "Mul")
 _LINEAR = ("MatMul", "Conv", "Gemm", "Einsum")
-_PASS_THROUGH = ("Transpose", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Concat", "Slice")
+_PASS_THROUGH = frozenset(
+    ("Transpose", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Concat", "Slice", "Expand")
+)
 
 
 def select(graph: Graph, patterns: Sequence[str] | None) -> tuple[str, ...]:
@@ -60,6 +62,10 @@ def select(graph: Graph, patterns: Sequence[str] | None) -> tuple[str, ...]:
 
 def _weights(graph: Graph) -> tuple[str, ...]:
     names = tuple(name for name in graph.initializers if is_weight(graph, name))
+    if not set(names) - graph.constants:
+        # Some tools write parameters as Constant nodes; then these are all that there is to train.
+        graph.constants.clear()
+        names = tuple(name for name in graph.initializers if is_weight(graph, name))
     if not names:
         raise refuse(
             "/model/graph/initializer",
@@ -83,6 +89,7 @@ def _matching(graph: Graph, patterns: Sequence[str]) -> tuple[str, ...]:
         for name, tensor in graph.initializers.items()
         if tensor.data_type == FLOAT
         and tensor.dims
+        and name not in graph.constants
         and not is_statistic(graph, name)
         and not _is_mask(graph, name)
     ]
@@ -140,6 +147,8 @@ def is_weight(graph: Graph, name: str) -> bool:
     tensor = graph.initializers[name]
     if tensor.data_type != FLOAT or not tensor.dims or is_statistic(graph, name):
         return False
+    if name in graph.constants:
+        return False
     return any(_weighs(graph, node, name, name) for node in graph.consumers(name))
 
 
@@ -149,9 +158,27 @@ def _weighs(graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str) -
         return any(i < len(node.input) and node.input[i] == tensor for i in slots)
     if is_default(node, *_ELEMENTWISE):
         return _is_elementwise_weight(graph, node, tensor, initializer)
+    if is_default(node, "Concat") and _joins_activations(graph, node):
+        return True  # a learned token, such as a vision transformer's class token
     if is_default(node, *_PASS_THROUGH) and tensor in node.input:
         readers = graph.consumers(node.output[0])
         return any(_weighs(graph, reader, node.output[0], initializer) for reader in readers)
+    return False
+
+
+def _joins_activations(graph: Graph, concat: onnx.NodeProto) -> bool:
+    """Is one of its inputs computed from the samples?"""
+    seen: set[str] = set()
+    pending = list(concat.input)
+    inputs = {value.name for value in graph.inputs}
+    while pending:
+        name = pending.pop()
+        if name in inputs:
+            return True
+        maker = graph.producer(name)
+        if maker is not None and name not in seen and not is_default(maker, "Shape"):
+            seen.add(name)
+            pending.extend(filter(None, maker.input))
     return False
 
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import onnx
 
 from service.training.conform.draft import Draft
+from service.training.conform.errors import pointer
 from service.training.conform.gradient import has_gradient
-from service.training.conform.graph import DEFAULT_DOMAINS, int_attribute, is_default
+from service.training.conform.graph import DEFAULT_DOMAINS, Graph, int_attribute, is_default
+from storage.errors import Problem
 
 _CONTROL_FLOW = ("If", "Loop", "Scan")
+_RANDOM = (
+    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+    *("Bernoulli", "Multinomial", "Dropout"),
+)
 _QUANTIZED = ("Quantize", "Dequantize", "QLinear", "MatMulInteger", "ConvInteger", "DynamicQuant")
 
 
@@ -33,6 +39,28 @@ def _is_vague(draft: Draft, node: onnx.NodeProto) -> bool:
     """The engine reads the sizes from the graph, and crashes on those that it does not find."""
     dims = draft.graph.dims(node.input[0])
     return dims is None or None in dims[1:]
+
+
+def draws(graph: Graph) -> list[Problem]:
+    """A problem for each node that draws random numbers of its own.
+
+    1.19.2 seeds them when a session is made: a job that was paused would draw others, a sample's
+    features would keep what was drawn once, and no two versions would answer alike.
+    """
+    return [
+        Problem(
+            pointer("model", "graph", "node", node.name),
+            f'node "{node.name}" ({node.op_type}) draws random numbers, which no resumed job could '
+            "repeat; make the noise an input of the model, or export the model without it",
+        )
+        for node in graph.proto.node
+        if is_random(node) and not is_default(node, "Dropout")
+    ]
+
+
+def is_random(node: onnx.NodeProto) -> bool:
+    """Does the operator give something else each time?"""
+    return is_default(node, *_RANDOM)
 
 
 def is_quantized(node: onnx.NodeProto) -> bool:

@@ -25,7 +25,8 @@ class Artifacts:
     """Paths of what the offline phase makes.
 
     prefix_model: the frozen part, an inference model whose outputs are the inputs of the others;
-    None where those take the samples themselves.
+    None where those take the samples themselves. remainder_model: a fragment with the model's other
+    outputs, which exports get back; None where there are none.
     """
 
     training_model: str
@@ -33,6 +34,7 @@ class Artifacts:
     optimizer_model: str
     checkpoint: str
     prefix_model: str | None = None
+    remainder_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
