@@ -51,3 +51,9 @@ class PreparationFailed(HoneError):
     """The child that checks an uploaded model crashed or took too long."""
 
     code = "preparation_failed"
+
+
+class NoSession(HoneError):
+    """Who reports input is in no person's session of this device, as far as the kernel tells."""
+
+    code = "no_session"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from service.device import Moment
-from service.errors import NotReady
+from service.errors import NoSession, NotReady
 from service.observer import Look, Observer
 from service.policy import Policy, from_dict, to_dict
 from service.policy.limits import child_limits
@@ -18,6 +19,10 @@ from service.settings import Settings
 from service.training.messages import Limits
 from storage.records import Blocker, Job, StoredPolicy
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from service.device.peer import Address
+    from service.device.sessions import SessionTable, SessionUserIdle
 
 WHILE_TRAINING_S = 0.5
 WHILE_WAITING_S = 1.0
@@ -52,11 +57,14 @@ class Guardian:
         self._changing = asyncio.Lock()
         self._trains = self._jobs_wait = self._asleep = self._stopping = False
         self._watched_until_s = 0.0
+        self._sessions = _reported_sessions()
 
     async def run(self) -> None:
         """Look, tell, rest; until `stop`. Raises StorageBroken."""
         self._asked_for = await asyncio.to_thread(self._store.policy.get)
-        observer = await asyncio.to_thread(Observer, self._store, self._settings, self._clock)
+        observer = await asyncio.to_thread(
+            Observer, self._store, self._settings, self._clock, user_idle=self._sessions
+        )
         try:
             while not self._stopping:
                 await self._look(observer)
@@ -96,6 +104,15 @@ class Guardian:
     def watch(self) -> None:
         """Somebody looks on: look more often for a while."""
         self._watched_until_s = self.now().monotonic_s + WATCHED_S
+
+    async def hear_input(self, idle_s: float, *, peer: Address, own: Address) -> None:
+        """Somebody's session had its last input so long ago, says the process behind `peer`.
+
+        Raises NoSession.
+        """
+        if self._sessions is None:
+            raise NoSession("this daemon needs no reports of input; they are for Windows")
+        await asyncio.to_thread(self._sessions.hear, idle_s, self.now(), peer=peer, own=own)
 
     def expect(self, *, trains: bool, jobs_wait: bool) -> None:
         """Whether a job trains and jobs wait: what decides how often to look."""
@@ -196,3 +213,26 @@ def next_morning(now: Moment) -> datetime:
     if morning <= local:
         morning += timedelta(days=1)
     return morning.astimezone(now.wall.tzinfo)
+
+
+def takes_input_reports() -> bool:
+    """Whether sessions have to tell their input, because this platform hides it from a service."""
+    return platform_table() is not None
+
+
+def platform_table() -> SessionTable | None:
+    """The sessions of this platform, where a service does not see their input by itself."""
+    if sys.platform != "win32":
+        return None
+    from service.device.sessions_windows import WindowsSessions
+
+    return WindowsSessions()
+
+
+def _reported_sessions() -> SessionUserIdle | None:
+    table = platform_table()
+    if table is None:
+        return None
+    from service.device.sessions import SessionUserIdle
+
+    return SessionUserIdle(table)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from service.budget import DayBudget
 from service.device import Device, Moment, Snapshot
+from service.device.reading import Sensor
 from service.logs import event
 from service.policy import Given, Judge, Policy, Verdict, default_policy, from_dict
 from service.policy.judge import CLOCK_JUMP_S
@@ -50,9 +51,16 @@ class Look:
 
 
 class Observer:
-    """One device under one judge. One thread at a time may use it."""
+    """One device under one judge. One thread at a time may use it. user_idle: as of `Device`."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Callable[[], Moment]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Callable[[], Moment],
+        *,
+        user_idle: Sensor | None,
+    ) -> None:
         now = clock()
         self._store = store
         self._settings = settings
@@ -62,6 +70,7 @@ class Observer:
         self._device = Device(
             data_dir=settings.data_dir,
             now=now,
+            user_idle=user_idle,
             sysfs=settings.sysfs_root,
             procfs=settings.procfs_root,
         )

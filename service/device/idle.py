@@ -29,28 +29,44 @@ class ActivityLog:
         """`source` says that it was last active at `stamp_s`, seconds since the epoch."""
         known = self._stamps.get(source)
         if known is None:
-            self._active(now.monotonic_s - max(0.0, now.wall.timestamp() - stamp_s))
+            self.was_active(now.monotonic_s - max(0.0, now.wall.timestamp() - stamp_s))
         elif known != stamp_s:
-            self._active(now.monotonic_s)
+            self.was_active(now.monotonic_s)
         self._stamps[source] = stamp_s
 
     def began(self, source: str, now: Moment) -> None:
         """`source` is the sign of somebody who left: active when first seen, and never again."""
         if source not in self._stamps:
-            self._active(now.monotonic_s)
+            self.was_active(now.monotonic_s)
             self._stamps[source] = 0.0
 
-    def saw_now(self, now: Moment) -> None:
-        """Somebody is active at this moment."""
-        self._active(now.monotonic_s)
+    def was_active(self, at_s: float) -> None:
+        """Somebody was active then, on the monotonic clock."""
+        known_s = self.last_active_s
+        self.last_active_s = at_s if known_s is None else max(at_s, known_s)
 
     def forget_others(self, sources: set[str]) -> None:
         """Sources that are gone: their last activity still counts."""
         self._stamps = {name: at for name, at in self._stamps.items() if name in sources}
 
-    def _active(self, at_s: float) -> None:
-        known_s = self.last_active_s
-        self.last_active_s = at_s if known_s is None else max(at_s, known_s)
+    def readings(
+        self, now: Moment, *, booted_s: float, source: str, blind: str
+    ) -> tuple[Reading, ...]:
+        """user_idle_s and last_input_s.
+
+        booted_s: on the monotonic clock; nobody was active before. blind: why somebody may be
+        active unseen, or empty.
+        """
+        last_active_s = self.last_active_s
+        since_s = booted_s if last_active_s is None else max(booted_s, last_active_s)
+        idle_s = max(0.0, now.monotonic_s - since_s)
+        seen = last_active_s is not None
+        return (
+            Reading("user_idle_s", None if blind else idle_s, "s", source, now, blind),
+            Reading(
+                "last_input_s", idle_s if seen else None, "s", source, now, "" if seen else UNSEEN
+            ),
+        )
 
 
 class LinuxUserIdle:
@@ -75,16 +91,7 @@ class LinuxUserIdle:
         blind = "; ".join(self._read_sessions(now, sources))
         self._log.forget_others(sources)
         source = f"{logind.SERVICE}, {TERMINALS}"
-        last_active_s = self._log.last_active_s
-        since_s = self._booted_s if last_active_s is None else max(self._booted_s, last_active_s)
-        idle_s = max(0.0, now.monotonic_s - since_s)
-        seen = last_active_s is not None
-        return (
-            Reading("user_idle_s", None if blind else idle_s, "s", source, now, blind),
-            Reading(
-                "last_input_s", idle_s if seen else None, "s", source, now, "" if seen else UNSEEN
-            ),
-        )
+        return self._log.readings(now, booted_s=self._booted_s, source=source, blind=blind)
 
     def _read_sessions(self, now: Moment, sources: set[str]) -> list[str]:
         """Why sessions give no sign; empty if all do."""
@@ -123,7 +130,7 @@ class LinuxUserIdle:
         elif session.is_idle:
             self._log.saw(source, session.idle_hint_at_s, now)
         else:
-            self._log.saw_now(now)
+            self._log.was_active(now.monotonic_s)
         sources.add(source)
         return ""
 

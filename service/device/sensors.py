@@ -44,6 +44,7 @@ class Slot:
 class Device:
     """What the device says of itself. One thread at a time may read it.
 
+    user_idle: what tells user_idle_s and last_input_s, where the platform's own means do not.
     sysfs, procfs, dev: roots, elsewhere in containers and tests. A reading may wait a second
     for services that hang, once in a while, so it has no place in an event loop.
     """
@@ -53,15 +54,17 @@ class Device:
         *,
         data_dir: Path,
         now: Moment,
+        user_idle: Sensor | None = None,
         sysfs: Path = Path("/sys"),
         procfs: Path = Path("/proc"),
         dev: Path = Path("/dev"),
     ) -> None:
         self._buses = (SystemBus(), SystemBus())
+        self._idle_slot = Slot(user_idle or self._user_idle(procfs=procfs, dev=dev), NOW_AND_THEN_S)
         on_linux = sys.platform == "linux"
         if on_linux:
             self._processes: ProcessWatcher = LinuxProcesses(procfs)
-            slots = self._linux(sysfs, procfs, dev, now)
+            slots = self._linux(sysfs, procfs, now)
         else:
             from service.device.elsewhere import PsutilProcesses
 
@@ -70,6 +73,7 @@ class Device:
         self._watch_slot = Slot(self._processes, EVERY_TIME if on_linux else NOW_AND_THEN_S)
         self._slots = (
             *slots,
+            self._idle_slot,
             Slot(FreeDisk(data_dir), EVERY_TIME),
             self._watch_slot,
             Slot(LocalTime(), EVERY_TIME),
@@ -95,13 +99,14 @@ class Device:
         for bus in self._buses:
             bus.close()
 
-    def _linux(self, sysfs: Path, procfs: Path, dev: Path, now: Moment) -> tuple[Slot, ...]:
-        for_upower, for_logind = self._buses
-        user_idle = LinuxUserIdle(procfs=procfs, dev=dev, bus=for_logind)
-        self._idle_slot = Slot(user_idle, NOW_AND_THEN_S)
+    def _user_idle(self, *, procfs: Path, dev: Path) -> Sensor:
+        if sys.platform == "linux":
+            return LinuxUserIdle(procfs=procfs, dev=dev, bus=self._buses[1])
+        return NoUserIdle()
+
+    def _linux(self, sysfs: Path, procfs: Path, now: Moment) -> tuple[Slot, ...]:
         return (
-            Slot(LinuxPower(sysfs, UPower(for_upower)), EVERY_TIME),
-            self._idle_slot,
+            Slot(LinuxPower(sysfs, UPower(self._buses[0])), EVERY_TIME),
             Slot(LinuxForeignCpu(procfs, now), OFTEN_S),
             Slot(LinuxPressure(procfs), EVERY_TIME),
             Slot(LinuxMemory(procfs), EVERY_TIME),
@@ -111,11 +116,9 @@ class Device:
     def _elsewhere(self) -> tuple[Slot, ...]:
         from service.device.elsewhere import MacPower, PsutilForeignCpu, PsutilMemory
 
-        self._idle_slot = Slot(NoUserIdle(), NOW_AND_THEN_S)
         power = WindowsPower() if sys.platform == "win32" else MacPower()
         return (
             Slot(power, OFTEN_S),
-            self._idle_slot,
             Slot(PsutilForeignCpu(), NOW_AND_THEN_S),
             Slot(NoPressure(), NOW_AND_THEN_S),
             Slot(PsutilMemory(), OFTEN_S),

@@ -7,13 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import wait_until
 
 from service.device.bus import SystemBus
 from service.device.reading import Moment, Reading
@@ -66,32 +65,6 @@ def _mock_python() -> str | None:
     return None
 
 
-class Clock:
-    """Two clocks that the test moves."""
-
-    def __init__(self) -> None:
-        self.wall = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc)
-        self.monotonic_s = 100_000.0
-
-    def now(self) -> Moment:
-        return Moment(self.wall, self.monotonic_s)
-
-    def advance(self, seconds: float) -> Moment:
-        self.wall += timedelta(seconds=seconds)
-        self.monotonic_s += seconds
-        return self.now()
-
-    def jump(self, seconds: float) -> Moment:
-        """The wall clock alone: somebody sets it, or the device sleeps."""
-        self.wall += timedelta(seconds=seconds)
-        return self.now()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 @pytest.fixture
 def by_name() -> Callable[[tuple[Reading, ...]], dict[str, Reading]]:
     return lambda readings: {reading.name: reading for reading in readings}
@@ -111,22 +84,6 @@ def tree(tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return write
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], Any]], Any]:
-    """Wait for a condition, and return what it returns."""
-
-    def wait(condition: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            value = condition()
-            if value:
-                return value
-            time.sleep(0.01)
-        raise AssertionError("the condition did not come true in time")
-
-    return wait
 
 
 @pytest.fixture
@@ -181,7 +138,7 @@ class Mock:
 
 
 @pytest.fixture
-def mock(private_bus: str, until: Any) -> Iterator[Callable[[str, str, str], Mock]]:
+def mock(private_bus: str) -> Iterator[Callable[[str, str, str], Mock]]:
     """Start a template of dbusmock: mock("logind", service, path)."""
     running: list[Mock] = []
 
@@ -193,7 +150,7 @@ def mock(private_bus: str, until: Any) -> Iterator[Callable[[str, str, str], Moc
             env={**os.environ, "DBUS_SYSTEM_BUS_ADDRESS": private_bus},
         )
         running.append(Mock(process, service, path))
-        until(lambda: _is_owned(service))
+        wait_until(lambda: _is_owned(service), f"{service} on the bus")
         return running[-1]
 
     yield start

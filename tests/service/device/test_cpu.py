@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support import wait_until
 
 from service.device.cpu import (
     CpuTimes,
@@ -76,33 +77,33 @@ def test_a_command_may_hold_spaces_and_parentheses():
 
 
 @linux
-def test_a_child_that_burns_is_ours(own_burner, until):
+def test_a_child_that_burns_is_ours(own_burner):
     tree = ProcessTree(Path("/proc"))
     before, used_before_s = tree.ticks(Moment.now()), used_s(own_burner)
-    until(lambda: used_s(own_burner) - used_before_s > 0.4)
+    wait_until(lambda: used_s(own_burner) - used_before_s > 0.4, "the child to burn")
     used = (used_s(own_burner) - used_before_s) * ticks_per_s()
     assert tree.ticks(Moment.now()) - before >= 0.8 * used
 
 
 @linux
-def test_a_child_that_ended_stays_ours(until):
+def test_a_child_that_ended_stays_ours():
     tree = ProcessTree(Path("/proc"))
     before = tree.ticks(Moment.now())
     process = subprocess.Popen([sys.executable, "-c", BURN])
     burner = psutil.Process(process.pid)
-    until(lambda: used_s(burner) > 0.4)
+    wait_until(lambda: used_s(burner) > 0.4, "the child to burn")
     process.kill()
     process.wait()
     assert tree.ticks(Moment.now()) - before >= 0.35 * ticks_per_s()
 
 
 @linux
-def test_a_stranger_that_burns_is_foreign(foreign_burner, until):
+def test_a_stranger_that_burns_is_foreign(foreign_burner):
     sensor = LinuxForeignCpu(Path("/proc"), Moment.now())
     tree = ProcessTree(Path("/proc"))
     started_s, own_before = time.monotonic(), tree.ticks(Moment.now())
     used_before_s = used_s(foreign_burner)
-    until(lambda: used_s(foreign_burner) - used_before_s > 0.6)
+    wait_until(lambda: used_s(foreign_burner) - used_before_s > 0.6, "the burner to burn")
     (reading,) = sensor.read(Moment.now())
     capacity_s = (time.monotonic() - started_s) * psutil.cpu_count()
     assert reading.value >= 0.7 * 100 * 0.6 / capacity_s
@@ -176,10 +177,10 @@ def test_without_a_proc_the_load_is_unknown(tmp_path, clock):
     assert "stat" in reading.detail
 
 
-def test_psutil_measures_the_same_where_there_is_no_proc(own_burner, until, clock):
+def test_psutil_measures_the_same_where_there_is_no_proc(own_burner, clock):
     sensor = PsutilForeignCpu()
     used_before_s = used_s(own_burner)
-    until(lambda: used_s(own_burner) - used_before_s > 0.6)
+    wait_until(lambda: used_s(own_burner) - used_before_s > 0.6, "the burner to burn")
     (reading,) = sensor.read(clock.now())
     assert 0 <= reading.value <= 100
     assert sensor._own[own_burner.pid] >= used_before_s + 0.5

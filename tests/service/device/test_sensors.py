@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from support import wait_until
 
 from service.device.disk import FreeDisk
 from service.device.elsewhere import PsutilMemory, PsutilProcesses
@@ -147,13 +148,15 @@ def test_processes_are_unknown_where_none_are_listed(tmp_path, clock):
 
 @linux
 @pytest.mark.parametrize("kind", ["proc", "psutil"])
-def test_a_real_program_is_found_while_it_runs(tmp_path, until, kind):
+def test_a_real_program_is_found_while_it_runs(tmp_path, kind):
     program = tmp_path / "hone-watched-program"
     shutil.copy(shutil.which("sleep"), program)
     sensor = LinuxProcesses(Path("/proc")) if kind == "proc" else PsutilProcesses()
     sensor.watched = (program.name,)
     process = subprocess.Popen([program, "60"])
-    until(lambda: sensor.read(Moment.now())[0].value == (program.name,))
+    wait_until(
+        lambda: sensor.read(Moment.now())[0].value == (program.name,), "the program to be found"
+    )
     process.kill()
     process.wait()
     assert sensor.read(Moment.now())[0].value == ()
