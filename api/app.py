@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from api import docs, errors
 from api.routes import (
     aliases,
+    backup,
     checkpoints,
     dashboard,
     dataset,
@@ -30,6 +31,7 @@ from api.routes import (
 from api.security import Guard
 from api.uploads import BodyLimit
 from service.daemon import Daemon
+from service.guardian import takes_input_reports
 from service.settings import Settings
 
 DESCRIPTION = (
@@ -51,7 +53,9 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
         swagger_ui_oauth2_redirect_url=None,
     )
     app.add_middleware(BodyLimit, max_bytes=settings.max_upload_bytes)
-    app.add_middleware(Guard, allowed_hosts=settings.allowed_hosts)
+    app.add_middleware(
+        Guard, allowed_hosts=settings.allowed_hosts, takes_reports=takes_input_reports()
+    )
     errors.install(app)
     for module in (
         health,
@@ -70,6 +74,7 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
         events,
         device,
         triggers,
+        backup,
         dashboard,
     ):
         app.include_router(module.router)

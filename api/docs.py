@@ -44,9 +44,9 @@ def install(app: FastAPI) -> None:
 async def _description() -> bytes:
     """The OpenAPI description, from a process of its own: making it takes some 7 MB for good."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "api.openapi", stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "api.description", stdout=asyncio.subprocess.PIPE
     )
     text, _ = await process.communicate()
     if process.returncode:
-        raise RuntimeError(f"api.openapi ended with exit code {process.returncode}")
+        raise RuntimeError(f"api.description ended with exit code {process.returncode}")
     return text

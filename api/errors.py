@@ -11,8 +11,12 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Match, Mount
 from starlette.types import Receive, Scope, Send
 
+from service.logs import event
 from storage.errors import HoneError, Problem
 
 logger = logging.getLogger(__name__)
@@ -65,6 +69,8 @@ NEVER_ANSWERED = frozenset(
 )
 """Codes that stop the start, or stand in a failed job's `error`."""
 
+READS = ("GET", "HEAD")
+METHODS = (*READS, "POST", "PUT", "PATCH", "DELETE")
 OF_STATUS = {404: "not_found", 405: "method_not_allowed", 416: "range_not_satisfiable"}
 
 
@@ -121,6 +127,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_exception)
     app.add_exception_handler(UnicodeEncodeError, _not_unicode)
+    app.add_exception_handler(ClientDisconnect, _client_left)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -169,10 +176,10 @@ def problems_of(
             place = _in_body(place[1:], body, missing=fault["type"] == "missing")
         elif prefix:
             place = _in_body(place, body, missing=fault["type"] == "missing")
-        details = found.setdefault(prefix + _pointer(place), [])
+        details = found.setdefault(prefix + pointer(place), [])
         if fault["msg"] not in details:
             details.append(fault["msg"])
-    return [Problem(pointer, ", or: ".join(details)) for pointer, details in found.items()]
+    return [Problem(at, ", or: ".join(details)) for at, details in found.items()]
 
 
 def _in_body(place: list[Any], body: Any, *, missing: bool) -> list[Any]:
@@ -189,7 +196,8 @@ def _in_body(place: list[Any], body: Any, *, missing: bool) -> list[Any]:
     return kept
 
 
-def _pointer(place: Iterable[Any]) -> str:
+def pointer(place: Iterable[Any]) -> str:
+    """A JSON pointer (RFC 6901)."""
     parts = [str(part).replace("~", "~0").replace("/", "~1") for part in place]
     return "".join(f"/{part}" for part in parts)
 
@@ -200,7 +208,32 @@ async def _http_exception(request: Request, error: Exception) -> JSONResponse:
     if code is None:
         code = "invalid_input" if error.status_code < 500 else "internal"
     detail = f"{request.method} {request.url.path}: {error.detail}"
-    return problem(code, detail, headers=error.headers)
+    headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+    return problem(code, detail, headers=headers)
+
+
+def _allowed(request: Request) -> str:
+    """Every method of the path; the router knows only those of the first route that it fits."""
+    place = {"type": "http", "path": request.scope["path"], "root_path": ""}
+    routes = [route for route in request.app.routes if not isinstance(route, Mount)]
+    found = [
+        method
+        for method in METHODS
+        if any(route.matches({**place, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return ", ".join(found or READS)
+
+
+async def _client_left(request: Request, _: Exception) -> Response:
+    """The client went away before its body was there; nobody reads the answer."""
+    event(
+        logger,
+        logging.INFO,
+        "request.abandoned",
+        method=request.method,
+        path=request.url.path,
+    )
+    return Response(status_code=400)
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -8,27 +8,23 @@ from typing import ParamSpec, TypeVar
 
 from starlette.requests import Request
 
-from service.errors import TooLarge
+from api.uploads import read_small
 from service.prediction.predictor import Serving
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+BODY_TOO_LARGE = (
+    "a prediction's body has at most {max_bytes} bytes (HONED_PREDICTION_BODY_BYTES); "
+    "send fewer instances"
+)
 INLINE_BYTES = 64 * 2**10
 """Less than this is handled in the event loop: a thread would take longer to reach."""
 
 
 async def read_body(request: Request, *, max_bytes: int) -> bytes:
     """The whole body. Raises TooLarge."""
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > max_bytes:
-            raise TooLarge(
-                f"a prediction's body has at most {max_bytes} bytes "
-                "(HONED_PREDICTION_BODY_BYTES); send fewer instances"
-            )
-    return bytes(content)
+    return await read_small(request, max_bytes=max_bytes, refusal=BODY_TOO_LARGE)
 
 
 async def near(size_bytes: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:

@@ -1,20 +1,13 @@
-"""What the OpenAPI description says of errors, bodies and the token."""
+"""What routes say of their errors and bodies; `api.description` makes the OpenAPI of it."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
-
 from api.errors import MEDIA_TYPE, STATUS, TYPE_BASE
-from api.schemas import ProblemBody
-from api.security import OPEN_PATHS
 
 SCHEMAS = "#/components/schemas/"
 PROBLEM = {"$ref": f"{SCHEMAS}ProblemBody"}
@@ -28,6 +21,7 @@ DETAILS = {
     "invalid_input": "1 of 2 samples are bad, so none was stored",
     "model_not_loadable": "version 4 of model 'digits' cannot be loaded",
     "no_samples": "model 'digits' has no labelled training samples",
+    "no_session": "session 0 is that of services; report from a person's session",
     "not_found": "there is no model named 'digits'",
     "not_ready": "the daemon is starting or stopping; ask again in a moment",
     "prediction_failed": "version 4 of model 'digits': the model cannot compute these inputs",
@@ -54,22 +48,25 @@ def answers(*codes: str) -> dict[int | str, dict[str, Any]]:
 
 def open_answers(*codes: str) -> dict[int | str, dict[str, Any]]:
     """The error responses of a route that anybody on the device may ask."""
-    by_status: dict[int | str, dict[str, Any]] = {}
+    by_status: dict[int | str, tuple[str, ...]] = {}
     for code in dict.fromkeys((*codes, *GUARDED)):
-        entry = by_status.setdefault(
-            STATUS[code],
-            {
-                "description": HTTPStatus(STATUS[code]).phrase,
-                "content": {MEDIA_TYPE: {"schema": PROBLEM, "examples": {}}},
-            },
-        )
-        entry["content"][MEDIA_TYPE]["examples"][code] = {"value": _example(code)}
-    return by_status
+        by_status[STATUS[code]] = (*by_status.get(STATUS[code], ()), code)
+    return {status: _response(found) for status, found in by_status.items()}
 
 
 def body(content: Mapping[str, Any]) -> dict[str, Any]:
     """`openapi_extra` for a body that a route reads by itself; content: by media type."""
     return {"requestBody": {"required": True, "content": content}}
+
+
+@cache
+def _response(codes: tuple[str, ...]) -> dict[str, Any]:
+    """Of one status. Shared by all routes: a copy for each would take half a MiB."""
+    examples = {code: {"value": _example(code)} for code in codes}
+    return {
+        "description": HTTPStatus(STATUS[codes[0]]).phrase,
+        "content": {MEDIA_TYPE: {"schema": PROBLEM, "examples": examples}},
+    }
 
 
 @cache
@@ -85,35 +82,3 @@ def _example(code: str) -> dict[str, Any]:
     if code == "invalid_input":
         example["errors"] = [SAMPLE_FAULT]
     return example
-
-
-def describe(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI description, with the token that every route but health needs."""
-    description = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes
-    )
-    components = description.setdefault("components", {})
-    problem = ProblemBody.model_json_schema(ref_template=SCHEMAS + "{model}")
-    schemas = components.setdefault("schemas", {})
-    schemas |= {**problem.pop("$defs"), "ProblemBody": problem}
-    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    for path, operations in description["paths"].items():
-        if path not in OPEN_PATHS:
-            for operation in operations.values():
-                operation["security"] = [{"token": []}]
-    return description
-
-
-def main() -> None:
-    """Print the OpenAPI description of an app whose daemon never starts."""
-    from api.app import create_app
-    from service.daemon import Daemon
-    from service.settings import Settings
-
-    settings = Settings()
-    app = create_app(settings, Daemon(settings, on_fatal=lambda: None))
-    sys.stdout.write(json.dumps(describe(app), separators=(",", ":")))
-
-
-if __name__ == "__main__":
-    main()

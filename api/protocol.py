@@ -17,6 +17,10 @@ ZERO_COPY = "http.response.zerocopysend"
 ABORT = "honed.abort"
 """Our extension: `{"abort": callable}` cuts the connection at once, whatever is still unsent."""
 
+ENDS = "honed.ends"
+"""Our extension: `{"peer": address, "own": address}` of the socket. The scope's `client` is not it:
+uvicorn puts there what a header says (X-Forwarded-For)."""
+
 
 class FileSlice:
     """Stands for `count` bytes of a file while h11 counts them."""
@@ -29,7 +33,7 @@ class FileSlice:
 
 
 class FileProtocol(H11Protocol):
-    """One connection. Offers the extensions ZERO_COPY and ABORT to the app."""
+    """One connection. Offers the extensions ZERO_COPY, ABORT and ENDS to the app."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -40,7 +44,11 @@ class FileProtocol(H11Protocol):
         if scope["type"] != "http":
             await self._plain_app(scope, receive, send)
             return
-        scope["extensions"] = {ZERO_COPY: {}, ABORT: {"abort": self.transport.abort}}
+        scope["extensions"] = {
+            ZERO_COPY: {},
+            ABORT: {"abort": self.transport.abort},
+            ENDS: {"peer": self.client, "own": self.server},
+        }
 
         async def send_extended(message: Message) -> None:
             if message["type"] == ZERO_COPY:

@@ -17,8 +17,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import problem
 
+INPUT_PATH = "/v1/device/input"
+"""Takes reports of whoever is logged in; the kernel says of which session one is."""
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/dashboard"})
-"""Answered without a token. They hold no data; a browser sends none when a page is opened."""
+"""Answered without a token. They give no data; a browser sends none when a page is opened."""
 OPEN_PREFIXES = ("/docs/", "/dashboard/")
 SAFE_SITES = frozenset({"same-origin", "none"})
 
@@ -41,10 +43,14 @@ class Guard:
     """ASGI middleware that lets only the device's own apps in.
 
     allowed_hosts: names accepted in Host beside the loopback ones; with a port, matched exactly.
+    takes_reports: whether anybody on the device may report input, as where a service sees none.
     """
 
-    def __init__(self, app: ASGIApp, *, allowed_hosts: tuple[str, ...]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, allowed_hosts: tuple[str, ...], takes_reports: bool
+    ) -> None:
         self._app = app
+        self._open_paths = OPEN_PATHS | ({INPUT_PATH} if takes_reports else frozenset())
         self._names = {"localhost", "127.0.0.1", "[::1]", *allowed_hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,7 +70,7 @@ class Guard:
             return problem("foreign_origin", "web pages of other origins may not use this daemon")
         if headers.get("sec-fetch-site", "none").lower() not in SAFE_SITES:
             return problem("foreign_origin", "web pages of other sites may not use this daemon")
-        if _is_open(scope["path"]) or self._has_token(scope, headers):
+        if self._is_open(scope["path"]) or self._has_token(scope, headers):
             return None
         return problem(
             "unauthorized",
@@ -77,16 +83,15 @@ class Guard:
         with_port = {name if _has_port(name) else f"{name}:{port}" for name in self._names}
         return with_port | self._names if port == 80 else with_port
 
+    def _is_open(self, path: str) -> bool:
+        return path in self._open_paths or path.startswith(OPEN_PREFIXES)
+
     def _has_token(self, scope: Scope, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         token: str = scope["app"].state.token
         return scheme.lower() == "bearer" and hmac.compare_digest(
             given.strip().encode(), token.encode()
         )
-
-
-def _is_open(path: str) -> bool:
-    return path in OPEN_PATHS or path.startswith(OPEN_PREFIXES)
 
 
 def _has_port(name: str) -> bool:

@@ -68,16 +68,16 @@ def require_media_type(request: Request, *allowed: str) -> str:
     return given
 
 
-async def read_small(request: Request, *, max_bytes: int) -> bytes:
-    """The whole body. Raises TooLarge."""
+async def read_small(request: Request, *, max_bytes: int, refusal: str) -> bytes:
+    """The whole body. refusal: what TooLarge says, with `{max_bytes}` in it."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > max_bytes:
+        raise TooLarge(refusal.format(max_bytes=max_bytes))
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > max_bytes:
-            raise TooLarge(
-                f"a JSON body has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES); "
-                "send several, or application/x-npz"
-            )
+            raise TooLarge(refusal.format(max_bytes=max_bytes))
     return bytes(body)
 
 

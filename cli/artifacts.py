@@ -13,7 +13,7 @@ import click
 from cli.errors import Failure, from_error
 from cli.explain import show_explanation
 from cli.models import ARTIFACTS, LOSSES, OPTIMIZERS
-from cli.options import as_json
+from cli.options import as_json, output_option, trainable_option
 from cli.output import echo_json
 from storage.errors import HoneError
 
@@ -40,14 +40,8 @@ TIMEOUT_S = 600.0
     show_default=True,
     help="What moves the parameters.",
 )
-@click.option("--output", help="Output tensor that the loss sees. Default: the only one.")
-@click.option(
-    "--trainable",
-    multiple=True,
-    metavar="PATTERN",
-    help="Glob pattern over initializer names, as head.*; or head, last:2 for the last layers; may "
-    "be repeated. Default: all weights.",
-)
+@output_option
+@trainable_option
 @click.option(
     "--explain",
     is_flag=True,

@@ -110,7 +110,13 @@ class Client:
 
     def credentials(self) -> dict[str, str]:
         """The headers that say who asks."""
-        token = self._given_token or self._token_of_this_machine()
+        token = (self._given_token or "").strip() or self._token_of_this_machine()
+        if token and not (token.isascii() and token.isprintable()):
+            source = "--token, HONED_TOKEN" if self._given_token else self.token_file
+            raise Failure(
+                f"the token ({source}) holds a character that no token has; "
+                "it is the one line of admin.token in the daemon's data folder"
+            )
         return {"Authorization": f"Bearer {token}"} if token else {}
 
     @cached_property
@@ -130,7 +136,7 @@ class Client:
         if httpx.URL(self.url).host not in LOOPBACK | {self.settings.host}:
             return None
         try:
-            return self.token_file.read_text(encoding="ascii").strip()
+            return self.token_file.read_text(encoding="utf-8", errors="replace").strip()
         except FileNotFoundError:
             return None
         except OSError as error:

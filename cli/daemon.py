@@ -79,23 +79,25 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _spawn(folder: Path, log: Path) -> subprocess.Popen[bytes]:
+    config = folder / "honed.toml"
+    config.touch()  # a file that is named must be there
     with log.open("wb") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "cli", "serve", "--port", "0", "--data-dir", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=_environment(folder),
+            env=_environment(config),
             start_new_session=True,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(config: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HONED_")}
     return {
         **kept,
-        "HONED_CONFIG": str(folder / "honed.toml"),
+        "HONED_CONFIG": str(config),
         "PYTHONUNBUFFERED": "1",
         "PYTHONUTF8": "1",
     }

@@ -27,6 +27,7 @@ from cli.checks import (
 from cli.client import Client
 from cli.options import as_json
 from cli.output import echo_json, file_size
+from cli.status import restored_line
 from service.errors import BadSetting
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -129,6 +130,20 @@ def check_daemon(client: Client) -> Iterator[Check]:
         )
     else:
         yield _daemon(client.url, response.json())
+        yield from check_database(client)
+
+
+def check_database(client: Client) -> Iterator[Check]:
+    """Whether a backup had to take the place of a damaged database."""
+    response = client.answer("/readyz")
+    if response is None or response.is_error:
+        return
+    told = restored_line(response.json())
+    if told is not None:
+        folder = client.settings.data_dir / "broken"
+        yield Check(
+            "database", "warn", told, f"read {folder}/*/note.json; remove its folder when done"
+        )
 
 
 def check_port(host: str, port: int) -> Check:

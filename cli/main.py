@@ -13,6 +13,7 @@ from storage.errors import HoneError
 
 COMMANDS = {
     "artifacts": "cli.artifacts",
+    "backup": "cli.backup",
     "demo": "cli.demo",
     "doctor": "cli.doctor",
     "fetch": "cli.versions",
@@ -20,6 +21,7 @@ COMMANDS = {
     "models": "cli.models",
     "pause": "cli.policy",
     "policy": "cli.policy",
+    "restore": "cli.backup",
     "resume": "cli.policy",
     "samples": "cli.samples",
     "serve": "cli.serve",
@@ -27,8 +29,9 @@ COMMANDS = {
     "status": "cli.status",
     "train": "cli.training",
     "versions": "cli.versions",
+    "watch-input": "cli.watch_input",
 }
-"""Each command's module, where it stands under its own name."""
+"""Each command's module, where it stands under its own name, with _ for -."""
 
 
 class Commands(click.Group):
@@ -42,7 +45,8 @@ class Commands(click.Group):
         """The command, its module imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        module = import_module(COMMANDS[cmd_name])
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -14,9 +14,9 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.options import as_json, given, hyperparameters
+from cli.options import as_json, given, hyperparameters, output_option, trainable_option
 from cli.output import echo_fields, echo_json, echo_table
-from cli.progress import bar
+from cli.progress import Watched, bar
 
 ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
 LOSSES = ("cross_entropy", "mse", "bce_with_logits", "l1")
@@ -33,16 +33,17 @@ def models() -> None:
 @click.option("--name", help="Name of the model. Default: the file's name without its ending.")
 @click.option("--loss", type=click.Choice(LOSSES), required=True, help="What training lowers.")
 @click.option("--optimizer", type=click.Choice(OPTIMIZERS), help="Default: adamw.")
-@click.option("--output", help="Output tensor that the loss sees. Default: the only one.")
-@click.option(
-    "--trainable",
-    multiple=True,
-    metavar="PATTERN",
-    help="Glob pattern over initializer names, as head.*; or head, last:2 for the last layers; may "
-    "be repeated. Default: all weights.",
-)
+@output_option
+@trainable_option
 @click.option(
     "--class", "classes", multiple=True, metavar="NAME", help="Name of a class, in order; repeat."
+)
+@click.option(
+    "--preprocess",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="JSON: how samples become what the model takes, one description or a list; see "
+    "docs/samples.md.",
 )
 @click.option("--weight-decay", type=float, help="AdamW's weight decay.")
 @click.option("--max-grad-norm", type=float, help="Clip gradients to this norm.")
@@ -123,23 +124,14 @@ def remove(client: Client, model: str) -> None:
     click.echo(f"{model} is removed")
 
 
-class Watched:
-    """A file that tells how much of it was read."""
-
-    def __init__(self, file: IO[bytes], advance: Callable[[int], None]) -> None:
-        self._file = file
-        self._advance = advance
-        self.fileno = file.fileno
-
-    def read(self, size: int = -1) -> bytes:
-        """Like the file's own."""
-        data = self._file.read(size)
-        self._advance(len(data))
-        return data
-
-
 def _spec(
-    source: Path, *, name: str | None, trainable: Any, classes: Any, **rest: Any
+    source: Path,
+    *,
+    name: str | None,
+    trainable: Any,
+    classes: Any,
+    preprocess: IO[bytes] | None,
+    **rest: Any,
 ) -> dict[str, Any]:
     own = {key: rest.pop(key) for key in ("loss", "optimizer", "output")}
     return given(
@@ -149,8 +141,16 @@ def _spec(
             "trainable": list(trainable) or None,
             "classes": list(classes) or None,
             "hyperparameters": given(rest) or None,
+            "preprocess": preprocess and _parse(preprocess),
         }
     )
+
+
+def _parse(file: IO[bytes]) -> Any:
+    try:
+        return json.load(file)
+    except ValueError as error:
+        raise Failure(f"--preprocess {file.name}: not JSON: {error}") from error
 
 
 @contextmanager

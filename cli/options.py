@@ -11,6 +11,17 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
+output_option = click.option(
+    "--output", help="Output tensor that the loss sees. Default: the only one."
+)
+trainable_option = click.option(
+    "--trainable",
+    multiple=True,
+    metavar="PATTERN",
+    help="Glob pattern over initializer names, as head.*; or head, last:2 for the last layers; may "
+    "be repeated. Default: all weights.",
+)
+
 _HYPERPARAMETERS: tuple[tuple[str, Any, str], ...] = (
     ("epochs", int, "Passes over the samples."),
     ("max_steps", int, "End after this many optimizer steps."),

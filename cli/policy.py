@@ -30,10 +30,11 @@ def show(client: Client, *, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def set_policy(client: Client, settings: tuple[str, ...], *, as_json: bool) -> None:
-    """Change settings, and leave the others: honed policy set min_battery_percent=40.
+    """Change settings, and leave the others: honed policy set max_minutes_per_day=90.
 
     A value is JSON, or a plain word: null switches a condition off. What holds for an unknown
-    signal is set as unknown.power=allow.
+    signal is set as unknown.power=allow. A level to stop and the one to resume go together:
+    min_battery_percent=40 resume_battery_percent=60.
     """
     changes: dict[str, Any] = {}
     for setting in settings:

@@ -5,10 +5,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import IO
 
 import click
 
 Advance = Callable[[int], None]
+
+
+class Watched:
+    """A file that tells how much of it was read."""
+
+    def __init__(self, file: IO[bytes], advance: Advance) -> None:
+        self._file = file
+        self._advance = advance
+        self.fileno = file.fileno
+
+    def read(self, size: int = -1) -> bytes:
+        """Like the file's own."""
+        data = self._file.read(size)
+        self._advance(len(data))
+        return data
 
 
 @contextmanager

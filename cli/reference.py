@@ -62,9 +62,9 @@ def _row(option: click.Option) -> str:
 def _value(option: click.Option) -> str:
     if option.is_flag:
         return ""
-    if isinstance(option.type, click.Choice):
+    if isinstance(option.type, click.Choice) and option.metavar is None:
         return " " + "\\|".join(option.type.choices)
-    return f" {option.metavar or option.type.name.upper()}"
+    return " " + (option.metavar or option.type.name.upper()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

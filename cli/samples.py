@@ -9,6 +9,7 @@ from typing import IO, Any
 
 import click
 
+from cli import pictures
 from cli.client import Client, model_path
 from cli.errors import Failure
 from cli.options import as_json, given
@@ -27,9 +28,7 @@ def samples() -> None:
 
 @samples.command("add")
 @click.argument("model")
-@click.argument(
-    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--split",
     type=click.Choice(["train", "validation"]),
@@ -37,32 +36,47 @@ def samples() -> None:
 )
 @click.option(
     "--on-error",
-    type=click.Choice(["fail", "skip"]),
-    default="fail",
+    type=click.Choice(["refuse", "skip", "fail"]),
+    metavar="refuse|skip",
+    default="refuse",
     show_default=True,
     help="One bad sample refuses its whole request, or is skipped and named.",
+)
+@click.option(
+    "--label", help="Label of every image: a class's name, or a number. Default: see above."
+)
+@click.option(
+    "--label-column",
+    metavar="NAME",
+    help="Of .csv: the label's column, or several with commas. Default: label.",
 )
 @as_json
 @click.pass_obj
 def add(
     client: Client,
+    /,
     model: str,
     files: tuple[Path, ...],
     *,
-    split: str | None,
-    on_error: str,
     as_json: bool,
+    **options: str | None,
 ) -> None:
     """Add the samples of FILES to MODEL.
 
     .npz: one array per input, batch first, and `label`, optionally `key`. .json: one sample, a
     list of them, or {"samples": [...]}. .jsonl: one sample a line, sent in requests of about 4 MiB.
+    .csv: a header line, then one sample a line. .png, .jpg, .webp: an image. A folder: all images
+    below it; if the model has classes, the name of an image's folder is its label.
     A request is stored whole or not at all; with keys, a file can be sent again without harm.
     """
-    params = given({"split": split, "on_error": "skip" if on_error == "skip" else None})
     results = []
     for file in files:
-        result = add_file(client, model_path(model, "samples"), file, params=params)
+        is_image = file.is_dir() or file.suffix.lower() in pictures.ENDINGS
+        params = _query(file, is_image=is_image, **options)
+        if is_image:
+            result = add_images(client, model, file, params=params)
+        else:
+            result = add_file(client, model_path(model, "samples"), file, params=params)
         results.append({"file": str(file), **result})
         if not as_json:
             _echo(results[-1])
@@ -71,9 +85,11 @@ def add(
 
 
 def add_file(client: Client, path: str, file: Path, *, params: dict[str, str]) -> dict[str, Any]:
-    send = {".npz": _send_npz, ".json": _send_json, ".jsonl": _send_lines}.get(file.suffix.lower())
+    """Send a file of samples; params: of the query."""
+    send = SENDERS.get(file.suffix.lower())
     if send is None:
-        raise click.UsageError(f"{file}: samples are .npz, .json or .jsonl files")
+        kinds = ", ".join([*SENDERS, *pictures.ENDINGS])
+        raise click.UsageError(f"{file}: samples are {kinds} files, or folders of images")
     size_bytes = file.stat().st_size
     with file.open("rb") as opened, bar(size_bytes, file.name) as advance:
         try:
@@ -82,9 +98,49 @@ def add_file(client: Client, path: str, file: Path, *, params: dict[str, str]) -
             raise failure.within(f"{file}: ") from failure
 
 
-def _send_npz(
+def add_images(
+    client: Client, model: str, source: Path, *, params: dict[str, str]
+) -> dict[str, Any]:
+    """Send an image, or all of a folder; params: of the query."""
+    classes = None
+    if source.is_dir() and "label" not in params:
+        classes = client.get(model_path(model))["target"]["classes"]
+    found = pictures.find(source, classes=classes)
+    with bar(sum(each.size_bytes for each in found), source.name) as advance:
+        try:
+            return _total(pictures.send(client, model, found, params=params, advance=advance))
+        except Failure as failure:
+            raise failure.within(f"{source}: ") from failure
+
+
+def _query(
+    file: Path,
+    *,
+    is_image: bool,
+    split: str | None,
+    on_error: str | None,
+    label: str | None,
+    label_column: str | None,
+) -> dict[str, str]:
+    """What the query says of a file's samples. Raises UsageError for what its kind has not."""
+    if label is not None and not is_image:
+        raise click.UsageError(f"{file}: --label is of images; other files hold their labels")
+    if label_column is not None and file.suffix.lower() != ".csv":
+        raise click.UsageError(f"{file}: --label-column is of .csv files")
+    return given(
+        {
+            "split": split,
+            "on_error": "skip" if on_error == "skip" else None,
+            "label": label,
+            "label_column": label_column,
+        }
+    )
+
+
+def _send_whole(
     client: Client, path: str, file: IO[bytes], *, params: dict[str, str], advance: Advance
 ) -> Iterator[dict[str, Any]]:
+    kind = WHOLE[Path(file.name).suffix.lower()]
     size_bytes = file.seek(0, 2)
     file.seek(0)
     yield client.request(
@@ -92,7 +148,7 @@ def _send_npz(
         path,
         params=params,
         content=_chunks(file, advance),
-        headers={"Content-Type": "application/x-npz", "Content-Length": str(size_bytes)},
+        headers={"Content-Type": kind, "Content-Length": str(size_bytes)},
     ).json()
 
 
@@ -133,6 +189,11 @@ def _send_batch(
         "POST", path, params=query, json={"samples": batch}
     ).json()
     return answer
+
+
+WHOLE = {".npz": "application/x-npz", ".csv": "text/csv"}
+"""Media types of files that travel as they are."""
+SENDERS = {**dict.fromkeys(WHOLE, _send_whole), ".json": _send_json, ".jsonl": _send_lines}
 
 
 def _chunks(file: IO[bytes], advance: Advance) -> Iterator[bytes]:

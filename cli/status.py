@@ -19,7 +19,7 @@ WORKING = ("running", "queued", "paused")
 @click.pass_obj
 def status(client: Client, *, as_json: bool) -> None:
     """Say whether the device trains or what keeps it, what it trains, and what waits."""
-    health = client.get("/healthz")
+    health = client.get("/readyz")
     device = client.get("/v1/device")
     models = list(client.items("/v1/models"))
     jobs = [job for state in WORKING for job in client.items("/v1/jobs", state=state)]
@@ -30,10 +30,22 @@ def status(client: Client, *, as_json: bool) -> None:
     echo_fields(
         [
             ("daemon", f"honed {health.get('version', '')} at {client.url}"),
+            ("database", restored_line(health)),
             ("trains", verdict_line(device)),
             *((job["state"], _job(job)) for job in jobs),
             *(("model", _model(model)) for model in models),
         ]
+    )
+
+
+def restored_line(health: dict[str, Any]) -> str | None:
+    """What to know of a database that was restored; None if it was not."""
+    restored = health.get("database_restored")
+    if restored is None:
+        return None
+    return (
+        f"was damaged, and restored at {restored['restored_at']} from the backup of "
+        f"{restored['backup_from']}: what is newer is lost"
     )
 
 

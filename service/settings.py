@@ -71,7 +71,9 @@ class Settings(BaseSettings):
         "info", description="Least severe level that is logged."
     )
     max_json_bytes: int = Field(
-        32 * 2**20, ge=1024, description="Largest JSON body, bytes; it is held in memory."
+        32 * 2**20,
+        ge=1024,
+        description="Largest JSON body of samples, bytes; it is held in memory.",
     )
     max_upload_bytes: int = Field(
         4 * 2**30, ge=1024, description="Largest streamed upload (npz, model), bytes, unpacked too."
@@ -195,12 +197,20 @@ class Settings(BaseSettings):
 def load_settings(**overrides: Any) -> Settings:
     """Settings from arguments, environment and file. Raises BadSetting that names the field."""
     _refuse_unknown_variables()
+    _refuse_missing_file()
     try:
         return Settings(**{k: v for k, v in overrides.items() if v is not None})
     except ValidationError as error:
         raise BadSetting(_explain(error)) from error
     except (OSError, ValueError) as error:
         raise BadSetting(f"{config_file()}: {error}") from error
+
+
+def _refuse_missing_file() -> None:
+    """A file that was named is meant; only the one in the usual place may be absent."""
+    named = os.environ.get("HONED_CONFIG")
+    if named and named != os.devnull and not Path(named).is_file():
+        raise BadSetting(f"HONED_CONFIG: there is no file {named}; name one, or unset it")
 
 
 def _refuse_unknown_variables() -> None:

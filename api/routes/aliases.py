@@ -10,9 +10,10 @@ from fastapi import APIRouter, Path
 from api import present
 from api.dependencies import Cursor, Limit, TheModel, TheStore, page
 from api.openapi import answers
+from api.routing import Route
 from api.schemas import AliasBody, AliasTarget, ModelBody, Page, VersionBody
 
-router = APIRouter(prefix="/v1/models/{name}", tags=["aliases"])
+router = APIRouter(prefix="/v1/models/{name}", tags=["aliases"], route_class=Route)
 
 Alias = Annotated[
     str,

@@ -12,9 +12,10 @@ from api import present
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.files import file_answer
 from api.openapi import answers
+from api.routing import Route
 from api.schemas import CheckpointBody, CheckpointPatch, Page
 
-router = APIRouter(prefix="/v1", tags=["checkpoints"])
+router = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=Route)
 
 CheckpointId = Annotated[int, Path(ge=1, lt=2**63)]
 

@@ -11,13 +11,13 @@ from fastapi.responses import StreamingResponse
 from api import present
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import answers, body
+from api.routing import Route
 from api.schemas import Page
 from api.schemas.samples import DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
 from api.uploads import require_media_type, spooled
-from service.archive import read_archive, write_archive
 from service.reserve import require_room
 
-router = APIRouter(prefix="/v1/models/{name}", tags=["samples"])
+router = APIRouter(prefix="/v1/models/{name}", tags=["samples"], route_class=Route)
 
 ZIP = "application/zip"
 
@@ -30,6 +30,8 @@ ZIP = "application/zip"
 )
 def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
     """A zip of every sample with key, label, split and pin, as it may be imported anywhere."""
+    from service.archive import write_archive
+
     headers = {"Content-Disposition": f'attachment; filename="{model.name}-samples.zip"'}
     return StreamingResponse(write_archive(store, model), media_type=ZIP, headers=headers)
 
@@ -43,6 +45,8 @@ def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
 )
 async def import_samples(request: Request, daemon: TheDaemon, model: TheModel) -> SamplesAccepted:
     """All or nothing. A key that the model has already is a duplicate, not an error."""
+    from service.archive import read_archive
+
     require_media_type(request, ZIP)
     settings = daemon.settings
     await run_in_threadpool(
@@ -64,7 +68,7 @@ def list_duplicates(
     limit: Annotated[int, Query(ge=1, le=1000, description="Most groups.")] = 100,
 ) -> Page[DuplicatesBody]:
     """Groups of samples with the same content, by the first of each. One page."""
-    groups = store.samples.duplicates(model.id, limit)
+    groups = store.sample_stats.duplicates(model.id, limit)
     return Page(items=[DuplicatesBody(sha256=digest, ids=ids) for digest, ids in groups], next=None)
 
 

@@ -6,13 +6,14 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Query, Request
 
 from api.dependencies import TheDaemon
 from api.openapi import answers
+from api.protocol import ENDS
+from api.routing import Route
 from api.schemas import BlockerBody
 from api.schemas.device import (
-    EXAMPLE_POLICY,
     WEEK_MINUTES,
     DeviceBody,
     PolicyBody,
@@ -21,16 +22,26 @@ from api.schemas.device import (
     VerdictBody,
 )
 from service.device import Moment, Reading
-from service.errors import InvalidInput
+from service.errors import InvalidInput, NoSession
 from service.guardian import next_morning
 from service.observer import Look
 from service.policy import Policy, to_dict
 from storage.errors import Problem
 
-router = APIRouter(prefix="/v1", tags=["device"])
+router = APIRouter(prefix="/v1", tags=["device"], route_class=Route)
 
 WRITES = answers("busy", "not_ready", "storage_full")
 FRESH_S = 1.0
+LONGEST_IDLE_S = 2**32
+IdleSeconds = Annotated[
+    float,
+    Query(
+        ge=0,
+        le=LONGEST_IDLE_S,
+        allow_inf_nan=False,
+        description="Since the last input of the session in which the asking process lives.",
+    ),
+]
 
 
 @router.get("/device", summary="Show device and verdict", responses=answers("not_ready"))
@@ -46,6 +57,22 @@ async def show_device(daemon: TheDaemon) -> DeviceBody:
     )
 
 
+@router.put(
+    "/device/input",
+    status_code=204,
+    summary="Report a session's input",
+    responses=answers("invalid_input", "no_session", "not_ready"),
+)
+async def report_input(daemon: TheDaemon, request: Request, idle_seconds: IdleSeconds) -> None:
+    """What `honed watch-input` sends. On Windows it needs no token, and no body is read: the kernel
+    tells which process asks, and the report counts for that process's session alone.
+    """
+    ends = request.scope["extensions"][ENDS]
+    if None in ends.values():
+        raise NoSession("the connection is gone before its other end could be looked at")
+    await daemon.guardian.hear_input(idle_seconds, **ends)
+
+
 @router.get("/policy", summary="Show the policy", responses=answers("not_ready"))
 async def show_policy(daemon: TheDaemon) -> PolicyBody:
     """When a job may train and what it may take."""
@@ -54,7 +81,7 @@ async def show_policy(daemon: TheDaemon) -> PolicyBody:
 
 @router.put("/policy", summary="Change the policy", responses=WRITES)
 async def change_policy(
-    daemon: TheDaemon, changes: Annotated[dict[str, Any], Body(examples=[EXAMPLE_POLICY])]
+    daemon: TheDaemon, changes: Annotated[dict[str, Any], Body()]
 ) -> PolicyBody:
     """Takes any of the settings and leaves the others as they are; it counts at once."""
     return _policy(await daemon.guardian.change_policy(changes))

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from api.dependencies import TheDaemon
 from api.openapi import open_answers
-from api.schemas import Health
+from api.schemas import Health, Readiness, RestoredBody
 
 router = APIRouter(tags=["health"])
 
@@ -20,6 +20,13 @@ async def healthz() -> Health:
 
 
 @router.get("/readyz", summary="Ready to take work", responses=open_answers("not_ready"))
-async def readyz(_: TheDaemon) -> Health:
-    """The store is open and the trainer runs."""
-    return Health(status="ok", version=version("honed"))
+def readyz(daemon: TheDaemon) -> Readiness:
+    """The store is open and the trainer runs.
+
+    `database_restored` tells of a damaged database that gave way to a backup.
+    """
+    found = daemon.store.restoration
+    restored = found and RestoredBody.model_validate(
+        {"restored_at": found.restored_at, "backup_from": found.backup_from}
+    )
+    return Readiness(status="ok", version=version("honed"), database_restored=restored)

@@ -9,11 +9,12 @@ from fastapi import APIRouter, Path, Query, Response
 from api import present
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.openapi import answers
+from api.routing import Route
 from api.schemas import JobBody, JobRequest, MetricPointBody, Page, State
 from service import jobs
 from storage.records import JobState
 
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Route)
 
 JobId = Annotated[int, Path(ge=1, lt=2**63)]
 MOVES = answers("not_found", "state_conflict")

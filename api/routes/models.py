@@ -15,6 +15,7 @@ from api import present
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, page
 from api.errors import problems_of
 from api.openapi import answers, body
+from api.routing import Route
 from api.schemas import ModelBody, ModelPatch, ModelSpecBody, Page
 from api.uploads import require_media_type, spooled_part
 from service import catalogue
@@ -22,7 +23,7 @@ from service.errors import InvalidInput
 from service.registry import Form, ModelSpec
 from storage.errors import Problem
 
-router = APIRouter(prefix="/v1/models", tags=["models"])
+router = APIRouter(prefix="/v1/models", tags=["models"], route_class=Route)
 
 PARTS: dict[str, Form] = {"model": "forward", "artifacts": "artifacts"}
 UPLOAD = body(
@@ -37,6 +38,7 @@ UPLOAD = body(
                     "artifacts": {"type": "string", "format": "binary"},
                 },
             },
+            "encoding": {"spec": {"contentType": "application/json"}},
             "example": {"spec": {"name": "digits", "loss": "cross_entropy"}},
         }
     }

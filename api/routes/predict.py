@@ -12,7 +12,9 @@ from starlette.responses import Response
 from api.dependencies import TheDaemon
 from api.inference import near, not_loaded, read_body
 from api.openapi import answers, body
-from api.routes.uploads import BINARY, IMAGES, JSON, NPZ
+from api.routes.uploads import BINARY
+from api.routing import Route
+from api.sample_bodies import IMAGES, JSON, NPZ
 from api.schemas import PredictionsBody
 from api.uploads import require_media_type
 from service.daemon import Daemon
@@ -23,7 +25,7 @@ from service.prediction.predictor import Prediction
 from service.prediction.results import interpret
 from storage.records import Model
 
-router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"])
+router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)
 
 ONE_INSTANCE = {
     "type": "object",

@@ -8,9 +8,10 @@ from fastapi import APIRouter
 
 from api.dependencies import TheModel, TheStore
 from api.openapi import answers
+from api.routing import Route
 from api.schemas import ReferenceBody
 
-router = APIRouter(prefix="/v1/models/{name}/reference", tags=["models"])
+router = APIRouter(prefix="/v1/models/{name}/reference", tags=["models"], route_class=Route)
 
 
 @router.get("", summary="Show the reference set", responses=answers("not_found"))

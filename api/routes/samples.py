@@ -11,6 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from api import present
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.openapi import answers
+from api.routing import LabelRoute
 from api.schemas import Page
 from api.schemas.samples import (
     DeletionBody,
@@ -25,7 +26,7 @@ from service.errors import InvalidInput
 from storage.errors import NotFound, Problem
 from storage.sample_filter import SampleFilter
 
-router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"])
+router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=LabelRoute)
 
 SampleId = Annotated[int, Path(ge=1, lt=2**63)]
 Key = Annotated[str | None, Query(max_length=512, description="The app's own id.")]
@@ -131,7 +132,7 @@ def sample_stats(model: TheModel, store: TheStore) -> SampleStats:
             name=classes[label] if classes is not None and label is not None else None,
             count=count,
         )
-        for split, label, count in store.samples.label_counts(model.id)
+        for split, label, count in store.sample_stats.label_counts(model.id)
     ]
     counts = model.samples
     return SampleStats(
@@ -139,19 +140,19 @@ def sample_stats(model: TheModel, store: TheStore) -> SampleStats:
         validation=counts.validation,
         unlabelled=counts.unlabelled,
         labels=labels,
-        size_bytes=store.samples.size_bytes(model.id),
-        quarantined=store.samples.quarantined(model.id),
+        size_bytes=store.sample_stats.size_bytes(model.id),
+        quarantined=store.sample_stats.quarantined(model.id),
     )
 
 
-@router.get("/{sample_id}", summary="Show a sample", responses=answers("not_found"))
+@router.get("/{sample_id:digits}", summary="Show a sample", responses=answers("not_found"))
 def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> SampleBody:
     """Its label, split and size."""
     return present.sample(store.samples.get(model.id, sample_id), model)
 
 
 @router.get(
-    "/{sample_id}/content",
+    "/{sample_id:digits}/content",
     summary="Download a sample",
     response_class=Response,
     responses={200: {"content": {curation.NPZ: {}, "image/*": {}}}, **answers("not_found")},
@@ -163,7 +164,7 @@ def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Res
 
 
 @router.get(
-    "/{sample_id}/thumbnail",
+    "/{sample_id:digits}/thumbnail",
     summary="Show a sample's picture",
     response_class=Response,
     responses={200: {"content": {"image/png": {}}}, **answers("child_died", "not_found")},
@@ -180,7 +181,7 @@ async def sample_thumbnail(
     return Response(data, media_type="image/png", headers=headers)
 
 
-@router.patch("/{sample_id}", summary="Relabel a sample", responses=answers("not_found"))
+@router.patch("/{sample_id:digits}", summary="Relabel a sample", responses=answers("not_found"))
 def change_sample(
     sample_id: SampleId, patch: SamplePatch, model: TheModel, store: TheStore
 ) -> SampleBody:
@@ -190,7 +191,7 @@ def change_sample(
 
 
 @router.delete(
-    "/{sample_id}",
+    "/{sample_id:digits}",
     status_code=204,
     summary="Delete a sample",
     response_model=None,

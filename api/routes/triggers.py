@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Response
 
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.openapi import answers
+from api.routing import Route
 from api.schemas import Page
 from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
 from service.triggers.rule import Rule, checked_rule
@@ -16,7 +17,7 @@ from storage.errors import NotFound
 from storage.records import Model, NewTrigger, Trigger
 from storage.store import Store
 
-router = APIRouter(prefix="/v1/models/{name}/triggers", tags=["triggers"])
+router = APIRouter(prefix="/v1/models/{name}/triggers", tags=["triggers"], route_class=Route)
 
 TriggerId = Annotated[int, Path(ge=1, lt=2**63)]
 RULE_FIELDS = frozenset(field.name for field in fields(Rule))

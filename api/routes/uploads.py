@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,26 +9,28 @@ from fastapi.concurrency import run_in_threadpool
 
 from api import present
 from api.dependencies import TheDaemon, TheModel
-from api.multipart import streamed_form
 from api.openapi import answers, body
+from api.routing import Route
+from api.sample_bodies import (
+    CSV,
+    FORM,
+    IMAGES,
+    JSON,
+    NPZ,
+    add_csv,
+    add_images,
+    add_json,
+    add_npz,
+    label_of,
+)
 from api.schemas.samples import SamplesAccepted, SplitName
-from api.uploads import read_small, require_media_type, spooled
+from api.uploads import require_media_type
 from service.daemon import Daemon
-from service.errors import InvalidInput
-from service.ingest.csv_upload import store_csv
-from service.ingest.images import ImageUpload, read_about, store_images
-from service.ingest.json_upload import label_reader, store_json
-from service.ingest.npz_upload import store_npz
-from service.ingest.require import require_images
-from service.ingest.result import IngestResult
 from service.reserve import require_room
-from storage.errors import Problem
-from storage.records import Model, Split
+from storage.records import Split
 
-router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"])
+router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=Route)
 
-JSON, NPZ, CSV, FORM = "application/json", "application/x-npz", "text/csv", "multipart/form-data"
-IMAGES = ("image/png", "image/jpeg", "image/webp")
 SplitQuery = Annotated[
     SplitName | None, Query(description="For samples that name none; default: by the sample's id.")
 ]
@@ -133,34 +134,19 @@ async def add_samples(
     `samples` says of each its `label`, `key` and `split`. Memory does not grow with the upload.
     """
     given = require_media_type(request, JSON, NPZ, CSV, FORM, *IMAGES)
-    length = request.headers.get("content-length", "")
-    incoming_bytes = int(length) if length.isdigit() else 0
-    settings = daemon.settings
-    await run_in_threadpool(
-        require_room,
-        settings.data_dir,
-        reserve_bytes=settings.disk_reserve_bytes,
-        incoming_bytes=incoming_bytes,
-    )
+    await _require_room(request, daemon)
     chosen, skip_bad = Split(split) if split else None, on_error == "skip"
     if given == JSON:
-        result = await _add_json(request, daemon, model, split=chosen, skip_bad=skip_bad)
+        result = await add_json(request, daemon, model, split=chosen, skip_bad=skip_bad)
     elif given == NPZ:
-        result = await _add_npz(request, daemon, model, split=chosen, skip_bad=skip_bad)
+        result = await add_npz(request, daemon, model, split=chosen, skip_bad=skip_bad)
     elif given == CSV:
-        async with spooled(request, folder=daemon.store.tmp_dir) as path:
-            result = await run_in_threadpool(
-                store_csv,
-                daemon.store,
-                model,
-                path,
-                label_column=label_column,
-                split=chosen,
-                skip_bad=skip_bad,
-            )
+        result = await add_csv(
+            request, daemon, model, label_column=label_column, split=chosen, skip_bad=skip_bad
+        )
     else:
-        about = {"label": _label(model, label), "key": key, "split": split}
-        result = await _add_images(request, daemon, model, given, about=about, skip_bad=skip_bad)
+        about = {"label": label_of(model, label), "key": key, "split": split}
+        result = await add_images(request, daemon, model, given, about=about, skip_bad=skip_bad)
     if result.evicted:
         await run_in_threadpool(daemon.store.eraser.erase_at_rest, model.id)
     if result.ids is not None:
@@ -168,70 +154,13 @@ async def add_samples(
     return present.accepted(result)
 
 
-async def _add_json(
-    request: Request, daemon: Daemon, model: Model, *, split: Split | None, skip_bad: bool
-) -> IngestResult:
-    payload = await read_small(request, max_bytes=daemon.settings.max_json_bytes)
-    return await run_in_threadpool(
-        store_json, daemon.store, model, payload, split=split, skip_bad=skip_bad
+async def _require_room(request: Request, daemon: Daemon) -> None:
+    """Raises StorageFull before the body is read."""
+    length = request.headers.get("content-length", "")
+    settings = daemon.settings
+    await run_in_threadpool(
+        require_room,
+        settings.data_dir,
+        reserve_bytes=settings.disk_reserve_bytes,
+        incoming_bytes=int(length) if length.isdigit() else 0,
     )
-
-
-async def _add_npz(
-    request: Request, daemon: Daemon, model: Model, *, split: Split | None, skip_bad: bool
-) -> IngestResult:
-    async with spooled(request, folder=daemon.store.tmp_dir) as path:
-        return await run_in_threadpool(
-            store_npz,
-            daemon.store,
-            model,
-            path,
-            split=split,
-            skip_bad=skip_bad,
-            max_bytes=daemon.settings.max_upload_bytes,
-        )
-
-
-async def _add_images(
-    request: Request,
-    daemon: Daemon,
-    model: Model,
-    given: str,
-    *,
-    about: dict[str, object],
-    skip_bad: bool,
-) -> IngestResult:
-    require_images(model)
-    folder, store = daemon.store.tmp_dir, daemon.store
-    if given != FORM:
-        async with spooled(request, folder=folder) as path:
-            upload = ImageUpload("the image", given, 0, path.stat().st_size, about)
-            return await run_in_threadpool(
-                store_images, store, model, path, [upload], skip_bad=skip_bad
-            )
-    async with streamed_form(request, folder=folder) as form:
-        if about["key"] is not None and len(form.files) > 1:
-            raise _wrong("/query/key", 'one key cannot name many images; send the part "samples"')
-        names = [part.filename or f"file {at}" for at, part in enumerate(form.files)]
-        said = read_about(form.fields.get("samples"), names, defaults=about)
-        uploads = [
-            ImageUpload(name, part.media_type, part.offset, part.length, each)
-            for name, part, each in zip(names, form.files, said, strict=True)
-        ]
-        return await run_in_threadpool(
-            store_images, store, model, form.path, uploads, skip_bad=skip_bad
-        )
-
-
-def _label(model: Model, text: str | None) -> object:
-    """A label from the query, as JSON would hold it. Raises InvalidInput."""
-    if text is None or text in (model.signature.target.classes or ()):
-        return text
-    _, complaint = label_reader(model).parse_text(text)
-    if complaint:
-        raise _wrong("/query/label", complaint)
-    return json.loads(text)
-
-
-def _wrong(pointer: str, detail: str) -> InvalidInput:
-    return InvalidInput("the request is wrong", problems=[Problem(pointer, detail)])

@@ -30,6 +30,7 @@ MEDIA_TYPES: dict[VariantName | None, tuple[str, str]] = {
     "ort": ("application/octet-stream", ".ort"),
 }
 """Media type and ending of the file's name, by variant."""
+CONTENT: dict[str, Any] = {media_type: {} for media_type, _ in MEDIA_TYPES.values()}
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 Wait = Annotated[
     float,
@@ -47,8 +48,8 @@ KNOWN: dict[int | str, dict[str, Any]] = {
     304: {"description": "The asker has it: `If-None-Match` names its ETag."}
 }
 MODEL_FILE: dict[int | str, dict[str, Any]] = {
-    200: {"content": {MEDIA_TYPE: {}}, "description": "The inference model."},
-    206: {"description": "The range asked for."},
+    200: {"content": CONTENT, "description": "The inference model."},
+    206: {"content": CONTENT, "description": "The range asked for."},
     **KNOWN,
     **answers("not_found", "range_not_satisfiable", "variant_not_ready", "variant_refused"),
 }

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from api.schemas.base import FaultBody, Health, Page, ProblemBody, Request, T, Text
+from api.schemas.base import (
+    FaultBody,
+    Health,
+    Page,
+    ProblemBody,
+    Readiness,
+    Request,
+    RestoredBody,
+    T,
+    Text,
+)
 from api.schemas.jobs import (
     BlockerBody,
     CheckpointBody,
@@ -70,8 +80,10 @@ __all__ = [
     "ProblemBody",
     "ProgressBody",
     "QuotaSettings",
+    "Readiness",
     "ReferenceBody",
     "Request",
+    "RestoredBody",
     "RetentionSettings",
     "SampleCountsBody",
     "State",

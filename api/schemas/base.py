@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
@@ -9,7 +10,13 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 T = TypeVar("T")
 
 
-class Request(BaseModel):
+class Body(BaseModel):
+    """What every body is: its validator is built when it is first needed, which spares memory."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class Request(Body):
     """A body that apps send: unknown fields are refused, since they are mistyped ones.
 
     A number is a number: neither "3" nor true stands for one.
@@ -18,21 +25,21 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Page(BaseModel, Generic[T]):
+class Page(Body, Generic[T]):
     """One page of a list. next: the cursor of the following page, null on the last."""
 
     items: list[T]
     next: str | None
 
 
-class FaultBody(BaseModel):
+class FaultBody(Body):
     """One place that is wrong (RFC 6901 JSON pointer), and what would be right."""
 
     pointer: str
     detail: str
 
 
-class ProblemBody(BaseModel):
+class ProblemBody(Body):
     """RFC 9457 problem document."""
 
     type: str
@@ -43,11 +50,24 @@ class ProblemBody(BaseModel):
     errors: list[FaultBody] | None = None
 
 
-class Health(BaseModel):
+class Health(Body):
     """The daemon is alive, or ready."""
 
     status: Literal["ok"]
     version: str
+
+
+class RestoredBody(Body):
+    """A damaged database gave way to a backup. backup_from: what is newer than that is lost."""
+
+    restored_at: datetime
+    backup_from: datetime
+
+
+class Readiness(Health):
+    """The daemon takes work. database_restored: until its note below `broken` is removed."""
+
+    database_restored: RestoredBody | None = None
 
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=256)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
 from api.schemas import BlockerBody, JobHyperparameters, Priority, Request, Text
+from api.schemas.base import Body
 
 Rule = Literal["allow", "block"]
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -16,7 +17,7 @@ EXAMPLE_TRIGGER: dict[str, JsonValue] = {"new_samples": 500, "at_most_every_hour
 WEEK_MINUTES = 7 * 24 * 60
 
 
-class SignalBody(BaseModel):
+class SignalBody(Body):
     """One signal. value: null for unknown, and detail then says why."""
 
     value: Any
@@ -26,7 +27,7 @@ class SignalBody(BaseModel):
     detail: str
 
 
-class VerdictBody(BaseModel):
+class VerdictBody(Body):
     """Whether a job may train now, and if not, everything that keeps it, with number and limit.
 
     since: when eligible last changed. paused, snoozed_until: by hand.
@@ -46,7 +47,7 @@ class DeviceBody(VerdictBody):
     signals: dict[str, SignalBody]
 
 
-class WindowBody(BaseModel):
+class WindowBody(Body):
     """A time of the week, local; past midnight if its end is the earlier."""
 
     days: list[Day]
@@ -54,7 +55,7 @@ class WindowBody(BaseModel):
     end: str
 
 
-class UnknownBody(BaseModel):
+class UnknownBody(Body):
     """What a signal that is not known means for its condition."""
 
     power: Rule
@@ -69,7 +70,7 @@ class UnknownBody(BaseModel):
     processes: Rule
 
 
-class PolicyBody(BaseModel):
+class PolicyBody(Body):
     """When a job may train and what it may take. docs/policy.md explains each setting."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_POLICY]})
@@ -153,7 +154,7 @@ class TriggerPatch(TriggerFields):
     model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
 
 
-class TriggerBody(BaseModel):
+class TriggerBody(Body):
     """A trigger. fired_at, job_id: of the last job it asked for. outcome: of its last try."""
 
     id: int

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from api.schemas.base import Request
+from api.schemas.base import Body, Request
 from storage.records import Role
 
 State = Literal["queued", "running", "paused", "succeeded", "failed", "cancelled"]
@@ -47,14 +47,14 @@ class JobRequest(JobHyperparameters):
     priority: Priority = 0
 
 
-class BlockerBody(BaseModel):
+class BlockerBody(Body):
     """One condition that keeps a job waiting."""
 
     condition: str
     detail: str
 
 
-class ProgressBody(BaseModel):
+class ProgressBody(Body):
     """How far a job is. total_steps and eta_seconds are null when time ends the job."""
 
     step: int = 0
@@ -65,7 +65,7 @@ class ProgressBody(BaseModel):
     eta_seconds: float | None = None
 
 
-class MetricsBody(BaseModel):
+class MetricsBody(Body):
     """train_loss: mean of the last epoch. baseline: validation before the first step."""
 
     train_loss: float | None = None
@@ -74,14 +74,14 @@ class MetricsBody(BaseModel):
     ended: str | None = None
 
 
-class JobErrorBody(BaseModel):
+class JobErrorBody(Body):
     """Why a job failed."""
 
     code: str
     detail: str
 
 
-class JobBody(BaseModel):
+class JobBody(Body):
     """One training run of one model."""
 
     id: int
@@ -103,7 +103,7 @@ class JobBody(BaseModel):
     finished_at: datetime | None
 
 
-class MetricPointBody(BaseModel):
+class MetricPointBody(Body):
     """Values by name at a step: train_loss, learning_rate, validation_loss, …"""
 
     step: int
@@ -111,7 +111,7 @@ class MetricPointBody(BaseModel):
     values: dict[str, float]
 
 
-class CheckpointBody(BaseModel):
+class CheckpointBody(Body):
     """Training state of a job after `step`."""
 
     id: int

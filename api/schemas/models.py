@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
-from api.schemas.base import Request, Text
+from api.schemas.base import Body, Request, Text
 from api.schemas.jobs import JobHyperparameters
 from storage.records import Loss, Optimizer, WhenFull
 
@@ -93,7 +93,7 @@ class ModelPatch(Request):
     quota: QuotaSettings | None = None
 
 
-class InputBody(BaseModel):
+class InputBody(Body):
     """One input. shape: of one sample, without the batch axis."""
 
     name: str
@@ -108,7 +108,7 @@ class TargetBody(InputBody):
     classes: list[str] | None
 
 
-class ParameterCounts(BaseModel):
+class ParameterCounts(Body):
     """Scalars that train and that do not; names of the initializers that train."""
 
     trainable: int
@@ -116,7 +116,7 @@ class ParameterCounts(BaseModel):
     names: list[str]
 
 
-class SampleCountsBody(BaseModel):
+class SampleCountsBody(Body):
     """Labelled samples by split, and those that wait for their label."""
 
     train: int
@@ -124,7 +124,7 @@ class SampleCountsBody(BaseModel):
     unlabelled: int
 
 
-class GateBody(BaseModel):
+class GateBody(Body):
     """When a job's version becomes `latest`."""
 
     mode: Literal["always", "if_not_worse", "manual"]
@@ -134,7 +134,7 @@ class GateBody(BaseModel):
     min_per_class: int
 
 
-class ModelBody(BaseModel):
+class ModelBody(Body):
     """A registered model. notes: what was changed in the graph so that it trains.
 
     preprocess: how samples become what it takes, complete enough for an app to do the same.

@@ -5,14 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
 
 from api.schemas import FaultBody, JobBody, Request, SampleCountsBody
+from api.schemas.base import Body
 
 SplitName = Literal["train", "validation"]
 
 
-class SamplesAccepted(BaseModel):
+class SamplesAccepted(Body):
     """What became of an upload. ids: first and last accepted, null if none was.
 
     rejected, errors: with ?on_error=skip, the bad samples that were left out. evicted: samples that
@@ -23,11 +24,11 @@ class SamplesAccepted(BaseModel):
     duplicates: int
     ids: tuple[int, int] | None
     rejected: int = 0
-    errors: list[FaultBody] = []
+    errors: list[FaultBody] = Field(default_factory=list)
     evicted: int = 0
 
 
-class SampleBody(BaseModel):
+class SampleBody(Body):
     """A stored sample, without its content.
 
     pinned: no quota takes it away. quarantine: why training leaves it out. uncertainty: entropy of
@@ -56,7 +57,7 @@ class SamplePatch(Request):
     pinned: bool | None = None
 
 
-class LabelCount(BaseModel):
+class LabelCount(Body):
     """Samples of one split and label; label is null for unlabelled ones."""
 
     split: SplitName
@@ -76,14 +77,14 @@ class SampleStats(SampleCountsBody):
     quarantined: int
 
 
-class DuplicatesBody(BaseModel):
+class DuplicatesBody(Body):
     """Samples with the same content."""
 
     sha256: str
     ids: list[int]
 
 
-class DeletionBody(BaseModel):
+class DeletionBody(Body):
     """What a deletion did. job: trains anew without them; when it succeeds the versions that saw
     them go. versions: those that went at once, because nothing is left to train on."""
 
@@ -92,14 +93,14 @@ class DeletionBody(BaseModel):
     versions: list[int]
 
 
-class SeenSample(BaseModel):
+class SeenSample(Body):
     """A sample that a version has trained on. deleted: it is gone since."""
 
     id: int
     deleted: bool
 
 
-class SeenBody(BaseModel):
+class SeenBody(Body):
     """What a version has trained on, what it started from included. total: null if unknown."""
 
     total: int | None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from api.schemas.base import Request
+from api.schemas.base import Body, Request
 from storage.records import VariantName
 
 
-class AliasBody(BaseModel):
+class AliasBody(Body):
     """A movable name of a version."""
 
     alias: str
@@ -26,14 +26,14 @@ class AliasTarget(Request):
     version: int = Field(ge=1, lt=2**63)
 
 
-class ReferenceBody(BaseModel):
+class ReferenceBody(Body):
     """The reference set. samples: those that still count. frozen_at: null without one."""
 
     samples: int
     frozen_at: datetime | None
 
 
-class VariantBody(BaseModel):
+class VariantBody(Body):
     """Another form of a version's model. sha256, size_bytes: null if it was refused.
 
     metrics: on the samples on which `reason` compares it with the version's own model.
@@ -49,7 +49,7 @@ class VariantBody(BaseModel):
     created_at: datetime
 
 
-class VersionBody(BaseModel):
+class VersionBody(Body):
     """An exported inference model, immutable. baseline: what `latest` reached on the same samples.
 
     promoted, reason, verdict: what the gate decided when it was made; `aliases` says what has
@@ -72,7 +72,7 @@ class VersionBody(BaseModel):
     variants: list[VariantBody]
 
 
-class PredictionBody(BaseModel):
+class PredictionBody(Body):
     """One instance. outputs: each output of the model by name.
 
     A model with classes: the likeliest `label`, its `probability`, and all `probabilities` by class
@@ -86,7 +86,7 @@ class PredictionBody(BaseModel):
     outputs: dict[str, Any]
 
 
-class PredictionsBody(BaseModel):
+class PredictionsBody(Body):
     """What the version says, in the order of the instances. ids: of the kept samples."""
 
     model: str

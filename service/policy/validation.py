@@ -156,15 +156,24 @@ def _check_window(value: object, place: str) -> Iterator[Problem]:
 def _check_levels(whole: Mapping[str, Any]) -> Iterator[Problem]:
     for stop, resume, side in HYSTERESIS:
         stops_at, resumes_at = whole[stop], whole[resume]
-        if stops_at is None:
+        if stops_at is None or _lies(resumes_at, side, stops_at):
             continue
-        if resumes_at is None:
-            yield Problem(f"/{resume}", f"must be given with {stop}, which is {stops_at:g}")
-        elif (resumes_at < stops_at) if side == "above" else (resumes_at > stops_at):
-            yield Problem(
-                f"/{resume}",
-                f"must be {side} or equal to {stop}, which is {stops_at:g}, not {resumes_at:g}",
-            )
+        level, given = _exact(stops_at), "null" if resumes_at is None else _exact(resumes_at)
+        yield Problem(
+            f"/{resume}",
+            f"must be {level} or {side}, not {given}, since {stop} is {level}; set both",
+        )
+
+
+def _lies(level: float | None, side: str, other: float) -> bool:
+    if level is None:
+        return False
+    return level >= other if side == "above" else level <= other
+
+
+def _exact(number: float) -> str:
+    """Without an exponent, up to the petabytes that the policy knows."""
+    return f"{number:.16g}"
 
 
 CHECKS: Mapping[str, Callable[[Any, Bounds, str], Iterator[Problem]]] = {

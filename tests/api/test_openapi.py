@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from support import Served
+from support import Served, blobs, mlp
+
+from api.schemas import ModelSpecBody
+from service.policy import Policy
+from service.policy.validation import HYSTERESIS
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,6 +90,96 @@ def test_every_route_stands_in_the_documentation(description: dict[str, Any]) ->
     text = (ROOT / "docs/http.md").read_text("utf-8")
     for method, path, _ in operations(description):
         assert f"`{method} {path}`" in text, f"docs/http.md lacks {method} {path}"
+
+
+def references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        node = list(node.values())
+    for child in node if isinstance(node, list) else ():
+        yield from references(child)
+
+
+def test_every_reference_leads_somewhere(description: dict[str, Any]) -> None:
+    found = set(references(description))
+    assert len(found) > 40
+    for reference in found:
+        node: Any = description
+        for part in reference.removeprefix("#/").split("/"):
+            assert part in node, f"{reference} leads nowhere"
+            node = node[part]
+
+
+def test_the_spec_of_a_registration_is_described_with_all_its_fields(
+    description: dict[str, Any],
+) -> None:
+    form = description["paths"]["/v1/models"]["post"]["requestBody"]["content"]
+    reference = form["multipart/form-data"]["schema"]["properties"]["spec"]["$ref"]
+    spec = description["components"]["schemas"][reference.rpartition("/")[2]]
+    assert set(spec["properties"]) == set(ModelSpecBody.model_fields)
+    assert set(spec["required"]) == {"name", "loss"}
+    assert spec["additionalProperties"] is False
+
+
+def test_the_policys_settings_are_described_with_their_bounds(
+    served: Served, description: dict[str, Any]
+) -> None:
+    body = description["paths"]["/v1/policy"]["put"]["requestBody"]["content"]["application/json"]
+    changes = description["components"]["schemas"][body["schema"]["$ref"].rpartition("/")[2]]
+    assert list(changes["properties"]) == [field.name for field in fields(Policy)]
+    assert "required" not in changes
+    partners = {name: pair for *pair, _ in HYSTERESIS for name in pair}
+    try:
+        for name, schema in changes["properties"].items():
+            for limit, beyond in (("minimum", -1), ("maximum", 1)):
+                if limit not in schema:
+                    continue
+                edge = dict.fromkeys(partners.get(name, [name]), schema[limit])
+                answer = served.http.put("/v1/policy", json=edge)
+                assert answer.status_code == 200, answer.text
+                answer = served.http.put("/v1/policy", json={name: schema[limit] + beyond})
+                assert answer.status_code == 422, f"{name}: {schema[limit] + beyond}"
+                assert [each["pointer"] for each in answer.json()["errors"]] == [f"/{name}"]
+    finally:
+        served.http.delete("/v1/policy").raise_for_status()
+
+
+def test_the_version_of_an_alias_is_described_with_its_bounds(description: dict[str, Any]) -> None:
+    version = description["components"]["schemas"]["AliasTarget"]["properties"]["version"]
+    assert (version["minimum"], version["exclusiveMaximum"]) == (1, 2**63)
+    assert isinstance(version["exclusiveMaximum"], int)
+
+
+@pytest.mark.parametrize("path", ["/latest/model.onnx", "/versions/1/model.onnx"])
+def test_every_form_of_a_models_file_is_described(
+    path: str, served: Served, description: dict[str, Any]
+) -> None:
+    name = f"forms-{path.split('/')[1]}"
+    served.register(name, mlp(8, 16, 3))
+    served.upload(name, **blobs(40, 8, 3), split="validation").raise_for_status()
+    route = f"/v1/models/{{name}}{path}".replace("/versions/1/", "/versions/{number}/")
+    responses = description["paths"][route]["get"]["responses"]
+    variants = next(
+        each["schema"]["anyOf"][0]["enum"]
+        for each in description["paths"][route]["get"]["parameters"]
+        if each["name"] == "variant"
+    )
+    for variant in (None, *variants):
+        params = {"variant": variant} if variant else {}
+        whole = served.http.get(f"/v1/models/{name}{path}", params=params)
+        part = served.http.get(
+            f"/v1/models/{name}{path}", params=params, headers={"Range": "bytes=0-9"}
+        )
+        assert (whole.status_code, part.status_code) == (200, 206), whole.text
+        for answer in (whole, part):
+            kind = answer.headers["content-type"].partition(";")[0]
+            assert kind in responses[str(answer.status_code)]["content"], (variant, kind)
+
+
+def test_the_daemon_never_loads_what_makes_the_description() -> None:
+    code = "import sys, api.server; sys.exit('api.description' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_token_is_described(description: dict[str, Any]) -> None:

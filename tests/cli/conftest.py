@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support import wait_until
 
 from cli import digits, main
 from cli.client import Client, model_path
@@ -38,7 +38,7 @@ def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No settings of this machine; data in a folder of the test."""
     for name in [name for name in os.environ if name.startswith("HONED_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("HONED_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("HONED_CONFIG", os.devnull)
     monkeypatch.setenv("HONED_DATA_DIR", str(tmp_path / "data"))
 
 
@@ -111,15 +111,7 @@ def add_model(client: Client, request: pytest.FixtureRequest) -> Callable[..., s
 @pytest.fixture
 def wait_for() -> Callable[..., Any]:
     """Ask until the answer is true, or fail at a deadline."""
-
-    def wait(ask: Callable[[], Any], *, what: str) -> Any:
-        deadline = time.monotonic() + DEADLINE_S
-        while not (answer := ask()):
-            assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s for {what}"
-            time.sleep(0.05)
-        return answer
-
-    return wait
+    return wait_until
 
 
 @pytest.fixture

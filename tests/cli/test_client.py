@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -47,6 +48,34 @@ def test_a_missing_token_is_explained(daemon: Daemon, tmp_path: Path) -> None:
         pytest.raises(Failure, match=r"(?s)HONED_TOKEN.*admin\.token"),
     ):
         client.get("/v1/models")
+
+
+@pytest.mark.parametrize("token", ["\u00fc", "a\nb", "a\tb"])
+def test_a_token_that_no_header_holds_is_explained(daemon: Daemon, token: str) -> None:
+    with (
+        closing(Client(url=daemon.client.url, token=token)) as client,
+        pytest.raises(Failure, match=r"--token, HONED_TOKEN.*admin\.token"),
+    ):
+        client.get("/v1/models")
+
+
+def test_a_token_file_that_holds_no_token_is_named(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "admin.token").write_bytes(b"\xfc\xff\n")
+    monkeypatch.setenv("HONED_DATA_DIR", str(tmp_path))
+    with (
+        closing(Client(url=daemon.client.url)) as client,
+        pytest.raises(Failure, match=re.escape(str(tmp_path / "admin.token"))),
+    ):
+        client.get("/v1/models")
+
+
+def test_a_line_end_behind_the_token_does_no_harm(daemon: Daemon) -> None:
+    token = daemon.token_file.read_text(encoding="ascii")
+    with closing(Client(url=daemon.client.url, token=token)) as client:
+        assert token.endswith("\n")
+        assert "items" in client.get("/v1/models")
 
 
 def test_a_proxy_of_the_environment_is_not_asked(

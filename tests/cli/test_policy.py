@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,6 +41,27 @@ def test_what_is_wrong_is_told_with_its_place(honed: Callable[..., Any]) -> None
     assert "/nice" in done.stderr
     assert "/windws" in done.stderr
     assert honed("policy", "set", "nice").returncode == 2
+
+
+def test_the_examples_of_the_help_work(honed: Callable[..., Any]) -> None:
+    text = " ".join(honed("policy", "set", "--help").stdout.split())
+    examples = re.findall(r"(?:\w+\.)?\w+=[\w.]+\w(?: \w+=\w+)?", text.replace("NAME=VALUE", ""))
+    assert len(examples) == 3, examples
+    for example in examples:
+        done = honed("policy", "set", *example.split())
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_level_to_stop_alone_is_refused_with_what_else_to_set(
+    honed: Callable[..., Any],
+) -> None:
+    honed("policy", "set", "min_battery_percent=null", "resume_battery_percent=null")
+    alone = honed("policy", "set", "min_battery_percent=40")
+    large = honed("policy", "set", f"min_free_disk_bytes={2**45}")
+    assert (alone.returncode, large.returncode) == (1, 1)
+    place = "/resume_battery_percent: must be 40 or above, not null, since min_battery_percent"
+    assert place in alone.stderr
+    assert f"/resume_free_disk_bytes: must be {2**45} or above" in large.stderr
 
 
 @pytest.mark.parametrize(

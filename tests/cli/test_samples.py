@@ -100,6 +100,23 @@ def test_bad_lines_are_skipped_and_named(
     assert "skipped /samples/1/label" in done.stderr
 
 
+@pytest.mark.parametrize("word", ["refuse", "fail"])
+def test_the_apis_word_and_the_old_one_refuse_bad_lines(
+    word: str,
+    honed: Callable[..., Any],
+    client: Client,
+    add_model: Callable[..., str],
+    lines: Callable[[list[Any]], Path],
+) -> None:
+    name = add_model()
+    refused = honed("samples", "add", name, lines([1, 12, 3]), "--on-error", word)
+    assert refused.returncode == 1
+    assert client.get(model_path(name))["samples"]["train"] == 0
+    shown = honed("samples", "add", "--help").stdout
+    assert "refuse|skip" in shown
+    assert "fail" not in shown
+
+
 def test_a_refused_batch_of_lines_says_which_lines_it_held(
     client: Client,
     add_model: Callable[..., str],
@@ -124,7 +141,7 @@ def test_a_line_that_is_not_json_is_named(
 
 
 def test_another_kind_of_file_is_wrong_usage(honed: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "samples.csv").touch()
-    refused = honed("samples", "add", "digits", tmp_path / "samples.csv")
+    (tmp_path / "samples.txt").touch()
+    refused = honed("samples", "add", "digits", tmp_path / "samples.txt")
     assert refused.returncode == 2
-    assert "samples are .npz, .json or .jsonl files" in refused.stderr
+    assert "samples are .npz, .csv, .json, .jsonl, " in refused.stderr

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from cli.daemon import Daemon
 
@@ -20,6 +23,17 @@ def test_a_port_in_use_is_said(daemon: Daemon, program: Callable[..., Any]) -> N
     done = program("serve", "--port", port)
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+
+
+def test_settings_that_are_not_where_they_were_said_to_be_stop_the_start(
+    program: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for named in (tmp_path / "none.toml", tmp_path):
+        monkeypatch.setenv("HONED_CONFIG", str(named))
+        done = program("serve", "--port", 0)
+        assert done.returncode == 1
+        assert f"HONED_CONFIG: there is no file {named}" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_a_wrong_port_is_said(program: Callable[..., Any]) -> None:

@@ -1,0 +1,117 @@
+"""The OpenAPI description. `python -m api.description` prints it: making it takes much memory."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import fields
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+
+from api.openapi import SCHEMAS, answers
+from api.schemas import ModelSpecBody, ProblemBody
+from api.schemas.device import EXAMPLE_POLICY
+from api.security import OPEN_PATHS
+from service.policy import Policy, Unknown
+from service.policy.policy import RULES, Bounds
+from service.policy.validation import MAX_ENTRIES
+
+Schema = dict[str, Any]
+
+TYPES = {"flag": "boolean", "number": "number", "integer": "integer"}
+"""JSON's name of a setting's kind."""
+BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+BODY_FAULTS = ("too_large", "unsupported_media_type")
+"""Errors of every route that takes JSON."""
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI description, with what routes that read their body themselves take."""
+    description = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
+    components = description["components"]
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    schemas = components["schemas"]
+    schemas["PolicyChanges"] = _policy_changes()
+    for body in (ProblemBody, ModelSpecBody):
+        components["schemas"] = schemas = _schemas_of(body) | schemas
+    changes = description["paths"]["/v1/policy"]["put"]["requestBody"]["content"]
+    changes["application/json"]["schema"] = {"$ref": f"{SCHEMAS}PolicyChanges"}
+    for path, operations in description["paths"].items():
+        for operation in operations.values():
+            _complete(operation, path)
+    _make_whole(description)
+    return description
+
+
+def _complete(operation: dict[str, Any], path: str) -> None:
+    """Add what holds for many routes: the token, and the faults of a JSON body."""
+    if path not in OPEN_PATHS:
+        operation["security"] = [{"token": []}]
+    if path.startswith("/v1/") and "requestBody" in operation:
+        for status, answer in answers(*BODY_FAULTS).items():
+            operation["responses"].setdefault(str(status), answer)
+
+
+def _make_whole(node: Any) -> None:
+    """Bounds of integers as integers: FastAPI writes 2^63 as 9.223372036854776e+18."""
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    for child in children:
+        _make_whole(child)
+    if isinstance(node, dict) and node.get("type") == "integer":
+        node |= {name: int(node[name]) for name in BOUNDS & node.keys()}
+
+
+def _schemas_of(body: type[BaseModel]) -> Schema:
+    """The schema of a body and of its parts, by name."""
+    schema = body.model_json_schema(ref_template=SCHEMAS + "{model}")
+    return {**schema.pop("$defs", {}), body.__name__: schema}
+
+
+def _policy_changes() -> Schema:
+    return {
+        "title": "PolicyChanges",
+        "description": "What is to change; a setting that is absent stays. docs/policy.md explains "
+        "each.",
+        "examples": [EXAMPLE_POLICY],
+        **_settings(Policy),
+    }
+
+
+def _settings(kind: type[Policy] | type[Unknown]) -> Schema:
+    properties = {each.name: _setting(each.metadata["bounds"]) for each in fields(kind)}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _setting(bounds: Bounds) -> Schema:
+    """A setting's type and bounds, as `service.policy.validation` checks them."""
+    if bounds.kind == "unknown":
+        return _settings(Unknown)
+    if bounds.kind == "rule":
+        return {"enum": list(RULES)}
+    if bounds.kind in ("names", "windows"):
+        items = {"$ref": f"{SCHEMAS}WindowBody"} if bounds.kind == "windows" else {"type": "string"}
+        return {"type": "array", "maxItems": MAX_ENTRIES, "items": items}
+    kind = TYPES[bounds.kind]
+    limits = {"minimum": bounds.low, "maximum": bounds.high, "description": bounds.unit or None}
+    known = {name: value for name, value in limits.items() if value is not None}
+    return {"type": [kind, "null"] if bounds.optional else kind, **known}
+
+
+def main() -> None:
+    """Print the description of an app whose daemon never starts."""
+    from api.app import create_app
+    from service.daemon import Daemon
+    from service.settings import Settings
+
+    settings = Settings()
+    app = create_app(settings, Daemon(settings, on_fatal=lambda: None))
+    sys.stdout.write(json.dumps(describe(app), separators=(",", ":")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Routes that change something: they take the query that they know, and JSON of a bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.types import Message
+
+from api.errors import READS, pointer
+from api.uploads import read_small
+from service.daemon import Daemon
+from service.errors import InvalidInput
+from storage.errors import Problem
+
+MAX_JSON_BYTES = 2**20
+
+
+class Route(APIRoute):
+    """A mistyped parameter of GET shows too much; of DELETE it deletes too much."""
+
+    too_large = "the JSON of this route has at most {max_bytes} bytes; send less"
+
+    def max_json_bytes(self, request: Request) -> int:  # noqa: ARG002
+        """Of a body that FastAPI parses; routes that read it by themselves have own bounds."""
+        return MAX_JSON_BYTES
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's own, behind the checks."""
+        handle = super().get_route_handler()
+        if not set(self.methods or ()) - set(READS):
+            return handle
+
+        async def checked(request: Request) -> Response:
+            _refuse_unknown(request, self.dependant)
+            if self.body_field is not None:
+                request = await self._read(request)
+            return await handle(request)
+
+        return checked
+
+    async def _read(self, request: Request) -> Request:
+        """The request with its body in memory. Raises TooLarge.
+
+        Here, since FastAPI takes whatever goes wrong while it reads a body for bad JSON.
+        """
+        max_bytes = self.max_json_bytes(request)
+        content = await read_small(request, max_bytes=max_bytes, refusal=self.too_large)
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": content, "more_body": False}
+
+        return Request(request.scope, receive)
+
+
+class Digits(Convertor[str]):
+    """An id in a path with siblings that have names: `samples/stats` is no sample's."""
+
+    regex = "[0-9]+"
+
+    def convert(self, value: str) -> str:
+        """As it is; the route's own type makes a number of it."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """As it is."""
+        return value
+
+
+register_url_convertor("digits", Digits())
+
+
+class LabelRoute(Route):
+    """Takes a label, which may be a tensor, as in an upload."""
+
+    too_large = "a label's JSON has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES)"
+
+    def max_json_bytes(self, request: Request) -> int:
+        """As of samples."""
+        daemon: Daemon = request.app.state.daemon
+        return daemon.settings.max_json_bytes
+
+
+def _refuse_unknown(request: Request, dependant: Dependant) -> None:
+    """Raises InvalidInput for parameters of the query that the route does not have."""
+    if not request.scope["query_string"]:
+        return
+    known = sorted(set(_query_names(dependant)))
+    there_are = f"there are {', '.join(known)}" if known else "this route takes none"
+    problems = [
+        Problem(pointer(("query", name)), f"there is no such parameter; {there_are}")
+        for name in request.query_params
+        if name not in known
+    ]
+    if problems:
+        raise InvalidInput("the query is wrong; nothing was changed", problems=problems)
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    yield from (parameter.alias for parameter in dependant.query_params)
+    for below in dependant.dependencies:
+        yield from _query_names(below)

@@ -1,0 +1,123 @@
+"""Images on their way to the daemon: files, or folders whose names are labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli.client import Client, model_path
+from cli.errors import Failure
+from cli.progress import Advance, Watched
+
+ENDINGS = (".jpeg", ".jpg", ".png", ".webp")
+BATCH_FILES = 200
+BATCH_BYTES = 256 * 2**20
+"""Images that travel in one request; each is open while it does."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image file. label: a class's name, None for what the request says of all."""
+
+    path: Path
+    size_bytes: int
+    label: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The path as text that UTF-8 can hold."""
+        return str(self.path).encode("utf-8", "replace").decode()
+
+
+def find(source: Path, *, classes: Sequence[str] | None) -> list[Picture]:
+    """The image, or all images below the folder, by path.
+
+    classes: of each image in a folder one is the name of a folder that it lies in, the nearest
+    counts; None labels nothing. Raises Failure before anything is sent.
+    """
+    if not source.is_dir():
+        return [Picture(source, source.stat().st_size)]
+    found = sorted(path for path in source.rglob("*") if _is_image(path))
+    if not found:
+        raise Failure(f"{source}: there is no image below it ({', '.join(ENDINGS)})")
+    return [Picture(each, each.stat().st_size, _label(each, source, classes)) for each in found]
+
+
+def send(
+    client: Client,
+    model: str,
+    pictures: Sequence[Picture],
+    *,
+    params: dict[str, str],
+    advance: Advance,
+) -> Iterator[dict[str, Any]]:
+    """The answer to each request; params: of the query, for all images alike."""
+    for first, batch in _batches(pictures):
+        try:
+            yield _send_batch(client, model, batch, params=params, advance=advance)
+        except Failure as failure:
+            if len(pictures) == 1:
+                raise
+            raise failure.within(
+                f"images {first + 1} to {first + len(batch)} were refused, what stands before "
+                "them is stored: ",
+                f"\n  (/files/0 is {batch[0].name})",
+            ) from failure
+
+
+def _send_batch(
+    client: Client,
+    model: str,
+    batch: Sequence[Picture],
+    *,
+    params: dict[str, str],
+    advance: Advance,
+) -> dict[str, Any]:
+    about = [{} if each.label is None else {"label": each.label} for each in batch]
+    with ExitStack() as opened:
+        files = []
+        for each in batch:
+            file = Watched(opened.enter_context(each.path.open("rb")), advance)
+            files.append(("file", (each.name, file, "application/octet-stream")))
+        answer: dict[str, Any] = client.request(
+            "POST",
+            model_path(model, "samples"),
+            params=params,
+            data={"samples": json.dumps(about)},
+            files=files,
+        ).json()
+    return answer
+
+
+def _is_image(path: Path) -> bool:
+    hidden = path.name.startswith(".")
+    return path.suffix.lower() in ENDINGS and not hidden and path.is_file()
+
+
+def _label(image: Path, source: Path, classes: Sequence[str] | None) -> str | None:
+    if classes is None:
+        return None
+    folders = (source.resolve().name, *image.relative_to(source).parts[:-1])
+    for folder in reversed(folders):
+        if folder in classes:
+            return folder
+    raise Failure(
+        f"{image}: no folder that it lies in has the name of a class; the model's classes are "
+        f"{', '.join(classes)}. Rename the folder, or give --label"
+    )
+
+
+def _batches(pictures: Sequence[Picture]) -> Iterator[tuple[int, Sequence[Picture]]]:
+    """The position of a batch's first image, and its images."""
+    first = 0
+    size_bytes = 0
+    for position, each in enumerate(pictures):
+        size_bytes += each.size_bytes
+        if position > first and (size_bytes > BATCH_BYTES or position - first == BATCH_FILES):
+            yield first, pictures[first:position]
+            first, size_bytes = position, each.size_bytes
+    yield first, pictures[first:]

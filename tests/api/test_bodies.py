@@ -1,0 +1,106 @@
+"""Bodies that are too long, and bodies whose sender goes away."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from support import Served, mlp, wait_until
+
+MOST_BYTES = 2**20
+LABEL_ROUTES = ("/samples", "/samples/{sample_id}")
+"""A label may be a tensor: as large as HONED_MAX_JSON_BYTES allows."""
+
+
+@pytest.fixture(scope="module")
+def url(served: Served) -> str:
+    served.register("bodied", mlp(3, 4, 2))
+    return "/v1/models/bodied"
+
+
+@pytest.fixture(scope="module")
+def json_routes(served: Served) -> list[tuple[str, str]]:
+    """Method and path of every route that takes JSON and nothing else."""
+    paths = httpx.get(f"{served.url}/openapi.json", trust_env=False).json()["paths"]
+    return [
+        (method.upper(), path)
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        if list(operation.get("requestBody", {}).get("content", ())) == ["application/json"]
+    ]
+
+
+def chunks(size: int) -> Iterator[bytes]:
+    """A body whose length is not announced."""
+    yield b"{"
+    for _ in range(size // 2**16):
+        yield b" " * 2**16
+    yield b"}"
+
+
+def test_a_body_of_any_json_route_is_bounded(
+    served: Served, json_routes: list[tuple[str, str]]
+) -> None:
+    assert len(json_routes) >= 10
+    for method, path in json_routes:
+        most = 32 * MOST_BYTES if path.endswith(LABEL_ROUTES) else MOST_BYTES
+        place = re.sub(r"\{(\w+)\}", lambda found: "m" if found[1] == "name" else "1", path)
+        for body in (b"{" + b" " * most + b"}", chunks(most)):
+            answer = served.http.request(
+                method, place, content=body, headers={"Content-Type": "application/json"}
+            )
+            assert answer.status_code == 413, f"{method} {path}: {answer.text}"
+            assert answer.json()["code"] == "too_large"
+            assert str(most) in answer.json()["detail"]
+
+
+def test_a_body_within_the_bound_is_read(served: Served, url: str) -> None:
+    body = b'{"hyperparameters": {"epochs": 3}' + b" " * (MOST_BYTES - 34) + b"}"
+    assert len(body) == MOST_BYTES
+
+    answer = served.http.patch(url, content=body, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 200
+    assert answer.json()["hyperparameters"]["epochs"] == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind"),
+    [
+        ("POST", "/v1/models", "multipart/form-data; boundary=b"),
+        ("POST", "/v1/models/bodied/samples", "application/json"),
+        ("POST", "/v1/models/bodied/samples", "application/x-npz"),
+        ("POST", "/v1/models/bodied/samples", "text/csv"),
+        ("POST", "/v1/models/bodied/samples/archive", "application/zip"),
+        ("POST", "/v1/models/bodied/predict?keep=true", "application/json"),
+        ("POST", "/v1/models/bodied/jobs", "application/json"),
+    ],
+)
+def test_a_sender_who_goes_away_stores_nothing_and_is_no_error(
+    method: str, path: str, kind: str, served: Served, url: str
+) -> None:
+    seen = served.log.stat().st_size
+    place = httpx.URL(served.url)
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: {place.netloc.decode()}\r\n"
+        f"Authorization: Bearer {served.token}\r\nContent-Type: {kind}\r\n"
+        "Content-Length: 1000000\r\n\r\n"
+    )
+    begun = b'--b\r\nContent-Disposition: form-data; name="model"; filename="m"\r\n\r\n'
+    with socket.create_connection((place.host, place.port)) as connection:
+        connection.sendall(head.encode() + begun + b"x" * 200_000)
+
+    def told() -> str:
+        text = served.log.read_bytes()[seen:].decode()
+        return text if "request." in text else ""
+
+    text = wait_until(told, "the daemon to notice")
+    assert "request.abandoned" in text
+    assert "request.failed" not in text
+    assert "Traceback" not in text
+    assert list((served.data_dir / "tmp").iterdir()) == []
+    assert served.http.get(f"{url}/samples").json()["items"] == []
+    assert served.http.get("/v1/jobs?model=bodied").json()["items"] == []

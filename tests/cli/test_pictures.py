@@ -1,0 +1,156 @@
+"""Images and CSV from the command line, from the model's registration on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pictures import PREPROCESS, image_model, photo
+from support import mlp
+
+from cli import pictures
+from cli.client import Client, model_path
+
+Honed = Callable[..., Any]
+
+
+@pytest.fixture
+def model(honed: Honed, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """A model of images with the classes dark and bright, registered by the command."""
+    name = request.node.name.replace("[", ".").replace("]", "")[:64]
+    (tmp_path / "model.onnx").write_bytes(image_model())
+    (tmp_path / "preprocess.json").write_text(json.dumps(PREPROCESS))
+    added = honed(
+        *("models", "add", tmp_path / "model.onnx", "--name", name, "--loss", "cross_entropy"),
+        *("--class", "dark", "--class", "bright"),
+        *("--preprocess", tmp_path / "preprocess.json"),
+    )
+    assert added.returncode == 0, added.stderr
+    return name
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Photos in folders that are named as their class, one of them a level deeper."""
+    root = tmp_path / "photos"
+    for place, brightness, kind in (
+        ("dark/a.png", 60, "PNG"),
+        ("dark/2024/b.JPG", 60, "JPEG"),
+        ("bright/ü c.webp", 190, "WEBP"),
+    ):
+        path = root / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(photo(brightness, 1, kind=kind))
+    (root / "dark" / "._a.png").write_bytes(b"a Mac's own notes")
+    (root / "notes.txt").write_text("no image")
+    return root
+
+
+def labels(client: Client, model: str) -> list[object]:
+    found = client.items(model_path(model, "samples"))
+    return [sample["label"] for sample in sorted(found, key=lambda sample: sample["id"])]
+
+
+def test_a_folder_of_images_is_added_with_its_folders_as_labels(
+    honed: Honed, client: Client, model: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "BATCH_FILES", 2)
+
+    done = honed("samples", "add", model, folder, "--split", "train", "--json")
+
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)
+    assert (result["file"], result["accepted"]) == (str(folder), 3)
+    assert labels(client, model) == [1, 0, 0]
+    assert client.get(model_path(model))["samples"]["train"] == 3
+    first = client.request("GET", model_path(model, "samples", result["ids"][0], "content"))
+    assert first.content == (folder / "bright" / "ü c.webp").read_bytes()
+    honed("train", model, "--max-steps", 1, "--now", "--watch").check_returncode()
+
+
+def test_a_label_holds_for_every_image_and_a_file_has_none_without(
+    honed: Honed, client: Client, model: str, folder: Path
+) -> None:
+    image = folder / "dark" / "a.png"
+    for arguments in ((folder, "--label", "bright"), (image, "--label", 0), (image,)):
+        done = honed("samples", "add", model, *arguments)
+        assert done.returncode == 0, done.stderr
+
+    assert labels(client, model) == [1, 1, 1, 0, None]
+
+
+def test_a_folder_that_is_no_class_is_named_and_nothing_is_sent(
+    honed: Honed, client: Client, model: str, folder: Path
+) -> None:
+    (folder / "dark").rename(folder / "night")
+
+    refused = honed("samples", "add", model, folder)
+
+    assert refused.returncode == 1
+    assert str(folder / "night") in refused.stderr
+    assert "dark, bright" in refused.stderr
+    assert labels(client, model) == []
+
+
+def test_a_bad_image_among_good_ones_is_named_or_skipped(
+    honed: Honed, client: Client, model: str, folder: Path
+) -> None:
+    (folder / "dark" / "z.png").write_bytes(b"no image")
+
+    refused = honed("samples", "add", model, folder)
+    assert refused.returncode == 1
+    assert f"{folder / 'dark' / 'z.png'}: " in refused.stderr
+    assert labels(client, model) == []
+
+    skipped = honed("samples", "add", model, folder, "--on-error", "skip")
+    assert skipped.returncode == 0, skipped.stderr
+    assert "3 accepted, 0 duplicates, 1 rejected" in skipped.stdout
+
+
+def test_a_folder_without_images_is_refused(honed: Honed, model: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused = honed("samples", "add", model, tmp_path / "empty")
+    assert refused.returncode == 1
+    assert "no image" in refused.stderr
+
+
+def test_csv_is_added_with_the_column_of_its_label(
+    honed: Honed, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "table-model.onnx").write_bytes(mlp(2, 4, 2))
+    (tmp_path / "table.csv").write_text("width,species,height\n1,1,2\n3,0,4\n")
+    added = honed("models", "add", tmp_path / "table-model.onnx", "--loss", "cross_entropy")
+    assert added.returncode == 0, added.stderr
+
+    done = honed(
+        "samples", "add", "table-model", tmp_path / "table.csv", "--label-column", "species"
+    )
+
+    assert done.stdout.endswith("table.csv: 2 accepted, 0 duplicates, 0 rejected\n"), done.stderr
+    assert labels(client, "table-model") == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("ending", "option"), [(".csv", "--label"), (".png", "--label-column"), (".npz", "--label")]
+)
+def test_an_option_of_another_kind_of_file_is_wrong_usage(
+    ending: str, option: str, honed: Honed, tmp_path: Path
+) -> None:
+    (tmp_path / f"samples{ending}").touch()
+    refused = honed("samples", "add", "any", tmp_path / f"samples{ending}", option, "x")
+    assert refused.returncode == 2
+    assert option in refused.stderr
+
+
+def test_a_description_that_is_no_json_is_named(honed: Honed, tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(image_model())
+    (tmp_path / "preprocess.json").write_text("{")
+    refused = honed(
+        *("models", "add", tmp_path / "model.onnx", "--loss", "cross_entropy"),
+        *("--preprocess", tmp_path / "preprocess.json"),
+    )
+    assert refused.returncode == 1
+    assert "preprocess.json: not JSON" in refused.stderr
