@@ -16,6 +16,7 @@ import onnx
 from service.training.conform import trial
 from service.training.conform.graph import Graph, reads
 from service.training.conform.normalize import stamp
+from service.training.errors import GraphRefused
 from service.training.join import import_opsets
 
 TOLERANCE = 1e-4
@@ -78,7 +79,12 @@ def _fragment(
     trainable: Collection[str],
 ) -> onnx.ModelProto:
     missing = _trace(whole, exported, kept, trainable) or set()
-    nodes = [node for node in whole.graph.node if not missing.isdisjoint(node.output)]
+    there = _tensors(exported.graph)
+    nodes = [
+        _without_writing(node, there)
+        for node in whole.graph.node
+        if not missing.isdisjoint(node.output)
+    ]
     constants = [tensor for tensor in whole.graph.initializer if tensor.name in missing]
     values = {value.name: value for value in whole.graph.output}
     outputs = [_of_any_batch(v) for name, v in values.items() if name in kept or name == output]
@@ -114,9 +120,17 @@ def _trace(
             return None
         missing.add(name)
         if maker is not None:
-            missing.update(filter(None, maker.output))
+            missing.update(each for each in maker.output if each and each not in there)
             pending.extend(each for each in reads(maker) if each not in there)
     return missing
+
+
+def _without_writing(node: onnx.NodeProto, there: Collection[str]) -> onnx.NodeProto:
+    """A copy that leaves alone what the trained part makes: one output of a Split, for example."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.output[:] = [f"{name}/remainder" if name in there else name for name in node.output]
+    return copy
 
 
 def _tensors(graph: onnx.GraphProto) -> set[str]:
@@ -143,8 +157,11 @@ def _equal(whole: onnx.ModelProto, joined: onnx.ModelProto, kept: Sequence[str])
     good = set(kept)
     for rows in sizes or ROWS:
         feeds = trial.draw(graph, rows, seed=rows)
-        (expected,) = trial.run_named(whole, [feeds])
-        (found,) = trial.run_named(joined, [{n: v for n, v in feeds.items() if n in fed}])
+        try:
+            (expected,) = trial.run_named(whole, [feeds])
+            (found,) = trial.run_named(joined, [{n: v for n, v in feeds.items() if n in fed}])
+        except GraphRefused:
+            return set()  # what cannot be run joined is lost, and no reason to refuse the model
         good = {name for name in good if _close(expected[name], found[name])}
     return good
 
@@ -158,6 +175,8 @@ def _sizes(whole: onnx.ModelProto) -> tuple[int, ...]:
 
 
 def _close(expected: trial.Array, found: trial.Array) -> bool:
+    if not (isinstance(expected, np.ndarray) and isinstance(found, np.ndarray)):
+        return False  # sequences and maps have no tensor to compare
     if expected.shape != found.shape or expected.dtype != found.dtype:
         return False
     if expected.dtype.kind != "f":

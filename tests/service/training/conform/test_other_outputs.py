@@ -70,7 +70,8 @@ def with_weights_of(uploaded: onnx.ModelProto, exported: Path) -> onnx.ModelProt
     copy = onnx.ModelProto()
     copy.CopyFrom(uploaded)
     for tensor in copy.graph.initializer:
-        tensor.CopyFrom(trained[tensor.name])
+        if tensor.data_type == TensorProto.FLOAT:
+            tensor.CopyFrom(trained[tensor.name])
     return copy
 
 
@@ -175,3 +176,37 @@ def test_of_weights_only_those_that_training_lacks_are_kept_twice(
 
     (kept,) = fragment.graph.initializer
     np.testing.assert_array_equal(numpy_helper.to_array(kept), normal(5, 2, seed=9))
+
+
+def test_an_output_that_shares_its_node_with_the_trained_part_is_given(
+    graphs: Any, accept: Callable[..., Prepared], tmp_path: Path
+) -> None:
+    """Training slices the part that it needs out of the Split; the other part is the app's."""
+    parts = node("Split", ["h", "sizes"], ["g", "rest"], name="split", axis=1)
+    model = graphs.around(parts, out=3, sizes=np.array([3, 2], np.int64))
+    uploaded = with_outputs(model, ["y", "rest"])
+    prepared = accept(uploaded, output="y", optimizer="sgd")
+
+    trained = train_and_export(prepared, tmp_path, steps=2)
+
+    x = normal(4, 6, seed=5)
+    expected = run(with_weights_of(uploaded, trained), x)
+    assert list(run(trained, x)) == ["y", "rest"]
+    for name, values in run(trained, x).items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=1e-5)
+
+
+def test_an_output_that_is_no_tensor_is_lost_and_refuses_nothing(
+    graphs: Any, accept: Callable[..., Prepared], tmp_path: Path
+) -> None:
+    uploaded = graphs.around(RELU)
+    uploaded.graph.node.append(node("SequenceConstruct", ["h", "g"], ["list"], name="list"))
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+    uploaded.graph.output.append(
+        helper.make_value_info("list", helper.make_sequence_type_proto(tensor))
+    )
+
+    prepared = accept(uploaded, output="y")
+
+    assert list(run(train_and_export(prepared, tmp_path, steps=1), normal(2, 6))) == ["y"]
+    assert any("do not have the outputs list" in note for note in prepared.notes)
