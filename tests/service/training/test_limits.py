@@ -12,7 +12,7 @@ from service.training.messages import Limits
 
 PROGRAM = """
 import json, os, sys
-from service.training.limits import apply_limits
+from service.training.limits import AUTOGROUP, apply_limits
 from service.training.messages import Limits
 apply_limits({limits!r}, threads=3)
 assert "numpy" not in sys.modules and "onnxruntime" not in sys.modules
@@ -23,6 +23,8 @@ if sys.platform == "linux":
     import resource
     report["ionice"] = int(process.ionice().ioclass)
     report["data"] = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    report["session"] = os.getsid(0) == os.getpid()
+    report["autogroup"] = AUTOGROUP.read_text() if AUTOGROUP.exists() else None
 print(json.dumps(report))
 """
 
@@ -51,3 +53,16 @@ def test_the_disk_is_used_when_nobody_else_does_and_memory_is_limited() -> None:
     result = report(Limits(memory_bytes=300 << 20))
     assert result["ionice"] == int(psutil.IOPRIO_CLASS_IDLE)
     assert result["data"] == 300 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="autogroups are Linux's")
+def test_niceness_counts_against_the_sessions_of_people_too() -> None:
+    """Niceness alone counts within a session, and each session would get the same share."""
+    ours = psutil.Process().nice()
+    first, second = report(Limits(nice=10)), report(Limits(nice=15))
+    assert first["session"]
+    if first["autogroup"] is None:
+        pytest.skip("this kernel does not group by session")
+    nice = [each["autogroup"].split(" nice ")[1].strip() for each in (first, second)]
+    assert nice == [str(max(10, ours)), str(max(15, ours))]
+    assert first["autogroup"] != second["autogroup"]
