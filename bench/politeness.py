@@ -1,33 +1,51 @@
-"""What a foreground process loses while a job trains under the default policy."""
+"""What a foreground process loses while a job trains under the default policy.
+
+Windows of a quarter of a second alternate: the burners alone, beside the training child, and beside
+a bare loop that steps back as the child does and touches no memory. So short and so many, because a
+shared machine's own speed moves by tens of percents within seconds. A child that does not train is
+stopped by SIGSTOP. What the bare loop costs is the machine's: a busy processor slows its neighbour.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from statistics import median
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
+from bench import watched
 from bench.daemon import Served, mlp, served, wait_until
 from bench.table import Row
 
-ROUNDS = 9
-WINDOW_S = 2.0
+ROUNDS = 150
+WINDOW_S = 0.25
 BURNER = f"""
 import sys, time
 for _ in sys.stdin:
-    end, count = time.perf_counter() + {WINDOW_S}, 0
+    end, count, used = time.perf_counter() + {WINDOW_S}, 0, time.process_time()
     while time.perf_counter() < end:
         for _ in range(1000):
             pass
         count += 1
-    print(count, flush=True)
+    print(count, time.process_time() - used, flush=True)
+"""
+BARE_LOOP = """
+from service.training.limits import apply_limits
+from service.training.messages import Limits
+apply_limits(Limits(), threads=1)
+print("stepped back", flush=True)
+while True:
+    pass
 """
 
 
 def run() -> list[Row]:
-    """One process, then as many as there are processors; with training and without, in turn."""
+    """One process, then as many as there are processors."""
     generator = np.random.default_rng(0)
     x = generator.random((20_000, 784), dtype=np.float32)
     with served() as daemon:
@@ -39,57 +57,120 @@ def run() -> list[Row]:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What all burners did: loops, and the processor time that they got, s."""
+
+    loops: float
+    used_s: float
+
+
 def _measure(daemon: Served, what: str, *, processes: int, must: str) -> Row:
-    burners = [_start() for _ in range(processes)]
     job_id = daemon.ask_for_job("m", epochs=1_000_000)["id"]
     daemon.wait_for_job(job_id, "running")
-    alone, beside, steps = [], [], []
-    _work(burners)
-    for _ in range(ROUNDS):
-        _pause(daemon, job_id)
-        alone.append(_work(burners))
-        steps_before = _resume(daemon, job_id)
-        beside.append(_work(burners))
-        steps.append(daemon.job(job_id)["progress"]["step"] - steps_before)
+    wait_until(lambda: _step(daemon, job_id) > 0, "the first step")
+    (child,) = watched.children(daemon.process.pid)
+    with _burners(processes) as burners, _bare_loop() as bare_loop:
+        others = {"alone": None, "training": child, "bare loop": bare_loop}
+        _stop([child, bare_loop])
+        _work(burners)
+        first_step = _step(daemon, job_id)
+        found = [
+            {name: _beside(pid, burners) for name, pid in others.items()} for _ in range(ROUNDS)
+        ]
+        os.kill(child, signal.SIGCONT)
+    steps = _step(daemon, job_id) - first_step
     daemon.http.post(f"/v1/jobs/{job_id}/cancel")
-    for burner in burners:
-        burner.kill()
-        burner.wait()
-    losses = [100 * (1 - b / a) for a, b in zip(alone, beside, strict=True)]
+    daemon.wait_for_job(job_id, "cancelled")
+    losses, bare_losses = _losses(found, "training"), _losses(found, "bare loop")
+    low, high = _interval(losses)
     return {
         "what": what,
-        "alone, loops/s": median(alone) / WINDOW_S,
-        "beside training, loops/s": median(beside) / WINDOW_S,
-        "loss, %": median(losses),
-        "loss min": min(losses),
-        "loss max": max(losses),
-        "steps/s of the job": median(steps) / WINDOW_S,
+        "alone, loops/s": float(np.median([each["alone"].loops for each in found])) / WINDOW_S,
+        "loss, %": float(np.median(losses)),
+        "95 % interval": f"{low:.1f} to {high:.1f}",
+        "loss beside a bare loop, %": float(np.median(bare_losses)),
+        "processor time lost, %": _lost_time(found),
+        "steps/s of the job": steps / (ROUNDS * WINDOW_S),
         "must reach": must,
     }
 
 
-def _start() -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", BURNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def _losses(found: list[dict[str, Window]], beside: str) -> np.ndarray:
+    """Of each round, %."""
+    return np.array([100 * (1 - each[beside].loops / each["alone"].loops) for each in found])
 
 
-def _work(burners: list[subprocess.Popen[str]]) -> int:
+def _lost_time(found: list[dict[str, Window]]) -> float:
+    """What the scheduler took from the burners, %; a slower processor does not count."""
+    alone, beside = (sum(each[name].used_s for each in found) for name in ("alone", "training"))
+    return 100 * (1 - beside / alone)
+
+
+def _interval(losses: np.ndarray) -> tuple[float, float]:
+    """Of the median, by bootstrap."""
+    rows = np.random.default_rng(0).integers(0, len(losses), (2000, len(losses)))
+    low, high = np.percentile(np.median(losses[rows], axis=1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _beside(pid: int | None, burners: list[subprocess.Popen[str]]) -> Window:
+    if pid is None:
+        return _work(burners)
+    os.kill(pid, signal.SIGCONT)
+    try:
+        return _work(burners)
+    finally:
+        _stop([pid])
+
+
+def _stop(pids: Iterable[int]) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+
+
+def _work(burners: list[subprocess.Popen[str]]) -> Window:
     for burner in burners:
         assert burner.stdin is not None
         burner.stdin.write("go\n")
         burner.stdin.flush()
-    return sum(int(burner.stdout.readline()) for burner in burners if burner.stdout)
+    said = [burner.stdout.readline().split() for burner in burners if burner.stdout]
+    return Window(sum(float(loops) for loops, _ in said), sum(float(used) for _, used in said))
 
 
-def _pause(daemon: Served, job_id: int) -> None:
-    daemon.http.post("/v1/pause")
-    daemon.wait_for_job(job_id, "paused")
+@contextmanager
+def _burners(count: int) -> Iterator[list[subprocess.Popen[str]]]:
+    """Programs of somebody else: in a session of their own, as a desktop's are."""
+    burners = [
+        subprocess.Popen(
+            [sys.executable, "-c", BURNER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        for _ in range(count)
+    ]
+    try:
+        yield burners
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
 
 
-def _resume(daemon: Served, job_id: int) -> int:
-    """The step at which it goes on, once it does."""
-    step: int = daemon.job(job_id)["progress"]["step"]
-    daemon.http.post("/v1/resume")
-    wait_until(lambda: daemon.job(job_id)["progress"]["step"] > step, "the job to go on")
+@contextmanager
+def _bare_loop() -> Iterator[int]:
+    with subprocess.Popen(
+        [sys.executable, "-c", BARE_LOOP], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def _step(daemon: Served, job_id: int) -> int:
     return int(daemon.job(job_id)["progress"]["step"])
