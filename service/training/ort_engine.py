@@ -165,6 +165,8 @@ def session_options(threads: int, *, spinning: bool = False) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
+    # Not while the optimizer runs, which is on one thread: as fast, for a fifth less of processor.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     # The arena keeps the memory of the largest batch, and all batches of a job are of one size. It
     # is given back with the session; without it a step allocates anew what it needs, which took a
     # convolutional network a sixth more time, and up to half more memory.

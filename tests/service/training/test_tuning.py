@@ -12,11 +12,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from service.training import tuning
 from service.training.data import Dataset
 from service.training.engine import Engine
 from service.training.material import Material
 from service.training.messages import Artifacts, Limits, Train
-from service.training.tuning import FILE, Tuning, choices, choose, tune
+from service.training.tuning import FILE, ROUNDS, Tuning, choices, choose, tune
 from storage.records import Signature
 
 
@@ -65,8 +66,8 @@ def forbidden(_: Tuning) -> Engine:
 def idle(opened: list[Tuning]) -> Callable[[Tuning], Engine]:
     """Engines whose steps take no time, and who has opened which."""
 
-    def open_engine(tuning: Tuning) -> Engine:
-        opened.append(tuning)
+    def open_engine(choice: Tuning) -> Engine:
+        opened.append(choice)
         steps = SimpleNamespace(train_batch=lambda *_: 0.0, step=lambda _: None)
         return cast(Engine, steps)
 
@@ -76,8 +77,17 @@ def idle(opened: list[Tuning]) -> Callable[[Tuning], Engine]:
 def test_the_choice_is_measured_once_for_a_model(order: Train, material: Material) -> None:
     opened: list[Tuning] = []
     first = tune(order, material, idle(opened), tick=lambda: None)
-    assert opened == choices(2)
+    assert opened == choices(2) * ROUNDS
     assert tune(order, material, forbidden, tick=lambda: None) == first
+
+
+def test_a_model_that_opens_slowly_is_measured_once(
+    order: Train, material: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "BUDGET_S", 0.0)
+    opened: list[Tuning] = []
+    tune(order, material, idle(opened), tick=lambda: None)
+    assert opened == choices(2)
 
 
 def test_another_limit_or_batch_size_is_measured_anew(order: Train, material: Material) -> None:
