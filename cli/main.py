@@ -28,6 +28,7 @@ COMMANDS = {
     "snooze": "cli.policy",
     "status": "cli.status",
     "train": "cli.training",
+    "triggers": "cli.triggers",
     "versions": "cli.versions",
     "watch-input": "cli.watch_input",
 }

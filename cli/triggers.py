@@ -1,0 +1,136 @@
+"""`honed triggers …`: what asks for a model's jobs when nobody does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from cli.client import Client, model_path
+from cli.options import as_json, given, hyperparameters
+from cli.output import echo_json, echo_table, plain
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_RULE: dict[str, dict[str, Any]] = {
+    "cron": {"metavar": "FIELDS", "help": "Minute, hour, day, month, day of the week."},
+    "time_zone": {"metavar": "ZONE", "help": "Of a time of day. Default: the device's own."},
+    "jitter_seconds": {"type": float, "help": "Cron fires late by up to this."},
+    "new_samples": {"type": int, "help": "Fire when so many more samples have a label."},
+    "eligible_after": {
+        "metavar": "TIME",
+        "help": "Fire at the first moment at which a job may train, after 20:00 of each day, or "
+        "after an instant, once.",
+    },
+    "at_most_every_hours": {"type": float, "help": "Fire no more often. Alone: that often."},
+    "name": {"help": "The `trigger` of its jobs. Default: its kind."},
+    "priority": {"type": int, "help": "Of its jobs, -100 to 100."},
+}
+_SHOWN = tuple(name for name in _RULE if name not in ("name", "priority"))
+
+
+def _rule(command: Command) -> Command:
+    for name, option in reversed(_RULE.items()):
+        command = click.option(f"--{name.replace('_', '-')}", name, **option)(command)
+    return command
+
+
+@click.group()
+def triggers() -> None:
+    """Ask for a model's jobs by time or by new samples; docs/triggers.md has the rules."""
+
+
+@triggers.command("add")
+@click.argument("model")
+@_rule
+@hyperparameters
+@as_json
+@click.pass_obj
+def add(client: Client, /, model: str, *, as_json: bool, **options: Any) -> None:
+    """Ask for jobs of MODEL from now on.
+
+    Give one of --cron, --new-samples and --eligible-after, or --at-most-every-hours alone:
+    honed triggers add digits --cron "30 2 * * mon-fri" --epochs 3
+    """
+    rule = given({name: options.pop(name) for name in _RULE})
+    body = {**rule, "hyperparameters": given(options)}
+    _echo(client.post(_path(model), body), as_json=as_json)
+
+
+@triggers.command("list")
+@click.argument("model")
+@as_json
+@click.pass_obj
+def list_triggers(client: Client, model: str, *, as_json: bool) -> None:
+    """List the triggers of MODEL, and what became of their last try."""
+    found = list(client.items(_path(model)))
+    if as_json:
+        echo_json(found)
+    else:
+        _echo_table(found)
+
+
+@triggers.command("enable")
+@click.argument("model")
+@click.argument("trigger_id", type=int)
+@as_json
+@click.pass_obj
+def enable(client: Client, model: str, trigger_id: int, *, as_json: bool) -> None:
+    """Switch a trigger on again."""
+    _switch(client, model, trigger_id, enabled=True, as_json=as_json)
+
+
+@triggers.command("disable")
+@click.argument("model")
+@click.argument("trigger_id", type=int)
+@as_json
+@click.pass_obj
+def disable(client: Client, model: str, trigger_id: int, *, as_json: bool) -> None:
+    """Switch a trigger off, and keep it."""
+    _switch(client, model, trigger_id, enabled=False, as_json=as_json)
+
+
+@triggers.command("remove")
+@click.argument("model")
+@click.argument("trigger_id", type=int)
+@click.pass_obj
+def remove(client: Client, model: str, trigger_id: int) -> None:
+    """Remove a trigger; the jobs that it has asked for stay."""
+    client.request("DELETE", f"{_path(model)}/{trigger_id}")
+    click.echo(f"trigger {trigger_id} of {model} is removed")
+
+
+def _path(model: str) -> str:
+    return f"{model_path(model)}/triggers"
+
+
+def _switch(client: Client, model: str, trigger_id: int, *, enabled: bool, as_json: bool) -> None:
+    changes = {"enabled": enabled}
+    answer = client.request("PATCH", f"{_path(model)}/{trigger_id}", json=changes).json()
+    _echo(answer, as_json=as_json)
+
+
+def _echo(trigger: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        echo_json(trigger)
+    else:
+        _echo_table([trigger])
+
+
+def _echo_table(found: list[dict[str, Any]]) -> None:
+    echo_table(
+        ("ID", "NAME", "WHEN", "ON", "FIRED", "JOB", "LAST TRY"),
+        (
+            (
+                each["id"],
+                each["name"],
+                plain({name: each[name] for name in _SHOWN if each[name]}),
+                each["enabled"],
+                each["fired_at"],
+                each["job_id"],
+                each["outcome"] or None,
+            )
+            for each in found
+        ),
+    )
