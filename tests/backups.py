@@ -1,0 +1,69 @@
+"""Backups of small data folders, and how they are put back."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+
+from stored import adopt, new_model
+
+from service.backup import write_backup
+from service.backup_contents import open_backup, read_contents
+from service.restore import Restored, restore
+from storage.store import Store
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
+RECORD_BYTES = 16
+
+
+def fill(data_dir: Path, name: str, samples: int) -> None:
+    store = Store.open(data_dir)
+    new = new_model(name, files={"training_model": adopt(store, b"training of " + name.encode())})
+    model = store.models.add(new, adopt(store, b"base of " + name.encode()))
+    with store.samples.stage(model.id, RECORD_BYTES) as staging:
+        staging.add(os.urandom(RECORD_BYTES * samples), [1] * samples)
+        staging.commit()
+    store.close()
+
+
+def back_up(data_dir: Path) -> bytes:
+    store = Store.open(data_dir)
+    snapshot = store.snapshot()
+    archive = b"".join(write_backup(snapshot, now=NOW))
+    snapshot.close()
+    store.close()
+    return archive
+
+
+def put_back(archive: bytes, data_dir: Path, *, set_aside: bool = False) -> Restored:
+    file = data_dir.with_name(f"{data_dir.name}.zip")
+    file.write_bytes(archive)
+    with open_backup(file) as opened:
+        contents = read_contents(opened, archive_bytes=len(archive))
+        return restore(
+            opened, contents, data_dir, set_aside=set_aside, now=NOW, advance=lambda _: None
+        )
+
+
+def kept(data_dir: Path) -> tuple[list[str], list[bytes]]:
+    """Names of the models, and the bytes of all samples."""
+    store = Store.open(data_dir)
+    try:
+        models = store.models.list(10)
+        contents = [
+            store.samples.content(model.id, sample.id)
+            for model in models
+            for sample in store.samples.list(model.id, limit=1000)
+        ]
+        for model in models:
+            for file in model.files.values():
+                assert sha256(store.files.path(file.sha256).read_bytes()).hexdigest() == file.sha256
+        return [model.name for model in models], contents
+    finally:
+        store.close()
+
+
+def flipped(content: bytes) -> bytes:
+    return bytes([content[0] ^ 1]) + content[1:]

@@ -1,0 +1,222 @@
+"""A backup that is not true changes nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import zipfile
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backups import back_up, fill, flipped, kept, put_back
+
+from service.errors import InvalidInput
+from storage.errors import HoneError, StorageBroken, UnknownSchema
+from storage.store import Store
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    fill(tmp_path / "source", "new", 20)
+    return tmp_path / "source"
+
+
+def rewritten(
+    archive: bytes,
+    change: Callable[[zipfile.ZipInfo, bytes], tuple[zipfile.ZipInfo, bytes] | None],
+    *more: tuple[zipfile.ZipInfo, bytes],
+) -> bytes:
+    """The archive with every entry changed, left out, or added to."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for info in old.infolist():
+            if (made := change(info, old.read(info))) is not None:
+                new.writestr(*made)
+        for info, content in more:
+            new.writestr(info, content)
+    return buffer.getvalue()
+
+
+def same(info: zipfile.ZipInfo, content: bytes) -> tuple[zipfile.ZipInfo, bytes]:
+    return info, content
+
+
+def with_manifest(archive: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    def edit(info: zipfile.ZipInfo, content: bytes) -> tuple[zipfile.ZipInfo, bytes]:
+        if info.filename == "manifest.json":
+            manifest = json.loads(content)
+            change(manifest)
+            content = json.dumps(manifest).encode()
+        return info, content
+
+    return rewritten(archive, edit)
+
+
+def with_content(archive: bytes, where: str, change: Callable[[bytes], bytes]) -> bytes:
+    """Another content under a true hash: the manifest agrees with what is there."""
+
+    def edit(info: zipfile.ZipInfo, content: bytes) -> tuple[zipfile.ZipInfo, bytes]:
+        return info, change(content) if info.filename.startswith(where) else content
+
+    changed = rewritten(archive, edit)
+    with zipfile.ZipFile(io.BytesIO(changed)) as opened:
+        contents = {name: opened.read(name) for name in opened.namelist()}
+
+    def agree(manifest: dict[str, Any]) -> None:
+        for entry in manifest["files"]:
+            content = contents[entry["name"]]
+            entry |= {"size_bytes": len(content), "sha256": sha256(content).hexdigest()}
+
+    return with_manifest(changed, agree)
+
+
+def entry(name: str, mode: int = 0o100600) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = mode << 16
+    return info
+
+
+def listed(archive: bytes, name: str, content: bytes, mode: int = 0o100600) -> bytes:
+    """An entry more, and the manifest lists it."""
+
+    def add(manifest: dict[str, Any]) -> None:
+        digest = sha256(content).hexdigest()
+        manifest["files"].append({"name": name, "size_bytes": len(content), "sha256": digest})
+
+    return with_manifest(rewritten(archive, same, (entry(name, mode), content)), add)
+
+
+def compressed(info: zipfile.ZipInfo, content: bytes) -> tuple[zipfile.ZipInfo, bytes]:
+    info.compress_type = zipfile.ZIP_DEFLATED
+    return info, content
+
+
+def without_packs(info: zipfile.ZipInfo, content: bytes) -> tuple[zipfile.ZipInfo, bytes] | None:
+    return None if info.filename.startswith("packs/") else (info, content)
+
+
+def corrupt(database: bytes) -> bytes:
+    pages = bytearray(database)
+    for page in range(10, len(pages) // 4096):
+        pages[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    return bytes(pages)
+
+
+def drop_file(archive: bytes) -> bytes:
+    """The database names a file that is neither there nor said to be missing."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        name = next(each for each in opened.namelist() if each.startswith("files/"))
+
+    def forget(manifest: dict[str, Any]) -> None:
+        manifest["files"] = [each for each in manifest["files"] if each["name"] != name]
+
+    changed = with_manifest(archive, forget)
+    return rewritten(changed, lambda info, data: None if info.filename == name else (info, data))
+
+
+ELSEWHERE = "packs/../../elsewhere"
+BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "no zip": (lambda _: b"no zip at all", "no whole zip"),
+    "cut off": (lambda data: data[:-40], "no whole zip"),
+    "of samples": (
+        lambda data: with_manifest(data, lambda m: m.update(format="hone-samples")),
+        "not 'hone-backup'",
+    ),
+    "of a later format": (
+        lambda data: with_manifest(data, lambda m: m.update(version=2)),
+        "this Hone reads 1",
+    ),
+    "manifest of nothing": (
+        lambda data: with_manifest(data, lambda m: m.update(files=[{"name": 1}])),
+        "not one that Hone wrote",
+    ),
+    "climbs": (lambda data: listed(data, ELSEWHERE, b"x"), "has this name"),
+    "absolute": (lambda data: listed(data, "/tmp/elsewhere", b"x"), "has this name"),
+    "backslashes": (lambda data: listed(data, "packs\\1\\2.pack", b"x"), "has this name"),
+    "token": (lambda data: listed(data, "admin.token", b"x"), "has this name"),
+    "pack of model 0": (lambda data: listed(data, "packs/0/1.pack", b"x"), "has this name"),
+    "link": (lambda data: listed(data, "packs/9/1.pack", b"/etc", 0o120777), "no plain file"),
+    "not listed": (
+        lambda data: rewritten(data, same, (entry("packs/9/1.pack"), b"x")),
+        "does not list it",
+    ),
+    "not there": (lambda data: rewritten(data, without_packs), "it is not there"),
+    "compressed": (lambda data: rewritten(data, compressed), "are stored"),
+    "longer": (
+        lambda data: rewritten(data, lambda i, c: (i, c + b"1" if "packs" in i.filename else c)),
+        "the manifest says",
+    ),
+    "flipped sample": (
+        lambda data: rewritten(data, lambda i, c: (i, flipped(c) if "pack" in i.filename else c)),
+        "SHA-256 is not the one",
+    ),
+    "file under a name that is not its hash": (
+        lambda data: with_content(data, "files/", flipped),
+        "SHA-256 is not the one",
+    ),
+    "flipped in transit": (lambda data: data[:200] + b"\xff\xff" + data[202:], "damaged"),
+    "pack cut short": (
+        lambda data: with_content(data, "packs/", lambda content: content[:-1]),
+        "not in it",
+    ),
+    "file gone": (drop_file, "not in it"),
+    "damaged database": (lambda data: with_content(data, "hone.db", corrupt), "damaged|malformed"),
+    "no database": (
+        lambda data: with_content(data, "hone.db", lambda _: b"text " * 2000),
+        "not a database",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_backup_that_is_not_true_changes_nothing(source: Path, tmp_path: Path, kind: str) -> None:
+    spoil, words = BAD[kind]
+    archive = spoil(back_up(source))
+    target = tmp_path / "target"
+    fill(target, "old", 3)
+    before = kept(target)
+    files = sorted(path for path in tmp_path.rglob("*"))
+
+    with pytest.raises(HoneError) as raised:
+        put_back(archive, target, set_aside=True)
+
+    told = " ".join([raised.value.detail, *(each.detail for each in raised.value.problems)])
+    assert any(part in told for part in words.split("|")), told
+    assert isinstance(raised.value, InvalidInput | StorageBroken)
+    assert kept(target) == before
+    assert sorted(set(tmp_path.rglob("*")) - set(files)) == [tmp_path / "target.zip"]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_entry_that_is_there_twice_is_refused(source: Path, tmp_path: Path) -> None:
+    archive = back_up(source)
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        database = opened.read("hone.db")
+
+    with pytest.raises(InvalidInput) as raised:
+        put_back(rewritten(archive, same, (entry("hone.db"), database)), tmp_path / "target")
+
+    assert "it is there twice" in [each.detail for each in raised.value.problems]
+
+
+def test_a_backup_of_a_newer_hone_is_refused(source: Path, tmp_path: Path) -> None:
+    store = Store.open(source)
+    store.close()
+    with sqlite3.connect(source / "hone.db") as connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) "
+            "VALUES ('hone', 'm999_future', 'then')"
+        )
+    connection.close()
+    content = (source / "hone.db").read_bytes()
+    fill(tmp_path / "other", "other", 20)
+    archive = with_content(back_up(tmp_path / "other"), "hone.db", lambda _: content)
+
+    with pytest.raises(UnknownSchema, match="m999_future"):
+        put_back(archive, tmp_path / "target")
+    assert not (tmp_path / "target" / "hone.db").exists()
