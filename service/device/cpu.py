@@ -44,9 +44,12 @@ class Process:
 
 
 def parse_stat(content: bytes) -> Process:
-    """proc(5): the command stands in parentheses and may itself hold any character."""
-    fields = content[content.rindex(b")") + 2 :].split()
-    return Process(parent=int(fields[1]), ticks=sum(int(field) for field in fields[11:15]))
+    """proc(5): the command stands in parentheses and may itself hold any character.
+
+    Raises ValueError.
+    """
+    _, parent, *rest = content[content.rindex(b")") + 2 :].split()
+    return Process(parent=int(parent), ticks=sum(int(field) for field in rest[9:13]))
 
 
 class ProcessTree:
@@ -80,7 +83,7 @@ class ProcessTree:
     def _read(self, pid: int) -> Process | None:
         try:
             return parse_stat(read_bytes(f"{self._procfs}/{pid}/stat"))
-        except OSError:
+        except (OSError, ValueError):
             return None  # It ended since the folder was listed.
 
 
@@ -112,8 +115,8 @@ class LinuxForeignCpu:
         detail = "measured from one reading to the next, and this is the first"
         try:
             after = self._times(now)
-        except OSError as error:
-            self._before, self._percent, detail = None, None, reason(error)
+        except (OSError, ValueError) as error:
+            self._before, self._percent, detail = None, None, reason(error, self._stat)
         else:
             self._advance(after)
         return (

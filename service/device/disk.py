@@ -23,5 +23,5 @@ class FreeDisk:
         try:
             free = shutil.disk_usage(self._data_dir).free
         except OSError as error:
-            detail = reason(error)
+            detail = reason(error, str(self._data_dir))
         return (Reading(NAME, free, "B", str(self._data_dir), now, detail),)

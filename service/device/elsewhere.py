@@ -87,18 +87,23 @@ class PsutilMemory:
 
 
 class PsutilProcesses:
-    """Names compare without case, and `.exe` may be left out."""
+    """Names compare without case, and `.exe` may be left out. Our own processes do not count."""
 
     def __init__(self) -> None:
         self.watched: tuple[str, ...] = ()
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
         """running_processes: the watched names that run, as they stand on the list."""
-        running: set[str] = set()
+        running: dict[int, str] = {}
         if self.watched:
-            names = (process.info["name"] for process in psutil.process_iter(["name"]))
-            running = {_plain(name) for name in names if name}
-        found = tuple(name for name in self.watched if _plain(name) in running)
+            listed = psutil.process_iter(["name"])
+            running = {each.pid: _plain(each.info["name"] or "") for each in listed}
+        watched = {_plain(name) for name in self.watched}
+        if not watched.isdisjoint(running.values()):
+            me = psutil.Process()
+            for own in (me, *me.children(recursive=True)):
+                running.pop(own.pid, None)
+        found = tuple(name for name in self.watched if _plain(name) in running.values())
         return (Reading(processes.NAME, found, "", "psutil.process_iter", now),)
 
 

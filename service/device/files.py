@@ -45,6 +45,8 @@ def list_folder(path: str) -> list[str]:
         return []
 
 
-def reason(error: OSError) -> str:
-    """Why a file could not be read, in a few words."""
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+def reason(error: Exception, path: str) -> str:
+    """Why a file tells nothing, in a few words: it cannot be read, or is not what it should be."""
+    if isinstance(error, OSError):
+        return f"{error.filename or path}: {error.strerror or error}"
+    return f"{path}: not of the form that the kernel documents"

@@ -11,10 +11,11 @@ NAME = "available_memory_bytes"
 
 
 def mem_available_bytes(content: bytes) -> int | None:
-    """MemAvailable of /proc/meminfo, or None before Linux 3.14."""
+    """MemAvailable of /proc/meminfo, or None before Linux 3.14. Raises ValueError."""
     for line in content.splitlines():
-        if line.startswith(b"MemAvailable:"):
-            return int(line.split()[1]) * 1024
+        name, _, value = line.partition(b":")
+        if name == b"MemAvailable":
+            return int(value.removesuffix(b"kB")) * 1024
     return None
 
 
@@ -29,8 +30,8 @@ class LinuxMemory:
         available, detail = None, "the kernel tells no MemAvailable"
         try:
             available = mem_available_bytes(read_bytes(self._path))
-        except OSError as error:
-            detail = reason(error)
+        except (OSError, ValueError) as error:
+            detail = reason(error, self._path)
         return (
             Reading(NAME, available, "B", self._path, now, "" if available is not None else detail),
         )

@@ -16,6 +16,9 @@ from service.device.reading import Moment, Reading
 from service.device.upower import UPower
 
 NOT_LISTED = "the kernel lists no power supplies here"
+VANISHED = "a battery was here a moment ago"
+GONE_AFTER_S = 30.0
+"""A battery that is not listed for less than this is not gone: its controller is being reset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,7 @@ class LinuxPower:
         self._folder = str(sysfs / "class" / "power_supply")
         self._profile = str(sysfs / "firmware" / "acpi" / "platform_profile")
         self._upower = upower
+        self._battery_seen_at_s: float | None = None
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
         """The readings of `Power`."""
@@ -136,6 +140,7 @@ class LinuxPower:
         supplies = [supply for supply in map(read_supply, paths) if supply is not None]
         batteries = [supply for supply in supplies if supply.is_battery]
         upses = [supply for supply in supplies if supply.type == "UPS"]
+        vanished = self._has_vanished(batteries, now)
         ups = self._upower.ups(now)
         on_ac: bool | None = None
         decided: str | None = None
@@ -143,15 +148,18 @@ class LinuxPower:
             on_ac, decided = False, ups.source
         elif listed:
             on_ac, decided = on_ac_power(supplies)
+            if vanished and decided is None:
+                on_ac = None
         profile = read_attribute(self._profile)
         power = Power(
             on_ac_power=on_ac,
-            battery_present=bool(batteries) if listed else None,
+            battery_present=bool(batteries) if listed and not vanished else None,
             battery_percent=battery_percent(batteries),
-            battery_state=state(batteries) if listed else None,
+            battery_state=state(batteries) if listed and not vanished else None,
             battery_saver=None if profile is None else profile == "low-power",
             ups_state=state(upses) if upses else ups.state,
         )
+        unlisted = VANISHED if vanished else NOT_LISTED
         found = ", ".join(supply.path for supply in batteries) or self._folder
         return readings(
             power,
@@ -165,11 +173,19 @@ class LinuxPower:
                 "ups_state": ", ".join(supply.path for supply in upses) or ups.source,
             },
             details={
-                "on_ac_power": NOT_LISTED,
-                "battery_present": NOT_LISTED,
-                "battery_percent": "no battery that tells its charge",
-                "battery_state": "no battery that tells its state" if listed else NOT_LISTED,
+                "on_ac_power": unlisted,
+                "battery_present": unlisted,
+                "battery_percent": VANISHED if vanished else "no battery that tells its charge",
+                "battery_state": "no battery that tells its state" if batteries else unlisted,
                 "battery_saver": "no ACPI platform profile",
                 "ups_state": ups.detail,
             },
+        )
+
+    def _has_vanished(self, batteries: Sequence[Supply], now: Moment) -> bool:
+        if batteries:
+            self._battery_seen_at_s = now.monotonic_s
+        seen_at_s = self._battery_seen_at_s
+        return (
+            not batteries and seen_at_s is not None and now.monotonic_s - seen_at_s < GONE_AFTER_S
         )

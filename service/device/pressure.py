@@ -13,12 +13,12 @@ from service.device.reading import Moment, Reading
 RESOURCES = ("cpu", "memory", "io")
 
 
-def some_avg10(content: bytes) -> float | None:
-    """The figure in `some avg10=1.34 avg60=…`, or None if the line is not there."""
+def some_avg10(content: bytes) -> float:
+    """The figure in `some avg10=1.34 avg60=…`. Raises ValueError."""
     for line in content.splitlines():
         if line.startswith(b"some avg10="):
             return float(line.split()[1].partition(b"=")[2])
-    return None
+    raise ValueError("there is no line of `some`")
 
 
 class LinuxPressure:
@@ -37,7 +37,10 @@ class LinuxPressure:
         try:
             percent = some_avg10(read_bytes(path))
         except OSError as error:
-            detail = f"the kernel measures no pressure ({reason(error)}); psi=1 may switch it on"
+            why = reason(error, path)
+            detail = f"the kernel measures no pressure ({why}); psi=1 may switch it on"
+        except ValueError as error:
+            detail = reason(error, path)
         return Reading(f"{resource}_pressure_percent", percent, "%", path, now, detail)
 
 

@@ -1,11 +1,17 @@
-"""Which programs of a watch list run. Without a list nothing is looked at."""
+"""Which programs of a watch list run. Without a list nothing is looked at.
+
+The daemon and its descendants are never meant: a training child runs as `python3`, and a person who
+names that means programs of his own.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from service.device.cpu import parse_stat
 from service.device.files import list_folder, read_bytes
 from service.device.reading import Moment, Reading, Sensor
 
@@ -52,10 +58,24 @@ class LinuxProcesses:
         if not pids:
             return (Reading(NAME, None, "", self._procfs, now, "no processes are listed there"),)
         running = self._names(pids, now.monotonic_s)
-        found = tuple(name for name in self._watched if name.encode()[:COMM_BYTES] in running)
+        found = tuple(name for name in self._watched if self._runs(name, running))
         return (Reading(NAME, found, "", self._procfs, now),)
 
-    def _names(self, pids: list[str], now_s: float) -> set[bytes]:
+    def _runs(self, name: str, running: dict[str, bytes]) -> bool:
+        comm = name.encode()[:COMM_BYTES]
+        return any(not self._is_ours(pid) for pid, each in running.items() if each == comm)
+
+    def _is_ours(self, pid: str) -> bool:
+        """Whether the process is the daemon, or one of its descendants."""
+        try:
+            daemon = os.readlink(f"{self._procfs}/self")  # noqa: PTH115 - a plain name
+            while pid not in (daemon, "0", "1"):
+                pid = str(parse_stat(read_bytes(f"{self._procfs}/{pid}/stat")).parent)
+        except (OSError, ValueError):
+            return False  # It has ended, or the tree is not of this daemon.
+        return pid == daemon
+
+    def _names(self, pids: list[str], now_s: float) -> dict[str, bytes]:
         read_all = now_s - self._read_all_at_s >= SETTLED_S
         if read_all:
             self._read_all_at_s = now_s
@@ -65,7 +85,7 @@ class LinuxProcesses:
             if read_all or now_s - since_s < SETTLED_S:
                 name = self._comm(pid)
             self._seen[pid] = (since_s, name)
-        return {name for _, name in self._seen.values()}
+        return {pid: name for pid, (_, name) in self._seen.items()}
 
     def _comm(self, pid: str) -> bytes:
         try:

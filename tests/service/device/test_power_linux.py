@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import sys
 
 import pytest
@@ -155,6 +156,28 @@ def test_a_desktop_without_supplies_is_on_ac(power):
 
 def test_a_supply_without_type_is_ignored(power):
     assert power({"odd/online": "1"}, battery())["on_ac_power"].value is False
+
+
+@pytest.mark.parametrize("others", [MAINS, UNPLUGGED])
+def test_a_battery_that_vanishes_for_a_moment_is_not_gone(
+    tree, clock, by_name, monkeypatch, others
+):
+    """Its controller is being reset, or the device has just woken: nobody took it out."""
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/bus")
+    files = {f"class/power_supply/{name}": value for name, value in {**others, **battery()}.items()}
+    root = tree(files)
+    sensor = LinuxPower(root, UPower(SystemBus()))
+    assert by_name(sensor.read(clock.now()))["battery_present"].value is True
+    shutil.rmtree(root / "class/power_supply/BAT0")
+
+    missed = by_name(sensor.read(clock.advance(29)))
+    assert missed["battery_present"].value is None
+    assert missed["battery_present"].detail == "a battery was here a moment ago"
+    # Mains that are online are seen; without the battery nothing says that they are not.
+    assert missed["on_ac_power"].value is (True if others is MAINS else None)
+
+    gone = by_name(sensor.read(clock.advance(1)))
+    assert (gone["battery_present"].value, gone["on_ac_power"].value) == (False, True)
 
 
 def test_without_the_folder_power_is_unknown(tree, clock, by_name, monkeypatch):

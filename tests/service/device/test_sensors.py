@@ -8,9 +8,11 @@ import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import psutil
 import pytest
 from support import wait_until
 
+from service.device.cpu import LinuxForeignCpu
 from service.device.disk import FreeDisk
 from service.device.elsewhere import PsutilMemory, PsutilProcesses
 from service.device.localtime import LocalTime
@@ -45,6 +47,17 @@ def test_pressure_is_the_some_line_of_each_resource(tree, clock, by_name):
     assert readings["memory_pressure_percent"].value == 0
     assert readings["io_pressure_percent"].value == 12.5
     assert readings["io_pressure_percent"].source == str(root / "pressure" / "io")
+
+
+@pytest.mark.parametrize("content", ["", "1 2 3 4", "cpu  many", "some avg10=x", "MemAvailable: x"])
+def test_what_the_kernel_would_not_write_is_unknown_and_says_so(tree, clock, content):
+    files = {"meminfo": content, "stat": content, "pressure/cpu": content, "self/stat": content}
+    root = tree(files, root="proc")
+    pressure, *_ = LinuxPressure(root).read(clock.now())
+    sensor = LinuxForeignCpu(root, clock.now())
+    found = (pressure, *LinuxMemory(root).read(clock.now()), *sensor.read(clock.now()))
+    assert [reading.value for reading in found] == [None, None, None]
+    assert all(reading.detail for reading in found)
 
 
 def test_a_kernel_without_pressure_is_unknown_with_a_remedy(tmp_path, clock):
@@ -153,13 +166,48 @@ def test_a_real_program_is_found_while_it_runs(tmp_path, kind):
     shutil.copy(shutil.which("sleep"), program)
     sensor = LinuxProcesses(Path("/proc")) if kind == "proc" else PsutilProcesses()
     sensor.watched = (program.name,)
-    process = subprocess.Popen([program, "60"])
+    process = start_a_stranger(program)
     wait_until(
         lambda: sensor.read(Moment.now())[0].value == (program.name,), "the program to be found"
     )
     process.kill()
     process.wait()
     assert sensor.read(Moment.now())[0].value == ()
+
+
+@linux
+@pytest.mark.parametrize("kind", ["proc", "psutil"])
+def test_a_program_of_our_own_is_never_meant(tmp_path, kind):
+    """The training child is a `python3`, which a person may have named."""
+    program = tmp_path / "hone-own-program"
+    shutil.copy(shutil.which("sleep"), program)
+    sensor = LinuxProcesses(Path("/proc")) if kind == "proc" else PsutilProcesses()
+    sensor.watched = (program.name,)
+    command = [shutil.which("sh"), "-c", f"{program} 60 & {program} 61"]
+    with subprocess.Popen(command) as shell:
+        grandchildren = psutil.Process(shell.pid).children
+        wait_until(
+            lambda: [each.name() for each in grandchildren()] == [program.name] * 2,
+            "both to run",
+        )
+        assert sensor.read(Moment.now())[0].value == ()
+        stranger = start_a_stranger(program)
+        wait_until(
+            lambda: sensor.read(Moment.now())[0].value == (program.name,), "a stranger's to count"
+        )
+        for process in (stranger, *grandchildren()):
+            process.kill()
+
+
+def start_a_stranger(program):
+    """Its parent has ended, so it is no descendant of ours."""
+    started = subprocess.run(
+        ["sh", "-c", f"{program} 60 >/dev/null 2>&1 & echo $!"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return psutil.Process(int(started.stdout))
 
 
 @pytest.fixture
