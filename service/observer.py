@@ -83,7 +83,7 @@ class Observer:
         """
         now = self._clock()
         snapshot = self._device.read(now)
-        policy = self._policy(asked_for, snapshot)
+        policy = self._policy(asked_for, self._judge.known(snapshot, now))
         self._device.watch(policy.blocking_processes)
         self._device.hurry(user_idle=policy.require_idle)
         self._judge.adopt(policy)
@@ -118,8 +118,8 @@ class Observer:
         self._count(self._clock(), trains=False)
         self._device.close()
 
-    def _policy(self, asked_for: StoredPolicy, snapshot: Snapshot) -> Policy:
-        has_battery = Signals(snapshot.signals).flag("battery_present") is True
+    def _policy(self, asked_for: StoredPolicy, signals: Signals) -> Policy:
+        has_battery = signals.flag("battery_present") is True
         default = self._default_policy(has_battery=has_battery)
         if asked_for.settings is None:
             return default

@@ -95,13 +95,26 @@ class Judge:
         are a person's later word, still hold it.
         """
         self._notice_jump(now)
-        signals = self._signals(snapshot, now)
+        signals = self.known(snapshot, now)
         blockers = [*self._by_people(signals, now, snoozed_until, paused)]
         by_policy = [*self._by_policy(signals, now, Used(trained_today_s))]
         if not ignore_policy:
             blockers += by_policy
         eligible = not blockers
         return Verdict(eligible, tuple(blockers), self._held_since(eligible, now, ignore_policy))
+
+    def known(self, snapshot: Snapshot, now: Moment) -> Signals:
+        """The readings; for one that has just become unknown, its last value."""
+        readings = dict(snapshot.signals)
+        for name, reading in snapshot.signals.items():
+            last = self._last_known.get(name)
+            if reading.value is not None:
+                self._last_known[name] = reading
+            elif name in NEVER_KEPT or last is None:
+                continue
+            elif last.age_s(now) < UNKNOWN_AFTER_S:
+                readings[name] = last
+        return Signals(readings)
 
     def _by_people(
         self, signals: Signals, now: Moment, snoozed_until: datetime | None, paused: bool
@@ -135,19 +148,6 @@ class Judge:
             )
             if blocks:
                 yield Blocker(name, _sentence(check, gate.held_s(now.monotonic_s)))
-
-    def _signals(self, snapshot: Snapshot, now: Moment) -> Signals:
-        """The readings; for one that has just become unknown, its last value."""
-        readings = dict(snapshot.signals)
-        for name, reading in snapshot.signals.items():
-            last = self._last_known.get(name)
-            if reading.value is not None:
-                self._last_known[name] = reading
-            elif name in NEVER_KEPT or last is None:
-                continue
-            elif last.age_s(now) < UNKNOWN_AFTER_S:
-                readings[name] = last
-        return Signals(readings)
 
     def _notice_jump(self, now: Moment) -> None:
         """After a sleep or a jump of the clock, what was pending proves nothing."""

@@ -71,6 +71,29 @@ def test_the_default_policy_follows_the_battery(store, settings, clock, supply):
     assert laptop.min_battery_percent == 30
 
 
+def test_a_battery_that_vanishes_for_a_moment_changes_nothing(store, settings, clock, supply):
+    folder = settings.sysfs_root / "class/power_supply"
+
+    async def scene():
+        supply(True)
+        async with running(store, settings, clock) as guardian:
+            await guardian.look()  # at 80 %
+            looks = []
+            for change in (
+                lambda: (folder / "BAT0/capacity").write_text("40\n"),  # it may go on, not start
+                lambda: (folder / "BAT0").rename(folder.parent / "BAT0"),
+                lambda: (folder.parent / "BAT0").rename(folder / "BAT0"),
+            ):
+                change()
+                clock.advance(2.5)
+                looks.append(await guardian.look(max_age_s=0))
+            return looks
+
+    looks = asyncio.run(scene())
+    assert [look.verdict.eligible for look in looks] == [True, True, True]
+    assert [look.policy.min_battery_percent for look in looks] == [30, 30, 30]
+
+
 def test_a_verdict_that_turns_is_an_event_once(store, settings, clock, supply):
     async def scene():
         supply(True)
