@@ -12,7 +12,7 @@ import onnxruntime
 from onnxruntime.capi import _pybind_state as runtime
 
 from service.training.engine import Array
-from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable, OutOfMemory
+from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
 from service.training.join import join
 from service.training.messages import Artifacts
 from service.training.ort_runtime import training_api
@@ -27,7 +27,7 @@ class OrtEngine:
 
     output: the tensor that is measured and exported. spinning: whether idle threads burn cycles
     while they wait. Same threads, same bits.
-    Raises ArtifactsUnreadable, CheckpointUnreadable, OutOfMemory.
+    Raises ArtifactsUnreadable, CheckpointUnreadable, MemoryError.
     """
 
     def __init__(
@@ -186,6 +186,6 @@ def foreign_errors(kind: type[HoneError], doing: str) -> Iterator[None]:
 
 
 def check_memory(error: RuntimeError) -> None:
-    """Raises OutOfMemory if that is what the runtime means."""
+    """Raises MemoryError if that is what the runtime means."""
     if any(words in str(error) for words in ("bad_alloc", "Failed to allocate memory")):
-        raise OutOfMemory(f"the engine found no memory: {error}") from error
+        raise MemoryError(str(error)) from error

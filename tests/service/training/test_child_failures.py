@@ -102,6 +102,8 @@ def test_too_little_memory_fails_with_a_clear_last_word(
     last = child.last()
     assert isinstance(last, Failed)
     assert last.code == "out_of_memory", last
+    assert str(limit_mib << 20) in last.detail
+    assert "onnxruntime" not in last.detail
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mappings on Linux alone")
