@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -36,16 +38,7 @@ def set_policy(client: Client, settings: tuple[str, ...], *, as_json: bool) -> N
     signal is set as unknown.power=allow. A level to stop and the one to resume go together:
     min_battery_percent=40 resume_battery_percent=60.
     """
-    changes: dict[str, Any] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals:
-            raise click.UsageError(f"{setting!r} is not NAME=VALUE")
-        group, _, condition = name.partition(".")
-        if condition:
-            changes.setdefault(group, {})[condition] = _value(text)
-        else:
-            changes[name] = _value(text)
+    changes = _changes(settings)
     answer = client.request("PUT", "/v1/policy", json=changes).json()
     if as_json:
         echo_json(answer)
@@ -70,6 +63,8 @@ def snooze(client: Client, *, minutes: float | None, morning: bool, off: bool) -
     """Train nothing for MINUTES; a running job is saved and paused."""
     if (minutes is not None) + morning + off != 1:
         raise click.UsageError("give MINUTES, --morning or --off")
+    if minutes is not None and not math.isfinite(minutes):
+        raise click.UsageError(f"{minutes} is no number of minutes; `honed pause` has no end")
     if off:
         verdict = client.request("DELETE", "/v1/snooze").json()
     else:
@@ -98,6 +93,21 @@ def verdict_line(verdict: dict[str, Any]) -> str:
     if verdict["eligible"]:
         return "yes, nothing keeps a job from training"
     return "not now: " + "; ".join(blocker["detail"] for blocker in verdict["blocked_by"])
+
+
+def _changes(settings: Sequence[str]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise click.UsageError(f"{setting!r} is not NAME=VALUE")
+        group, _, condition = name.partition(".")
+        place = changes.setdefault(group, {}) if condition else changes
+        key = condition or name
+        if not isinstance(place, dict) or key in place:
+            raise click.UsageError(f"{setting!r} sets {key} a second time")
+        place[key] = _value(text)
+    return changes
 
 
 def _value(text: str) -> Any:

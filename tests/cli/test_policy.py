@@ -85,7 +85,24 @@ def test_status_says_in_one_line_why_nothing_trains(
     assert reason in line
 
 
-@pytest.mark.parametrize("wrong", [(), (5, "--off"), ("--morning", "--off")])
+@pytest.mark.parametrize(
+    "twice",
+    [
+        ("nice=5", "nice=6"),
+        ("unknown=block", "unknown.power=allow"),
+        ("unknown.power=allow", "unknown={}"),
+        ("unknown.power=allow", "unknown.power=block"),
+    ],
+)
+def test_a_setting_that_is_given_twice_is_wrong_usage(
+    honed: Callable[..., Any], twice: tuple[str, str]
+) -> None:
+    done = honed("policy", "set", *twice)
+    assert done.returncode == 2
+    assert "a second time" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", [(), (5, "--off"), ("--morning", "--off"), ("nan",), ("inf",)])
 def test_a_snooze_takes_one_end(honed: Callable[..., Any], wrong: tuple[Any, ...]) -> None:
     assert honed("snooze", *wrong).returncode == 2
 
