@@ -29,6 +29,10 @@ RETURNING id
 _UPDATE = """
 UPDATE triggers SET name = ?, rule = ?, hyperparameters = ?, priority = ?, enabled = ? WHERE id = ?
 """
+_BEGIN_ANEW = f"""
+UPDATE triggers SET tried_at = ?, outcome = '', labelled = ({_LABELLED})
+FROM models WHERE models.id = model_id AND triggers.id = ?
+"""  # noqa: S608 - our own
 _FIRED = """
 UPDATE triggers SET tried_at = ?, fired_at = ?, job_id = ?, labelled = ?, outcome = ? WHERE id = ?
 """
@@ -74,12 +78,17 @@ class Triggers:
             ).fetchall()
         return [_trigger(row) for row in rows]
 
-    def update(self, id: int, new: NewTrigger) -> Trigger:  # noqa: A002
-        """Replace what people set. Raises NotFound."""
+    def update(self, id: int, new: NewTrigger, *, anew: bool) -> Trigger:  # noqa: A002
+        """Replace what people set. anew: only what comes from now on counts for it.
+
+        tried_at is then this moment, and outcome empty until it tries. Raises NotFound.
+        """
 
         def change(transaction: Transaction) -> Trigger:
             _find(transaction.connection, id)
             transaction.execute(_UPDATE, (*_columns(new).values(), id))
+            if anew:
+                transaction.execute(_BEGIN_ANEW, (dump_time(transaction.now), id))
             return _changed(transaction, "trigger.updated", id)
 
         return self._writer.write(change)

@@ -12,6 +12,7 @@ from api.openapi import answers
 from api.routing import Route
 from api.schemas import Page
 from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
+from service.triggers.change import change
 from service.triggers.rule import Rule, checked_rule
 from storage.errors import NotFound
 from storage.records import Model, NewTrigger, Trigger
@@ -53,11 +54,14 @@ def show_trigger(model: TheModel, store: TheStore, trigger_id: TriggerId) -> Tri
 def change_trigger(
     model: TheModel, store: TheStore, trigger_id: TriggerId, patch: TriggerPatch
 ) -> TriggerBody:
-    """Switch it off, or let it wait for something else."""
-    known = _shown(_of(model, store, trigger_id))
+    """Switch it off, or let it wait for something else.
+
+    What it waits for counts from the change, or from when it is switched on again.
+    """
+    known = _of(model, store, trigger_id)
     changes = patch.model_dump(exclude_unset=True)
-    whole = TriggerRequest.model_validate({**known, **changes})
-    return _body(store.triggers.update(trigger_id, _new(model, whole)))
+    whole = TriggerRequest.model_validate({**_shown(known), **_default_name(known), **changes})
+    return _body(change(store, known, _new(model, whole)))
 
 
 @router.delete(
@@ -87,6 +91,11 @@ def _new(model: Model, asked: TriggerFields) -> NewTrigger:
     )
 
 
+def _default_name(trigger: Trigger) -> dict[str, None]:
+    """No name, if it is called by its kind: so it is called by its next."""
+    return {"name": None} if trigger.name == Rule(**trigger.rule).kind else {}
+
+
 def _shown(trigger: Trigger) -> dict[str, Any]:
     """The fields that people set."""
     return {
@@ -103,7 +112,7 @@ def _body(trigger: Trigger) -> TriggerBody:
         id=trigger.id,
         model=trigger.model,
         created_at=trigger.created_at,
-        tried_at=trigger.tried_at,
+        tried_at=trigger.tried_at if trigger.outcome else None,
         fired_at=trigger.fired_at,
         job_id=trigger.job_id,
         outcome=trigger.outcome,

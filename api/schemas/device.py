@@ -155,7 +155,10 @@ class TriggerPatch(TriggerFields):
 
 
 class TriggerBody(Body):
-    """A trigger. fired_at, job_id: of the last job it asked for. outcome: of its last try."""
+    """A trigger. fired_at, job_id: of the last job it asked for.
+
+    tried_at, outcome: of its last try; null and empty from a change until it tries again.
+    """
 
     id: int
     model: str

@@ -11,8 +11,8 @@ from service import jobs
 from service.logs import event
 from service.observer import Look
 from service.training.errors import NoSamples
-from service.triggers.due import is_due
-from service.triggers.rule import Rule
+from service.triggers.due import is_due, is_rested
+from service.triggers.rule import UNUSABLE, Rule
 from storage.errors import NotFound
 from storage.records import Trigger
 from storage.store import Store
@@ -21,8 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class Asking:
-    """Looks whether triggers are due, and enqueues for those that are; one after the other.
+    """Looks whether triggers are due, and enqueues for those that are.
 
+    One look after the other, so that no two find the same trigger due.
     latest: the newest look at the device. now: aware.
     """
 
@@ -39,60 +40,74 @@ class Asking:
         look = self._latest()
         if look is None:
             return
-        for trigger in self._store.triggers.list():
-            if model in (None, trigger.model) and trigger.enabled:
-                self._check(trigger, look)
+        with self._one_at_a_time:
+            for trigger in self._store.triggers.list():
+                if model in (None, trigger.model) and trigger.enabled:
+                    self._check(trigger, look)
 
     def fire(self, trigger_id: int) -> None:
-        """It is time: ask for a job, if the trigger still stands."""
-        try:
-            trigger = self._store.triggers.get(trigger_id)
-        except NotFound:
-            return
-        if trigger.enabled:
+        """It is time: ask for a job, if the trigger still stands and is rested."""
+        with self._one_at_a_time:
+            try:
+                trigger = self._store.triggers.get(trigger_id)
+            except NotFound:
+                return
+            if trigger.enabled:
+                self._fire(trigger, Rule(**trigger.rule))
+
+    def _fire(self, trigger: Trigger, rule: Rule) -> None:
+        if is_rested(trigger, rule, now=self._now()):
             self._ask(trigger)
+        else:
+            self._leave(trigger, f"fired less than {rule.at_most_every_hours:g} h ago")
 
     def _check(self, trigger: Trigger, look: Look) -> None:
         labelled = self._labelled(trigger)
         if labelled < trigger.labelled:
             self._store.triggers.rebase(trigger.id, labelled)
-        if is_due(
-            trigger,
-            Rule(**trigger.rule),
-            now=self._now(),
-            labelled=labelled,
-            eligible=look.verdict.eligible,
-        ):
+        try:
+            rule, eligible = Rule(**trigger.rule), look.verdict.eligible
+            due = is_due(trigger, rule, now=self._now(), labelled=labelled, eligible=eligible)
+        except UNUSABLE as error:
+            self._say_once(trigger, f"cannot be used: {error}")
+            return
+        if due:
             self._ask(trigger)
 
     def _ask(self, trigger: Trigger) -> None:
-        with self._one_at_a_time:
-            waiting = [j for j in self._store.jobs.waiting() if j.model_id == trigger.model_id]
-            if waiting:
-                self._leave(trigger, f"job {waiting[0].id} waits already")
-                return
-            labelled = self._labelled(trigger)
-            try:
-                job = jobs.enqueue(
-                    self._store,
-                    self._store.models.get_by_id(trigger.model_id),
-                    trigger.hyperparameters,
-                    trigger=trigger.name,
-                    priority=trigger.priority,
-                )
-            except (NoSamples, NotFound) as error:
-                self._leave(trigger, error.detail)
-                return
-            self._store.triggers.fired(trigger, job_id=job.id, labelled=labelled)
-            event(logger, logging.INFO, "trigger.fired", trigger=trigger.id, job=job.id)
+        waiting = [j for j in self._store.jobs.waiting() if j.model_id == trigger.model_id]
+        if waiting:
+            self._leave(trigger, f"job {waiting[0].id} waits already")
+            return
+        labelled = self._labelled(trigger)
+        try:
+            job = jobs.enqueue(
+                self._store,
+                self._store.models.get_by_id(trigger.model_id),
+                trigger.hyperparameters,
+                trigger=trigger.name,
+                priority=trigger.priority,
+            )
+        except (NoSamples, NotFound) as error:
+            self._leave(trigger, error.detail)
+            return
+        self._store.triggers.fired(trigger, job_id=job.id, labelled=labelled)
+        event(logger, logging.INFO, "trigger.fired", trigger=trigger.id, job=job.id)
 
     def _leave(self, trigger: Trigger, why: str) -> None:
-        """Note once why it asks for nothing. What happens at a time has had its chance."""
-        outcome = f"asked for nothing: {why}"
-        is_timed = Rule(**trigger.rule).kind in ("cron", "eligible")
-        if is_timed or outcome != trigger.outcome:
-            self._store.triggers.note(trigger.id, outcome)
-            event(logger, logging.INFO, "trigger.skipped", trigger=trigger.id, why=why)
+        """Note why it asks for nothing. What happens at a time has had its chance."""
+        if Rule(**trigger.rule).kind in ("cron", "eligible"):
+            self._say(trigger, f"asked for nothing: {why}")
+        else:
+            self._say_once(trigger, f"asked for nothing: {why}")
+
+    def _say_once(self, trigger: Trigger, outcome: str) -> None:
+        if outcome != trigger.outcome:
+            self._say(trigger, outcome)
+
+    def _say(self, trigger: Trigger, outcome: str) -> None:
+        self._store.triggers.note(trigger.id, outcome)
+        event(logger, logging.INFO, "trigger.skipped", trigger=trigger.id, outcome=outcome)
 
     def _labelled(self, trigger: Trigger) -> int:
         counts = self._store.sample_stats.counts(trigger.model_id)

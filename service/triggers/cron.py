@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
+from datetime import datetime, timedelta, timezone, tzinfo
 
 from apscheduler.triggers.cron import CronTrigger
 
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 FIELDS = ("minute", "hour", "day", "month", "day_of_week")
+ALL_DAYS = (datetime(2000, 1, 1, tzinfo=timezone.utc), datetime(2001, 1, 1, tzinfo=timezone.utc))
+"""A leap year: what does not come in it never comes."""
 
 
 def cron_trigger(expression: str, zone: tzinfo, *, jitter_s: float = 0.0) -> CronTrigger:
@@ -26,23 +27,19 @@ def cron_trigger(expression: str, zone: tzinfo, *, jitter_s: float = 0.0) -> Cro
     return CronTrigger(**fields, timezone=zone, jitter=round(jitter_s) or None)
 
 
+def check_cron(expression: str) -> None:
+    """Raises ValueError if it is no cron expression, or never comes."""
+    first, end = ALL_DAYS
+    trigger = cron_trigger(expression, timezone.utc)
+    trigger.end_date = end
+    if trigger.get_next_fire_time(None, first) is None:
+        raise ValueError("never comes: none of its months has such a day")
+
+
 def missed(expression: str, zone: tzinfo, *, after: datetime, until: datetime) -> bool:
     """Whether it should have fired in between, once or many times."""
     first = cron_trigger(expression, zone).get_next_fire_time(None, after + timedelta(seconds=1))
     return first is not None and first <= until
-
-
-def zone_of(name: str | None) -> tzinfo:
-    """The named time zone, or the device's own. Raises ValueError."""
-    if name is None:
-        from tzlocal import get_localzone, reload_localzone
-
-        reload_localzone()
-        return get_localzone()
-    try:
-        return ZoneInfo(name)
-    except (KeyError, OSError, ValueError) as error:
-        raise ValueError(f"there is no time zone {name!r}; one is Europe/Berlin") from error
 
 
 def _days(field: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from service.triggers.cron import missed, zone_of
+from service.triggers.cron import missed
 from service.triggers.rule import Rule, latest_moment
+from service.triggers.zone import zone_of
 from storage.records import Trigger
 
 LATE = timedelta(seconds=60)
@@ -15,28 +16,62 @@ LATE = timedelta(seconds=60)
 def is_due(trigger: Trigger, rule: Rule, *, now: datetime, labelled: int, eligible: bool) -> bool:
     """Whether it should ask for a job. labelled: samples of its model that have a label by now.
 
-    eligible: whether a job may train. What was missed while nobody looked is due once.
+    eligible: whether a job may train. What was missed while nobody looked is due once. Raises
+    ValueError if there is no such time zone here.
     """
-    if not _is_rested(trigger, rule, now):
+    if not is_rested(trigger, rule, now=now):
         return False
-    tried_at = trigger.tried_at or trigger.created_at
     match rule.kind:
         case "cron":
             assert rule.cron is not None
             late = LATE + timedelta(seconds=rule.jitter_seconds)
-            return missed(rule.cron, zone_of(rule.time_zone), after=tried_at, until=now - late)
+            zone = zone_of(rule.time_zone)
+            return missed(rule.cron, zone, after=_waits_since(trigger), until=now - late)
         case "samples":
             assert rule.new_samples is not None
             return labelled - trigger.labelled >= rule.new_samples
         case "eligible":
-            return eligible and tried_at < latest_moment(rule, now) <= now
+            return eligible and _is_moment(trigger, rule, now)
         case _:
             return True
 
 
-def _is_rested(trigger: Trigger, rule: Rule, now: datetime) -> bool:
-    """Whether at_most_every_hours have passed. A clock that was put back does not hold it."""
+def is_rested(trigger: Trigger, rule: Rule, *, now: datetime) -> bool:
+    """Whether at_most_every_hours have passed. A clock that was put back does not hold it.
+
+    Cron's time counts in whole minutes, as it names no others: a firing that is a moment late
+    does not cost the next.
+    """
     if rule.at_most_every_hours is None:
         return True
-    last = trigger.fired_at or (trigger.created_at if rule.kind == "interval" else None)
-    return last is None or not timedelta() <= now - last < timedelta(hours=rule.at_most_every_hours)
+    last = _interval_begin(trigger) if rule.kind == "interval" else trigger.fired_at
+    if last is None:
+        return True
+    if rule.kind == "cron":
+        now, last = _minute(now), _minute(last)
+    return not timedelta() <= now - last < timedelta(hours=rule.at_most_every_hours)
+
+
+def _is_moment(trigger: Trigger, rule: Rule, now: datetime) -> bool:
+    moment = latest_moment(rule, now)
+    is_new = rule.is_once and _is_untried(trigger)
+    return moment <= now and (is_new or _waits_since(trigger) < moment)
+
+
+def _waits_since(trigger: Trigger) -> datetime:
+    return trigger.tried_at or trigger.created_at
+
+
+def _interval_begin(trigger: Trigger) -> datetime:
+    """Its last firing; before the first its making, and either way not before its last change."""
+    begin = trigger.fired_at or trigger.created_at
+    return max(begin, _waits_since(trigger)) if _is_untried(trigger) else begin
+
+
+def _is_untried(trigger: Trigger) -> bool:
+    """Whether it has not tried since it was made, or began anew at what tried_at then holds."""
+    return not trigger.outcome
+
+
+def _minute(moment: datetime) -> datetime:
+    return moment.replace(second=0, microsecond=0)

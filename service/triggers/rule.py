@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from service.errors import InvalidInput
-from service.triggers.cron import cron_trigger, zone_of
+from service.triggers.cron import check_cron
+from service.triggers.zone import zone_of
 from storage.errors import Problem
+
+UNUSABLE = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What a rule may raise that was stored by another version, or whose zone this device lacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,17 @@ class Rule:
             return "samples"
         return "eligible" if self.eligible_after is not None else "interval"
 
+    @property
+    def is_once(self) -> bool:
+        """Whether it names an instant."""
+        return self.eligible_after is not None and not _is_time_of_day(self.eligible_after)
+
+    @property
+    def awaited(self) -> Rule:
+        """What fires it, without what only puts that off."""
+        hours = self.at_most_every_hours if self.kind == "interval" else None
+        return replace(self, jitter_seconds=0.0, at_most_every_hours=hours)
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it; `Rule(**…)` reads it back."""
         return asdict(self)
@@ -60,16 +75,13 @@ def problems(rule: Rule) -> Iterator[Problem]:
         yield Problem("", "give cron, new_samples, eligible_after or at_most_every_hours")
     if rule.cron is None and rule.jitter_seconds:
         yield Problem("/jitter_seconds", "belongs to cron, which is not given")
-    try:
-        zone = zone_of(rule.time_zone)
-    except ValueError as error:
-        yield Problem("/time_zone", str(error))
-        return
-    for name, check in (
-        ("cron", lambda text: cron_trigger(text, zone)),
-        ("eligible_after", moment_of),
-    ):
-        text = getattr(rule, name)
+    if rule.time_zone is not None:
+        try:
+            zone_of(rule.time_zone)
+        except ValueError as error:
+            yield Problem("/time_zone", str(error))
+    checks = (("cron", rule.cron, check_cron), ("eligible_after", rule.eligible_after, moment_of))
+    for name, text, check in checks:
         try:
             if text is not None:
                 check(text)
@@ -78,14 +90,17 @@ def problems(rule: Rule) -> Iterator[Problem]:
 
 
 def moment_of(text: str) -> datetime | tuple[int, int]:
-    """The instant, or the hour and minute of every day. Raises ValueError."""
-    if len(text) == len("02:00"):
+    """The instant in UTC, or the hour and minute of every day. Raises ValueError."""
+    if _is_time_of_day(text):
         clock = datetime.strptime(text, "%H:%M")
         return clock.hour, clock.minute
     instant = datetime.fromisoformat(text.replace("Z", "+00:00"))
     if instant.tzinfo is None:
         raise ValueError("an instant needs its offset from UTC, such as 2026-03-01T02:00:00+01:00")
-    return instant
+    try:
+        return instant.astimezone(timezone.utc)
+    except OverflowError:
+        raise ValueError("in UTC it is not in the years 1 to 9999") from None
 
 
 def latest_moment(rule: Rule, now: datetime) -> datetime:
@@ -97,3 +112,7 @@ def latest_moment(rule: Rule, now: datetime) -> datetime:
     local = now.astimezone(zone_of(rule.time_zone))
     today = local.replace(hour=moment[0], minute=moment[1], second=0, microsecond=0)
     return today if today <= local else today - timedelta(days=1)
+
+
+def _is_time_of_day(text: str) -> bool:
+    return len(text) == len("02:00")

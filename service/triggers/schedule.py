@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timezone
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
@@ -12,12 +13,16 @@ from apscheduler.triggers.date import DateTrigger
 
 from service.events import Feed, Happening
 from service.guardian import Guardian
+from service.logs import event
 from service.observer import Look
 from service.triggers.asking import Asking
-from service.triggers.cron import cron_trigger, zone_of
-from service.triggers.rule import Rule, moment_of
+from service.triggers.cron import cron_trigger
+from service.triggers.rule import UNUSABLE, Rule, moment_of
+from service.triggers.zone import zone_of
 from storage.records import Trigger
 from storage.store import Store
+
+logger = logging.getLogger(__name__)
 
 SWEEP_S = 60
 """How often all are looked at: intervals, and labels of which no event tells."""
@@ -79,24 +84,28 @@ class Schedule:
             if job.id.startswith(PREFIX):
                 job.remove()
         for trigger in triggers:
-            self._add(trigger, Rule(**trigger.rule))
+            self._try_to_add(trigger)
         self._listens_for_samples = frozenset(
             trigger.model for trigger in triggers if trigger.rule.get("new_samples") is not None
         )
         await asyncio.to_thread(self._asking.check)
 
+    def _try_to_add(self, trigger: Trigger) -> None:
+        """One that cannot be scheduled costs the others nothing."""
+        try:
+            self._add(trigger, Rule(**trigger.rule))
+        except UNUSABLE as error:
+            fields = {"trigger": trigger.id, "why": str(error)}
+            event(logger, logging.ERROR, "trigger.not_scheduled", **fields)
+
     def _add(self, trigger: Trigger, rule: Rule) -> None:
-        zone = zone_of(rule.time_zone)
         if rule.cron is not None:
+            zone = zone_of(rule.time_zone)
             when = cron_trigger(rule.cron, zone, jitter_s=rule.jitter_seconds)
             self._at(when, trigger, self._asking.fire, trigger.id)
         elif rule.eligible_after is not None:
-            moment = moment_of(rule.eligible_after)
-            if isinstance(moment, datetime):
-                self._at(DateTrigger(moment), trigger, self._asking.check, trigger.model)
-            else:
-                when = cron_trigger(f"{moment[1]} {moment[0]} * * *", zone)
-                self._at(when, trigger, self._asking.check, trigger.model)
+            when = _eligible_trigger(rule, rule.eligible_after)
+            self._at(when, trigger, self._asking.check, trigger.model)
 
     def _at(
         self, when: BaseTrigger, trigger: Trigger, work: Callable[..., None], argument: object
@@ -109,3 +118,10 @@ class Schedule:
             coalesce=True,
             misfire_grace_time=None,
         )
+
+
+def _eligible_trigger(rule: Rule, text: str) -> BaseTrigger:
+    moment = moment_of(text)
+    if isinstance(moment, datetime):
+        return DateTrigger(moment, timezone=timezone.utc)
+    return cron_trigger(f"{moment[1]} {moment[0]} * * *", zone_of(rule.time_zone))

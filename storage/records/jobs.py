@@ -94,10 +94,10 @@ class NewTrigger:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A trigger's row. labelled: samples with a label when it last fired, or was made.
+    """A trigger's row. labelled: samples with a label when it last fired, or began anew.
 
-    tried_at, outcome: of its last try, for people. fired_at, job_id: of the last job that it asked
-    for.
+    tried_at, outcome: of its last try, for people; without an outcome, tried_at is when it began
+    anew. fired_at, job_id: of the last job that it asked for.
     """
 
     id: int

@@ -46,6 +46,8 @@ def test_a_trigger_is_made_listed_shown_changed_and_deleted(served: Served, mode
         ({"new_samples": 0}, "/new_samples"),
         ({"new_samples": 5, "hyperparameters": {"epochs": 0}}, "/hyperparameters/epochs"),
         ({"eligible_after": "soon"}, "/eligible_after"),
+        ({"eligible_after": "9999-12-31T23:59:59-01:00"}, "/eligible_after"),
+        ({"cron": "0 0 31 2 *"}, "/cron"),
         ({"every": 5}, "/every"),
     ],
 )
@@ -99,3 +101,54 @@ def test_a_trigger_is_rebuilt_after_a_restart(serve: Callable[..., Served]) -> N
     assert job["trigger"] == "eligible"
     second.wait_for_job(job["id"], "succeeded")
     assert len(jobs_of(second, "m")) == 1
+
+
+def test_a_changed_trigger_waits_anew_under_the_name_of_its_kind(served: Served) -> None:
+    served.register("changes", mlp(4, 8, 2))
+    served.upload("changes", **blobs(50, 4, 2))
+    path = "/v1/models/changes/triggers"
+    one = served.http.post(path, json={"cron": "0 3 * * *"}).headers["Location"]
+    served.upload("changes", **blobs(50, 4, 2, seed=1))
+
+    changed = served.http.patch(one, json={"cron": None, "new_samples": 40}).json()
+    served.upload("changes", **blobs(39, 4, 2, seed=2))
+    named = served.http.patch(one, json={"name": "lots"}).json()
+    again = served.http.patch(one, json={"new_samples": None, "at_most_every_hours": 24}).json()
+
+    assert (changed["name"], named["name"], again["name"]) == ("samples", "lots", "lots")
+    assert (changed["tried_at"], changed["outcome"]) == (None, "")
+    assert jobs_of(served, "changes") == []
+
+
+def test_an_instant_that_is_over_asks_for_one_job(served: Served) -> None:
+    served.register("late", mlp(4, 8, 2))
+    served.upload("late", **blobs(100, 4, 2))
+    trigger = {"eligible_after": "2020-01-01T00:00:00Z", "hyperparameters": {"max_steps": 1}}
+    one = served.http.post("/v1/models/late/triggers", json=trigger).headers["Location"]
+
+    (job,) = wait_until(lambda: jobs_of(served, "late"), "a job")
+    served.wait_for_job(job["id"], "succeeded")
+    for enabled in (False, True):
+        assert served.http.patch(one, json={"enabled": enabled}).status_code == 200
+    other = {"new_samples": 1, "hyperparameters": {"max_steps": 1}}
+    served.http.post("/v1/models/late/triggers", json=other)
+    served.upload("late", **blobs(10, 4, 2, seed=1))
+    wait_until(lambda: len(jobs_of(served, "late")) == 2, "the job of another trigger")
+
+    assert {job["trigger"] for job in jobs_of(served, "late")} == {"eligible", "samples"}
+
+
+@pytest.mark.parametrize("zone", ["UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "Europe/Berlim"])
+def test_triggers_are_taken_in_every_time_zone(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    served = serve()
+    served.register("m", mlp(4, 8, 2))
+
+    rules = ({"cron": "0 3 * * *"}, {"eligible_after": "02:00"}, {"new_samples": 5})
+    answers = [served.http.post("/v1/models/m/triggers", json=rule) for rule in rules]
+
+    assert [answer.status_code for answer in answers] == [201, 201, 201]
+    served.stop()
+    assert "rror" not in served.log.read_text()

@@ -37,7 +37,7 @@ def test_triggers_are_listed_by_model_and_page(store, add_model):
 def test_changes_by_hand_are_events_and_firing_is_none(store, add_model):
     model = add_model(store)
     trigger = store.triggers.add(new(model))
-    store.triggers.update(trigger.id, new(model, enabled=False))
+    store.triggers.update(trigger.id, new(model, enabled=False), anew=False)
     store.triggers.note(trigger.id, "asked for nothing")
     fired = store.triggers.fired(trigger, job_id=7, labelled=5)
     store.triggers.delete(trigger.id)
@@ -47,13 +47,26 @@ def test_changes_by_hand_are_events_and_firing_is_none(store, add_model):
     assert fired.fired_at == fired.tried_at is not None
 
 
+def test_a_trigger_that_begins_anew_counts_from_now(store, add_model, upload):
+    model = add_model(store)
+    trigger = store.triggers.add(new(model))
+    store.triggers.fired(trigger, job_id=7, labelled=0)
+    upload(store, model, [1, 2, None])
+    kept = store.triggers.update(trigger.id, new(model, name="n"), anew=False)
+    assert (kept.name, kept.labelled, kept.outcome) == ("n", 0, "asked for job 7")
+    anew = store.triggers.update(trigger.id, new(model, rule={"new_samples": 2}), anew=True)
+    assert (anew.rule, anew.labelled, anew.outcome) == ({"new_samples": 2}, 2, "")
+    assert anew.tried_at is not None
+    assert (anew.fired_at, anew.job_id) == (kept.fired_at, 7)
+
+
 def test_a_trigger_that_does_not_exist_is_not_found(store, add_model):
     model = add_model(store)
     for act in (store.triggers.get, store.triggers.delete):
         with pytest.raises(NotFound):
             act(9)
     with pytest.raises(NotFound):
-        store.triggers.update(9, new(model))
+        store.triggers.update(9, new(model), anew=True)
 
 
 def test_triggers_go_with_their_model(store, add_model):

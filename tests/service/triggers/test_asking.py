@@ -4,59 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
-from service.device import Snapshot
-from service.observer import Look
-from service.policy import Verdict, default_policy
-from service.triggers.asking import Asking
 from service.triggers.rule import Rule
-from storage.records import Blocker, JobState, NewTrigger, StoredPolicy
+from storage.records import Blocker, JobState, NewTrigger
 from storage.sample_filter import SampleFilter
-
-
-@pytest.fixture
-def look(clock):
-    """The device at this moment; it may train unless the test says otherwise."""
-    state = {"blocked_by": ()}
-
-    def now():
-        verdict = Verdict(not state["blocked_by"], state["blocked_by"], clock.wall)
-        return Look(
-            at=clock.now(),
-            snapshot=Snapshot({}),
-            policy=default_policy(False),
-            verdict=verdict,
-            in_spite=verdict,
-            trained_today_s=0.0,
-            asked_for=StoredPolicy(None, None, False),
-            clock_changed=False,
-        )
-
-    now.state = state
-    return now
-
-
-@pytest.fixture
-def asking(store, look, clock):
-    return Asking(store, latest=look, now=lambda: clock.wall)
-
-
-@pytest.fixture
-def model(shop):
-    model = shop.add_model()
-    shop.add_samples(model, 5)
-    return model
-
-
-@pytest.fixture
-def add(store, model):
-    def add(rule, **changes):
-        fields = {"name": rule.kind, "hyperparameters": {}, "priority": 0, "enabled": True}
-        new = NewTrigger(model_id=model.id, rule=rule.to_dict(), **{**fields, **changes})
-        return store.triggers.add(new)
-
-    return add
 
 
 def causes(store):
@@ -155,3 +105,39 @@ def test_a_deleted_model_takes_its_triggers_along(store, model, add, asking):
     store.models.delete(model.name)
     asking.check()
     assert store.triggers.list() == []
+
+
+def test_the_limit_of_hours_holds_a_cron_trigger_back_and_it_is_said(store, add, asking, clock):
+    trigger = add(Rule(cron="* * * * *", at_most_every_hours=1))
+    for _ in range(60):
+        asking.fire(trigger.id)
+        end_all_jobs(store)
+        clock.advance(60)
+    assert causes(store) == ["cron"]
+    held = store.triggers.get(trigger.id)
+    assert held.outcome == "asked for nothing: fired less than 1 h ago"
+    asking.fire(trigger.id)
+    assert causes(store) == ["cron", "cron"]
+
+
+def test_an_hourly_firing_that_is_a_moment_late_does_not_cost_the_next(store, add, asking, clock):
+    trigger = add(Rule(cron="0 * * * *", at_most_every_hours=1))
+    for late_s in (0.4, 0.1):
+        clock.advance(late_s)
+        asking.fire(trigger.id)
+        end_all_jobs(store)
+        clock.advance(3600 - late_s)
+    assert causes(store) == ["cron", "cron"]
+
+
+def test_a_rule_that_cannot_be_read_here_says_so_and_holds_nobody_up(
+    store, shop, model, add, asking
+):
+    broken = add(Rule(eligible_after="02:00", time_zone="Mars/Base"))
+    unknown = store.triggers.add(NewTrigger(model.id, "t", {"moon": "full"}, {}, 0, True))
+    add(Rule(new_samples=1))
+    shop.add_samples(model, 1)
+    asking.check()
+    assert causes(store) == ["samples"]
+    assert "Mars/Base" in store.triggers.get(broken.id).outcome
+    assert "moon" in store.triggers.get(unknown.id).outcome

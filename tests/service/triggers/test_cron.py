@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from service.triggers.cron import cron_trigger, missed, zone_of
+from service.triggers.cron import cron_trigger, missed
 
 UTC = timezone.utc
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -59,10 +59,3 @@ def test_what_was_missed_many_times_was_missed():
     after = datetime(2026, 3, 1, 12, tzinfo=UTC)
     assert missed("0 3 * * *", UTC, after=after, until=after + timedelta(days=9))
     assert not missed("0 3 * * *", UTC, after=after, until=after + timedelta(hours=14))
-
-
-def test_a_zone_that_does_not_exist_is_refused():
-    assert zone_of("Europe/Berlin") == BERLIN
-    for name in ("Europe/Nowhere", "../etc/passwd", ""):
-        with pytest.raises(ValueError, match="no time zone"):
-            zone_of(name)

@@ -86,7 +86,7 @@ def test_an_instant_comes_once():
     rule = Rule(eligible_after="2026-03-02T14:00:00+01:00")
     assert not due(rule, now=NOON + timedelta(minutes=59))
     assert due(rule, now=NOON + HOUR)
-    assert not due(rule, now=NOON + 48 * HOUR, tried_at=NOON + HOUR)
+    assert not due(rule, now=NOON + 48 * HOUR, tried_at=NOON + HOUR, outcome="asked for job 1")
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,10 @@ def test_an_instant_comes_once():
         ({"cron": "0 3 * * *", "time_zone": "Mars/Base"}, ["/time_zone"]),
         ({"eligible_after": "25:00"}, ["/eligible_after"]),
         ({"eligible_after": "2026-03-02T14:00:00"}, ["/eligible_after"]),
+        ({"eligible_after": "9999-12-31T23:59:59-01:00"}, ["/eligible_after"]),
+        ({"eligible_after": "0001-01-01T00:00:00+01:00"}, ["/eligible_after"]),
+        ({"cron": "0 0 31 2 *"}, ["/cron"]),
+        ({"cron": "0 0 31 2,4,6 *"}, ["/cron"]),
         ({"new_samples": 5, "jitter_seconds": 3.0}, ["/jitter_seconds"]),
     ],
 )
@@ -105,3 +109,7 @@ def test_a_rule_that_cannot_work_is_refused_with_its_place(fields, pointers):
     with pytest.raises(InvalidInput) as caught:
         checked_rule(**fields)
     assert [problem.pointer for problem in caught.value.problems] == pointers
+
+
+def test_a_leap_day_comes():
+    assert checked_rule(cron="0 0 29 2 *").kind == "cron"

@@ -1,0 +1,94 @@
+"""A model with samples, a device that may train, and what asks for jobs of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from service.device import Snapshot
+from service.observer import Look
+from service.policy import Verdict, default_policy
+from service.triggers.asking import Asking
+from service.triggers.change import change
+from storage.records import JobState, NewTrigger, StoredPolicy
+
+SET_BY_PEOPLE = ("model_id", "name", "hyperparameters", "priority", "enabled")
+
+
+@pytest.fixture
+def look(clock):
+    """The device at this moment; it may train unless the test says otherwise."""
+    state = {"blocked_by": ()}
+
+    def now():
+        verdict = Verdict(not state["blocked_by"], state["blocked_by"], clock.wall)
+        return Look(
+            at=clock.now(),
+            snapshot=Snapshot({}),
+            policy=default_policy(False),
+            verdict=verdict,
+            in_spite=verdict,
+            trained_today_s=0.0,
+            asked_for=StoredPolicy(None, None, False),
+            clock_changed=False,
+        )
+
+    now.state = state
+    return now
+
+
+@pytest.fixture
+def asking(store, look, clock):
+    return Asking(store, latest=look, now=lambda: clock.wall)
+
+
+@pytest.fixture
+def model(shop):
+    model = shop.add_model()
+    shop.add_samples(model, 5)
+    return model
+
+
+@pytest.fixture
+def add(store, model):
+    def add(rule, **changes):
+        fields = {"name": rule.kind, "hyperparameters": {}, "priority": 0, "enabled": True}
+        new = NewTrigger(model_id=model.id, rule=rule.to_dict(), **{**fields, **changes})
+        return store.triggers.add(new)
+
+    return add
+
+
+@dataclass
+class Scene:
+    """All of them together, for tests that change triggers while time goes on."""
+
+    store: object
+    shop: object
+    model: object
+    add: object
+    asking: Asking
+    clock: object
+    look: object
+
+    def edit(self, trigger, rule, **changes):
+        """Change what people set, as PATCH does."""
+        fields = {name: getattr(trigger, name) for name in SET_BY_PEOPLE}
+        new = NewTrigger(rule=rule.to_dict(), **{**fields, **changes})
+        return change(self.store, self.store.triggers.get(trigger.id), new)
+
+    def upload(self, count):
+        self.shop.add_samples(self.model, count)
+
+    def causes(self):
+        """What asked for the jobs so far; none of these waits any longer."""
+        for job in self.store.jobs.waiting():
+            self.store.jobs.move(job.id, job.state, JobState.CANCELLED)
+        return [job.trigger for job in self.store.jobs.list(limit=100)]
+
+
+@pytest.fixture
+def scene(request):
+    names = ("store", "shop", "model", "add", "asking", "clock", "look")
+    return Scene(*map(request.getfixturevalue, names))
