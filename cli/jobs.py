@@ -75,11 +75,25 @@ def pause(client: Client, job_id: int, *, as_json: bool) -> None:
 
 @jobs.command("resume")
 @click.argument("job_id", type=int)
+@click.option(
+    "--now",
+    "ignore_policy",
+    is_flag=True,
+    help="Run in spite of the policy; a queued or running job takes it too. A pause and a snooze "
+    "hold it still.",
+)
 @as_json
 @click.pass_obj
-def resume(client: Client, job_id: int, *, as_json: bool) -> None:
+def resume(client: Client, job_id: int, *, ignore_policy: bool, as_json: bool) -> None:
     """Go on from the checkpoint of a paused job."""
-    _echo_job(client.post(f"/v1/jobs/{job_id}/resume"), as_json=as_json)
+    wish = {"ignore_policy": True} if ignore_policy else None
+    _echo_job(client.post(f"/v1/jobs/{job_id}/resume", wish), as_json=as_json)
+
+
+def in_spite(job: dict[str, Any]) -> str:
+    """What to add where a job runs whatever the policy says; else nothing."""
+    runs_anyway = job["state"] == "running" and job["ignore_policy"]
+    return ", in spite of the policy" if runs_anyway else ""
 
 
 def _steps(job: dict[str, Any]) -> str | None:
@@ -97,7 +111,7 @@ def _echo_job(job: dict[str, Any], *, as_json: bool) -> None:
         [
             ("job", job["id"]),
             ("model", job["model"]),
-            ("state", job["state"]),
+            ("state", job["state"] + in_spite(job)),
             *(("waits for", f"{b['condition']}: {b['detail']}") for b in job["blocked_by"] or ()),
             ("trigger", job["trigger"]),
             ("step", _steps(job)),

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from cli.client import Client
+from cli.jobs import in_spite
 from cli.options import as_json
 from cli.output import echo_fields, echo_json
 from cli.policy import verdict_line
@@ -62,4 +63,4 @@ def _job(job: dict[str, Any]) -> str:
     total = f" of {progress['total_steps']}" if progress.get("total_steps") else ""
     reached = f", step {progress['step']}{total}" if progress.get("step") else ""
     waits = "".join(f", waits: {b['detail']}" for b in job["blocked_by"] or ())
-    return f"job {job['id']} of {job['model']}{reached}{waits}"
+    return f"job {job['id']} of {job['model']}{reached}{in_spite(job)}{waits}"

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from enum import Enum
 
+from service.blockers import conditions_of
+from service.guardian import Guardian
+from service.logs import event
+from service.observer import Look
+from service.run import Run
+from service.slot import Slot
 from storage.records import Blocker
+
+logger = logging.getLogger(__name__)
 
 LASTING = frozenset(
     {"asleep", "paused", "snoozed", "window", "daily_limit", "memory", "memory_pressure"}
@@ -43,3 +52,58 @@ class Preemption:
             self._has_ended = True
             return Move.END
         return None if is_held else Move.HOLD
+
+
+class Preemptor:
+    """Tells the run in the slot what the verdict asks of it. Belongs to the event loop."""
+
+    def __init__(self, slot: Slot, guardian: Guardian) -> None:
+        self._slot = slot
+        self._guardian = guardian
+        self._preemption = Preemption()
+        self._move: Move | None = None
+
+    def begin(self) -> None:
+        """Another run is in the slot: what the last one was told does not count."""
+        self._preemption, self._move = Preemption(), None
+
+    def decide(self, look: Look) -> bool:
+        """Whether there is something to tell."""
+        run = self._slot.run
+        if run is not None and not run.is_ending:
+            move = self._preemption.decide(
+                look.blockers(run.job),
+                now_s=look.at.monotonic_s,
+                suspend_s=look.policy.suspend_in_memory_seconds,
+            )
+            self._move = move or self._move
+        return self._move is not None
+
+    async def tell(self) -> bool:
+        """Tell the run what was decided; False if that is nothing."""
+        run, move, self._move = self._slot.run, self._move, None
+        if run is None or move is None or run.is_ending:
+            return False
+        await _tell(run, move, self._guardian.blockers(run.job))
+        return True
+
+    async def make_room(self) -> None:
+        """Another job may run: end the run if it waits in memory, unless it may go on itself."""
+        run = self._slot.run
+        if run is None or not run.is_held or run.is_ending:
+            return
+        reasons = self._guardian.blockers(run.job)
+        if reasons:
+            await _tell(run, Move.END, reasons)
+
+
+async def _tell(run: Run, move: Move, reasons: tuple[Blocker, ...]) -> None:
+    names = conditions_of(reasons)
+    event(logger, logging.INFO, "job.preempted", job=run.job.id, move=move.value, by=names)
+    match move:
+        case Move.HOLD:
+            await run.hold(*reasons)
+        case Move.GO_ON:
+            await run.go_on()
+        case Move.END:
+            await run.pause(*reasons)

@@ -7,11 +7,13 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from service.child import Child
 from service.errors import ChildDied
 from service.events import Announce
+from service.guardian import Guardian
 from service.journal import Journal
 from service.logs import event
 from service.orders import train_order
@@ -27,7 +29,6 @@ from service.training.messages import (
     Evaluated,
     Failed,
     Hold,
-    Limits,
     Measured,
     Message,
     Pause,
@@ -56,13 +57,13 @@ class Run:
         *,
         store: Store,
         settings: Settings,
+        guardian: Guardian,
         announce: Announce,
-        limits: Callable[[], Awaitable[Limits]],
     ) -> None:
         self.job = job
         self._store = store
         self._settings = settings
-        self._limits = limits
+        self._guardian = guardian
         self._journal = Journal(job, store, announce=announce)
         self._restarts = job.restarts
         self._wish: Command | None = None
@@ -94,16 +95,21 @@ class Run:
             await self._wish_for(Pause())
 
     async def hold(self, *reasons: Blocker) -> None:
-        """Let the child wait in memory, without stepping."""
+        """Let the child save, and wait in memory without stepping; without one, `pause`."""
+        if self._child is None:
+            await self.pause(*reasons)
+            return
         self._is_held = True
         await self._send(Hold())
-        await asyncio.to_thread(self._store.jobs.report, self.job.id, blocked_by=reasons)
 
     async def go_on(self) -> None:
         """Let a child that was held step again."""
         self._is_held = False
         await self._send(Continue())
-        await asyncio.to_thread(self._store.jobs.report, self.job.id, blocked_by=())
+
+    def ignore_policy(self) -> None:
+        """From now on the policy does not keep the job."""
+        self.job = replace(self.job, ignore_policy=True)
 
     async def cancel(self) -> None:
         """Ask for the end; nothing more is saved."""
@@ -138,7 +144,7 @@ class Run:
                 self.job,
                 self._store,
                 self._settings,
-                limits=await self._limits(),
+                limits=await self._guardian.limits(),
                 work_dir=work_dir,
             )
             self._done = None
@@ -148,7 +154,7 @@ class Run:
                     self.job,
                     self._store,
                     self._journal,
-                    limits=self._limits,
+                    limits=self._guardian.limits,
                     ask=lambda question: self._ask(question, work_dir),
                 )
                 await publication.conclude(self._done)
@@ -211,8 +217,8 @@ class Run:
                 raise ChildDied(f"the training child answered a question with {message.kind!r}")
 
     async def _may_try_again(self) -> bool:
-        """Wait for the next try. False when none is left, or somebody wants the job to stop."""
-        if self._wish is not None or self._restarts >= MAX_RESTARTS:
+        """Wait for the next try. False when none is left, or the job is to stop, or was held."""
+        if self._wish is not None or self._is_held or self._restarts >= MAX_RESTARTS:
             return False
         delay_s = self._settings.retry_backoff_s * 2**self._restarts
         self._restarts += 1
@@ -235,6 +241,8 @@ class Run:
     def _bury(self, death: ChildDied) -> None:
         if self._wish is not None:
             self._settle()
+        elif self._is_held:
+            self._journal.ended(JobState.PAUSED, blocked_by=self._guardian.blockers(self.job))
         else:
             error = {"code": death.code, "detail": death.detail}
             self._journal.ended(JobState.FAILED, error=error)

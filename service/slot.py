@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 
 from service import allocator
 from service.events import Announce
+from service.guardian import Guardian
 from service.logs import event
 from service.run import Run
 from service.settings import Settings
-from service.training.messages import Limits
 from storage.errors import HoneError, NotFound, StateConflict, StorageBroken
 from storage.records import Blocker, Job, JobState
 from storage.store import Store
@@ -20,7 +20,7 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 SETTLE_TIMEOUT_S = 10.0
-"""How long an answer to pause or cancel waits for the step to end."""
+"""How long an answer waits for the step to end after which a run stops."""
 
 
 class Slot:
@@ -34,14 +34,14 @@ class Slot:
         store: Store,
         settings: Settings,
         *,
+        guardian: Guardian,
         announce: Announce,
-        limits: Callable[[], Awaitable[Limits]],
         on_free: Callable[[], None],
     ) -> None:
         self._store = store
         self._settings = settings
+        self._guardian = guardian
         self._announce = announce
-        self._limits = limits
         self._on_free = on_free
         self._run: Run | None = None
         self._task: asyncio.Task[None] | None = None
@@ -62,8 +62,8 @@ class Slot:
             job,
             store=self._store,
             settings=self._settings,
+            guardian=self._guardian,
             announce=self._announce,
-            limits=self._limits,
         )
         self._task = asyncio.create_task(self._carry_out(self._run))
 
@@ -74,6 +74,12 @@ class Slot:
     async def pause(self, job_id: int, reason: Blocker) -> Job | None:
         """Pause the job, and wait for it to obey; None if another trains, or none."""
         return await self._tell(job_id, lambda run: run.pause(reason))
+
+    async def settle(self, job_id: int) -> None:
+        """Wait for the end of the job's run, if it was told to end."""
+        run, task = self._run, self._task
+        if run is not None and run.job.id == job_id and run.is_ending and task is not None:
+            await asyncio.wait({task}, timeout=SETTLE_TIMEOUT_S)
 
     async def rest(self) -> None:
         """Return once nothing trains."""

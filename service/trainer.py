@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from typing import Any
 
+from service.blockers import (
+    ANOTHER_JOB,
+    BY_PERSON,
+    DAEMON_KILLED,
+    DAEMON_STOPPED,
+    blockers_of,
+    conditions_of,
+)
 from service.events import Announce
 from service.guardian import Guardian
 from service.logs import event
 from service.observer import Look
-from service.preemption import Move, Preemption
+from service.preemption import Preemptor
 from service.settings import Settings
 from service.slot import Slot
 from service.turns import in_turn
@@ -20,17 +29,10 @@ from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
-PAUSED_BY_PERSON = "paused_by_person"
-BY_PERSON = Blocker(PAUSED_BY_PERSON, "paused by a person; resume it to go on")
-DAEMON_STOPPED = Blocker(
-    "daemon_stopped", "the daemon was stopped; the job goes on when it is back"
-)
-DAEMON_KILLED = Blocker("daemon_stopped", "the daemon ended in mid-job; the job goes on soon")
 FRESH_S = 0.2
 """No job begins on an older look."""
 FULL_RETRY_S = 5.0
 """After a write that found no room: how long until the next try."""
-WAITING = frozenset({JobState.QUEUED, JobState.PAUSED})
 ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
@@ -48,10 +50,9 @@ class Trainer:
         self._wake = asyncio.Event()
         self._moving = asyncio.Lock()
         self._slot = Slot(
-            store, settings, announce=announce, limits=guardian.limits, on_free=self._wake.set
+            store, settings, guardian=guardian, announce=announce, on_free=self._wake.set
         )
-        self._preemption = Preemption()
-        self._move: Move | None = None
+        self._preemptor = Preemptor(self._slot, guardian)
         self._conditions: object = None
         self._stopping = False
         guardian.listen(self._on_look)
@@ -77,7 +78,8 @@ class Trainer:
 
     async def step(self) -> None:
         """Obey the verdict; then start a waiting job, and note why the others wait."""
-        await self._preempt()
+        if await self._preemptor.tell():
+            self._expect(jobs_wait=True)
         if self._slot.has_ended:
             await self._slot.finish()
         async with self._moving:
@@ -92,9 +94,9 @@ class Trainer:
 
     def shown(self, job: Job) -> Job:
         """A job with what it waits for at this moment: the row tells the conditions as they were
-        when one of them last changed. From any thread.
+        when one of them last changed, and none of a job that is held in memory. From any thread.
         """
-        return replace(job, blocked_by=self._blockers(job)) if job.state in WAITING else job
+        return replace(job, blocked_by=self._blockers(job))
 
     async def cancel(self, job_id: int) -> Job:
         """End a job, whatever it does. Raises StateConflict if it has ended already."""
@@ -127,15 +129,22 @@ class Trainer:
                         f"job {job_id} is {job.state.value}; only a running or paused one is held"
                     )
 
-    async def resume(self, job_id: int) -> Job:
-        """Let a paused job go on. Raises StateConflict if it is not paused."""
+    async def resume(self, job_id: int, *, ignore_policy: bool = False) -> Job:
+        """Let a paused job go on. ignore_policy: in spite of the policy, from now on; a job that is
+        queued, or runs, takes that too. Raises StateConflict if there is nothing to resume.
+        """
+        await self._slot.settle(job_id)
         async with self._moving:
             job = await asyncio.to_thread(self._store.jobs.get, job_id)
-            if job.state is not JobState.PAUSED:
-                raise StateConflict(f"job {job_id} is {job.state.value}; only a paused job resumes")
-            await asyncio.to_thread(self._store.jobs.report, job_id, blocked_by=())
+            if job.state in ENDED or (job.state is not JobState.PAUSED and not ignore_policy):
+                raise _not_resumed(job, ignore_policy=ignore_policy)
+            run = self._slot.run
+            if ignore_policy and run is not None and run.job.id == job_id:
+                run.ignore_policy()
+            changes = _resumed(job, ignore_policy=ignore_policy)
+            await asyncio.to_thread(self._store.jobs.report, job_id, **changes)
         self._wake.set()
-        return self.shown(replace(job, blocked_by=()))
+        return self.shown(replace(job, **changes))
 
     async def rest(self) -> None:
         """Return once no job trains; for when the verdict has turned already."""
@@ -154,48 +163,16 @@ class Trainer:
 
     def _on_look(self, look: Look) -> None:
         """Wake only for what changes something: this runs twice a second."""
-        run = self._slot.run
-        if run is not None and not run.is_ending:
-            move = self._preemption.decide(
-                look.blockers(run.job),
-                now_s=look.at.monotonic_s,
-                suspend_s=look.policy.suspend_in_memory_seconds,
-            )
-            self._move = move or self._move
-        if self._move is not None or look.conditions != self._conditions:
+        if self._preemptor.decide(look) or look.conditions != self._conditions:
             self._conditions = look.conditions
             self._wake.set()
-
-    async def _preempt(self) -> None:
-        run, move, self._move = self._slot.run, self._move, None
-        if run is None or move is None or run.is_ending:
-            return
-        reasons = self._guardian.blockers(run.job)
-        names = [reason.condition for reason in reasons]
-        event(logger, logging.INFO, "job.preempted", job=run.job.id, move=move.value, by=names)
-        match move:
-            case Move.HOLD:
-                await run.hold(*reasons)
-            case Move.GO_ON:
-                await run.go_on()
-            case Move.END:
-                await run.pause(*reasons)
-        self._expect(jobs_wait=True)
 
     def _expect(self, *, jobs_wait: bool) -> None:
         run = self._slot.run
         self._guardian.expect(trains=run is not None and not run.is_held, jobs_wait=jobs_wait)
 
     def _blockers(self, job: Job) -> tuple[Blocker, ...]:
-        held = tuple(b for b in job.blocked_by if b.condition == PAUSED_BY_PERSON)
-        if held:
-            return held
-        run = self._slot.run
-        by_device = self._guardian.blockers(job)
-        if run is None or run.job.id == job.id:
-            return by_device
-        detail = f"job {run.job.id} of model {run.job.model!r} is training"
-        return (Blocker("another_job", detail), *by_device)
+        return blockers_of(job, self._slot.run, self._guardian.blockers(job))
 
     async def _step_if_there_is_room(self) -> None:
         try:
@@ -215,7 +192,10 @@ class Trainer:
         try:
             if not blockers and self._slot.run is None:
                 await self._claim(job)
-            elif _conditions(blockers) != _conditions(job.blocked_by):
+                return
+            if conditions_of(blockers) == [ANOTHER_JOB]:
+                await self._preemptor.make_room()
+            if conditions_of(blockers) != conditions_of(job.blocked_by):
                 await asyncio.to_thread(self._store.jobs.report, job.id, blocked_by=blockers)
         except (StateConflict, NotFound):
             return  # deleted with its model in the meantime
@@ -225,7 +205,7 @@ class Trainer:
             self._store.jobs.move, job.id, job.state, JobState.RUNNING, blocked_by=()
         )
         event(logger, logging.INFO, "job.started", job=job.id, model=job.model)
-        self._preemption, self._move = Preemption(), None
+        self._preemptor.begin()
         self._slot.start(running)
         self._expect(jobs_wait=True)
 
@@ -243,5 +223,12 @@ def _unless_over(job: Job, *, but: JobState | None = None) -> Job:
     return job
 
 
-def _conditions(blockers: tuple[Blocker, ...]) -> list[str]:
-    return [blocker.condition for blocker in blockers]
+def _resumed(job: Job, *, ignore_policy: bool) -> dict[str, Any]:
+    """What changes in the row of a job that is let go on."""
+    let_go = {"blocked_by": ()} if job.state is JobState.PAUSED else {}
+    return {**let_go, "ignore_policy": True} if ignore_policy else let_go
+
+
+def _not_resumed(job: Job, *, ignore_policy: bool) -> StateConflict:
+    possible = "one that has not ended runs now" if ignore_policy else "a paused job resumes"
+    return StateConflict(f"job {job.id} is {job.state.value}; only {possible}")

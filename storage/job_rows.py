@@ -15,10 +15,20 @@ from storage.codec import (
 )
 from storage.connection import sqlite3
 from storage.errors import NotFound, StateConflict
-from storage.records import NEXT, Job, JobState
+from storage.model_rows import no_model
+from storage.records import NEXT, Job, JobState, NewJob
 from storage.writer import Transaction
 
 _SELECT = "SELECT jobs.*, models.name AS model FROM jobs JOIN models ON models.id = jobs.model_id"
+_ENQUEUE = """
+INSERT INTO jobs
+  (model_id, state, cause, hyperparameters, start, ignore_policy, priority, watermark, created_at)
+SELECT
+  models.id, 'queued', :cause, :hyperparameters, :start, :ignore_policy, :priority,
+  (SELECT coalesce(max(id), 0) FROM samples WHERE model_id = models.id), :created_at
+FROM models WHERE models.id = :model_id
+RETURNING id
+"""
 _UNBLOCKED = frozenset(JobState) - {JobState.QUEUED, JobState.PAUSED}
 
 
@@ -36,6 +46,27 @@ def fetch_jobs(
     """Jobs by what follows the SELECT: WHERE, ORDER BY, LIMIT."""
     rows = connection.execute(f"{_SELECT} {clauses}", parameters).fetchall()
     return [_job(row) for row in rows]
+
+
+def insert_job(transaction: Transaction, new: NewJob) -> Job:
+    """Queue a job over the samples that the model has now. Raises NotFound."""
+    row = transaction.execute(
+        _ENQUEUE,
+        {
+            "model_id": new.model_id,
+            "cause": new.trigger,
+            "hyperparameters": dump(new.hyperparameters),
+            "start": new.start,
+            "ignore_policy": new.ignore_policy,
+            "priority": new.priority,
+            "created_at": dump_time(transaction.now),
+        },
+    ).fetchone()
+    if row is None:
+        raise no_model(new.model_id)
+    job = find_job(transaction.connection, row["id"])
+    transaction.event("job.queued", job.model, {"job_id": job.id})
+    return job
 
 
 def move_job(

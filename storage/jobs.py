@@ -6,22 +6,19 @@ import builtins
 from datetime import datetime
 from typing import Any
 
-from storage.codec import dump, dump_time, load_time
+from storage.codec import load_time
 from storage.connection import Readers
-from storage.job_rows import fetch_jobs, find_job, job_columns, move_job, update_job
-from storage.model_rows import no_model
+from storage.job_rows import (
+    fetch_jobs,
+    find_job,
+    insert_job,
+    job_columns,
+    move_job,
+    update_job,
+)
 from storage.records import Blocker, Job, JobState, NewJob
-from storage.writer import Transaction, Writer
+from storage.writer import Writer
 
-_ENQUEUE = """
-INSERT INTO jobs
-  (model_id, state, cause, hyperparameters, start, ignore_policy, priority, watermark, created_at)
-SELECT
-  models.id, 'queued', :cause, :hyperparameters, :start, :ignore_policy, :priority,
-  (SELECT coalesce(max(id), 0) FROM samples WHERE model_id = models.id), :created_at
-FROM models WHERE models.id = :model_id
-RETURNING id
-"""
 _LAST_STARTS = """
 SELECT model_id, max(started_at) AS started_at FROM jobs
 WHERE started_at IS NOT NULL GROUP BY model_id
@@ -37,27 +34,7 @@ class Jobs:
 
     def enqueue(self, new: NewJob) -> Job:
         """Queue a job over the samples that the model has now. Raises NotFound."""
-
-        def insert(transaction: Transaction) -> Job:
-            row = transaction.execute(
-                _ENQUEUE,
-                {
-                    "model_id": new.model_id,
-                    "cause": new.trigger,
-                    "hyperparameters": dump(new.hyperparameters),
-                    "start": new.start,
-                    "ignore_policy": new.ignore_policy,
-                    "priority": new.priority,
-                    "created_at": dump_time(transaction.now),
-                },
-            ).fetchone()
-            if row is None:
-                raise no_model(new.model_id)
-            job = find_job(transaction.connection, row["id"])
-            transaction.event("job.queued", job.model, {"job_id": job.id})
-            return job
-
-        return self._writer.write(insert)
+        return self._writer.write(lambda transaction: insert_job(transaction, new))
 
     def get(self, id: int) -> Job:  # noqa: A002
         """Raises NotFound."""
@@ -144,10 +121,15 @@ class Jobs:
         metrics: dict[str, Any] | None = None,
         blocked_by: tuple[Blocker, ...] | None = None,
         restarts: int | None = None,
+        ignore_policy: bool | None = None,
     ) -> None:
         """Set the fields that are given, whatever the state. Raises NotFound."""
         fields = job_columns(
-            progress=progress, metrics=metrics, blocked_by=blocked_by, restarts=restarts
+            progress=progress,
+            metrics=metrics,
+            blocked_by=blocked_by,
+            restarts=restarts,
+            ignore_policy=ignore_policy,
         )
         if fields:
             self._writer.write(lambda transaction: update_job(transaction, id, fields))

@@ -10,7 +10,7 @@ from api import present
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.openapi import answers
 from api.routing import Route
-from api.schemas import JobBody, JobRequest, MetricPointBody, Page, State
+from api.schemas import JobBody, JobRequest, MetricPointBody, Page, ResumeRequest, State
 from service import jobs
 from storage.records import JobState
 
@@ -87,9 +87,14 @@ async def pause_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
 
 
 @router.post("/jobs/{job_id}/resume", summary="Resume a job", responses=MOVES)
-async def resume_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
-    """Let a paused job go on, bit for bit as if it had never stopped."""
-    return present.job(await daemon.trainer.resume(job_id))
+async def resume_job(
+    job_id: JobId, daemon: TheDaemon, request: ResumeRequest | None = None
+) -> JobBody:
+    """Let a paused job go on, bit for bit as if it had never stopped. With `ignore_policy` it runs
+    now, in spite of the policy; so does a job that is queued, or waits in memory.
+    """
+    asked = request or ResumeRequest()
+    return present.job(await daemon.trainer.resume(job_id, ignore_policy=asked.ignore_policy))
 
 
 @router.get(

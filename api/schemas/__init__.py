@@ -25,6 +25,7 @@ from api.schemas.jobs import (
     MetricsBody,
     Priority,
     ProgressBody,
+    ResumeRequest,
     State,
 )
 from api.schemas.models import (
@@ -84,6 +85,7 @@ __all__ = [
     "ReferenceBody",
     "Request",
     "RestoredBody",
+    "ResumeRequest",
     "RetentionSettings",
     "SampleCountsBody",
     "State",

@@ -47,6 +47,18 @@ class JobRequest(JobHyperparameters):
     priority: Priority = 0
 
 
+class ResumeRequest(Request):
+    """How a job goes on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"ignore_policy": True}]})
+
+    ignore_policy: bool = Field(
+        False,
+        description="Run now in spite of the policy, and from now on; a pause and a snooze hold it "
+        "still. False leaves it as the job says.",
+    )
+
+
 class BlockerBody(Body):
     """One condition that keeps a job waiting."""
 

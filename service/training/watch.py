@@ -51,7 +51,8 @@ class Stopwatch:
 class JobWatch:
     """The loop's `Watch` of a job, from `state` on. Its clock starts when it is made.
 
-    Raises Interrupted where the parent wants the job to end: for a pause, once the state is saved.
+    Raises Interrupted where the parent wants the job to end. Before a pause and a hold the state is
+    saved, unless the newest checkpoint holds it already.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class JobWatch:
         self._batch_size = order.hyperparameters.batch_size
         self._interval_s = order.checkpoint_interval_s
         self._save_at = state.seconds + self._interval_s
+        self._saved = order.start.state
         self._rate: float | None = None
         self._validated_step: int | None = None
         self._validation: dict[str, Any] = {}
@@ -127,20 +129,28 @@ class JobWatch:
         self._wait_while_held(state)
         reason = self._pipe.stop
         if reason == "paused":
-            self._save(state)
+            self._save_unless_saved(state)
         if reason is not None:
             raise Interrupted(reason)
 
     def _wait_while_held(self, state: LoopState) -> None:
+        """Saved first: whoever waits may be killed, or lose power."""
         self.seconds.stop()
+        if self._pipe.held and self._pipe.stop is None:
+            self._save_unless_saved(state)
         while self._pipe.held and self._pipe.stop is None:
             self.reporter.progress(state)
             self._pipe.wait(HELD_HEARTBEAT_S)
         self.seconds.go_on()
 
+    def _save_unless_saved(self, state: LoopState) -> None:
+        if state != self._saved:
+            self._save(state)
+
     def _save(self, state: LoopState) -> None:
         self.reporter.flush()
         self.saver.save(state, "periodic")
+        self._saved = state
         self._save_at = self.seconds() + self._interval_s
         self.reporter.steps_go_on(state)
 

@@ -120,6 +120,34 @@ def test_a_paused_job_waits_for_a_person_and_goes_on(served: Served, long_job: i
     assert resumed.status_code == 200
 
 
+def test_a_job_is_resumed_with_what_the_body_may_say_and_no_more(
+    served: Served, long_job: int
+) -> None:
+    path = f"/v1/jobs/{long_job}"
+    while_it_runs = served.http.post(f"{path}/resume", json={})
+    served.http.post(f"{path}/pause")
+    mistyped = served.http.post(f"{path}/resume", json={"ignore_polcy": True})
+    wrong = served.http.post(f"{path}/resume", json={"ignore_policy": "yes"})
+    still = served.job(long_job)
+    resumed = served.http.post(f"{path}/resume", json={"ignore_policy": False})
+    served.wait_for_job(long_job, "running")
+
+    assert (while_it_runs.status_code, mistyped.status_code, wrong.status_code) == (409, 422, 422)
+    assert [fault["pointer"] for fault in mistyped.json()["errors"]] == ["/ignore_polcy"]
+    assert still["blocked_by"][0]["condition"] == "paused_by_person"
+    assert (resumed.status_code, resumed.json()["ignore_policy"]) == (200, False)
+
+
+def test_a_job_that_has_ended_cannot_be_run_now(served: Served, model: str) -> None:
+    done = served.train(model, epochs=1)
+
+    answer = served.http.post(f"/v1/jobs/{done['id']}/resume", json={"ignore_policy": True})
+
+    assert answer.status_code == 409
+    assert "succeeded" in answer.json()["detail"]
+    assert served.job(done["id"])["ignore_policy"] is False
+
+
 def test_a_second_job_waits_and_says_for_whom(served: Served, model: str, long_job: int) -> None:
     second = served.ask_for_job(model, epochs=1)["id"]
 

@@ -44,6 +44,28 @@ def test_a_job_is_paused_resumed_and_cancelled(
     assert "cancelled" in again.stderr
 
 
+def test_a_job_is_told_to_run_now(
+    honed: Callable[..., Any],
+    client: Client,
+    running_job: int,
+    wait_for: Callable[..., Any],
+) -> None:
+    path = f"/v1/jobs/{running_job}"
+    before = honed("jobs", "show", running_job).stdout
+    client.post(f"{path}/pause")
+    resumed = json.loads(honed("jobs", "resume", running_job, "--now", "--json").stdout)
+    wait_for(lambda: client.get(path)["state"] == "running", what="running")
+    shown, status = honed("jobs", "show", running_job).stdout, honed("status").stdout
+    client.post(f"{path}/cancel")
+
+    assert resumed["ignore_policy"] is True
+    assert "in spite of the policy" not in before
+    assert "state            running, in spite of the policy\n" in shown
+    (line,) = [each for each in status.splitlines() if f"job {running_job} of" in each]
+    assert line.endswith(", in spite of the policy")
+    assert "in spite" not in honed("jobs", "show", running_job).stdout
+
+
 def test_jobs_are_listed_by_state_and_model(
     honed: Callable[..., Any], client: Client, running_job: int, wait_for: Callable[..., Any]
 ) -> None:

@@ -92,6 +92,9 @@ def test_a_report_sets_what_it_is_given(store, add_model):
     store.jobs.report(job.id, progress={"step": 4}, restarts=1)
     job = store.jobs.get(job.id)
     assert (job.progress, job.metrics, job.restarts) == ({"step": 4}, {"train_loss": 0.5}, 1)
+    assert job.ignore_policy is False
+    store.jobs.report(job.id, ignore_policy=True)
+    assert store.jobs.get(job.id).ignore_policy is True
     with pytest.raises(NotFound):
         store.jobs.report(99, progress={})
 

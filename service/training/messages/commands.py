@@ -22,7 +22,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Finish the step, then wait in memory for the next command."""
+    """Finish the step, save a checkpoint, then wait in memory for the next command."""
 
     kind: Literal["hold"] = "hold"
 

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from service.training.messages import Cancel, Continue, Done, Hold, Pause, Progress, Saved, Stopped
+from service.training.messages import (
+    Cancel,
+    Continue,
+    Done,
+    Hold,
+    Pause,
+    Progress,
+    Saved,
+    Stopped,
+    Train,
+)
 
 LONG = {"max_steps": 10_000_000}
 BEATS = 2
@@ -18,9 +29,14 @@ def steps(child: Any, beats: int) -> list[int]:
     return [child.wait_for(lambda said: isinstance(said, Progress)).step for _ in range(beats)]
 
 
+def checkpoints(child: Any) -> list[Saved]:
+    """What it has saved by now."""
+    return [said for said in child.said if isinstance(said, Saved)]
+
+
 def held(child: Any) -> int:
     """Hold it, and return the step at which it waits."""
-    steps(child, 1)
+    child.wait_for(lambda said: isinstance(said, Progress) and said.step > 0)
     child.send(Hold())
     step = -1
     while (after := steps(child, 1)[0]) != step:
@@ -43,15 +59,53 @@ def test_a_held_child_lives_and_takes_no_step(order: Any, spawn: Callable[..., A
     assert child.last() == Stopped("cancelled")
 
 
-def test_a_held_child_saves_and_ends_when_it_is_told_to(
+def test_a_held_child_has_saved_its_state_and_ends_when_it_is_told_to(
     order: Any, spawn: Callable[..., Any]
 ) -> None:
     child = spawn(order)
     step = held(child)
+    assert [saved.state.step for saved in checkpoints(child)] == [step]
     child.send(Pause())
-    saved = child.wait_for(lambda said: isinstance(said, Saved))
-    assert saved.state.step == step
     assert child.last() == Stopped("paused")
+    assert len(checkpoints(child)) == 1, "nothing has changed since it was saved"
+
+
+def test_a_child_that_is_held_again_saves_what_it_has_done_since(
+    order: Any, spawn: Callable[..., Any]
+) -> None:
+    child = spawn(order)
+    steps_held = []
+    for _ in range(2):
+        steps_held.append(held(child))
+        child.send(Continue())
+        child.wait_for(lambda said: isinstance(said, Progress) and said.step > steps_held[-1])
+    child.send(Cancel())
+    assert child.last() == Stopped("cancelled")
+    assert [saved.state.step for saved in checkpoints(child)] == steps_held
+
+
+@pytest.mark.parametrize("dies", [True, False], ids=["killed", "told to go on"])
+def test_a_held_job_ends_with_the_same_bytes(
+    make_workshop: Callable[..., Any],
+    make_artifacts: Callable[..., Any],
+    spawn: Callable[..., Any],
+    train: Callable[..., Any],
+    resumed: Callable[..., Train],
+    *,
+    dies: bool,
+) -> None:
+    order = make_workshop().order(make_artifacts(dropout=True), max_steps=4000, schedule="cosine")
+    straight, _ = train(order)
+    child = spawn(order)
+    assert held(child) < straight.step
+    if dies:
+        child.kill()
+        done, _ = train(resumed(order, checkpoints(child)[-1]))
+    else:
+        child.send(Continue())
+        done = child.last()
+    assert Path(done.path).read_bytes() == Path(straight.path).read_bytes()
+    assert (done.validation, done.train_loss) == (straight.validation, straight.train_loss)
 
 
 def test_a_hold_is_no_training_time(
