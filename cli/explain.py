@@ -11,7 +11,10 @@ import click
 from cli.output import echo_json
 
 if TYPE_CHECKING:
-    from service.training.messages import Cut, Parameter, Prepared
+    from service.training.messages import Parameter, Prepared
+
+CUT, UNCUT = "cut at ", "not cut"
+"""How the notes begin that tell where a graph was cut, and why it was not."""
 
 
 def show_explanation(prepared: Prepared, *, as_json: bool) -> None:
@@ -39,7 +42,7 @@ def show_explanation(prepared: Prepared, *, as_json: bool) -> None:
         f"{prepared.trainable_parameters:,} parameters train, "
         f"{prepared.frozen_parameters:,} are frozen"
     )
-    for line in cut_lines(prepared.cut):
+    for line in [*cut_lines(prepared), *other_notes(prepared)]:
         click.echo(line)
 
 
@@ -50,12 +53,16 @@ def place(parameter: Parameter) -> str:
     return "below" if parameter.below else "frozen"
 
 
-def cut_lines(cut: Cut | None) -> list[str]:
-    """Where the frozen part ends and what cutting it off brings."""
+def cut_lines(prepared: Prepared) -> list[str]:
+    """Where the frozen part ends and what cutting it off brings, or why it is not cut off."""
+    cut = prepared.cut
     if cut is None:
-        return ["no cut: nothing is frozen below what trains"]
+        reasons = [note for note in prepared.notes if note.startswith(UNCUT)]
+        return reasons or ["no cut: no layer is frozen below what trains"]
     if cut.pays:
         verdict = f"saves {cut.milliseconds:.3g} ms a sample in every epoch but the first"
+    elif prepared.artifacts.prefix_model is not None:
+        verdict = "is made though it does not pay: the engine cannot train beside what lies below"
     else:
         verdict = "is left out: reading the features would cost more than making them"
     return [
@@ -63,3 +70,8 @@ def cut_lines(cut: Cut | None) -> list[str]:
         f"  below: {cut.nodes} operators, {cut.parameters:,} parameters",
         f"  across: {cut.feature_bytes:,} bytes a sample; the input has {cut.input_bytes:,}",
     ]
+
+
+def other_notes(prepared: Prepared) -> list[str]:
+    """What was mended, and which weights do not train that might."""
+    return [note for note in prepared.notes if not note.startswith((CUT, UNCUT))]

@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 
 from service.training import messages, ort_runtime, remainder
-from service.training.conform import Conformed, backward, conform, proof, trial
+from service.training.conform import Conformed, backward, conform, proof, trial, verdict
 from service.training.conform.errors import refusal, refuse
 from service.training.conform.load import load
 from service.training.conform.losses import append_loss
@@ -52,9 +52,9 @@ def make_artifacts(
 ) -> messages.Prepared:
     """Check a forward model, conform it, and write artifacts that are proven to train.
 
-    trainable: globs over initializer names, `head` or `last:N`, None for every weight. divide: cut
-    off what is frozen, if that pays; the artifacts then take the outputs of the prefix model, which
-    are kept as feature_dtype.
+    trainable: initializer names or globs over them, `head` or `last:N`, None for every weight.
+    divide: cut off what is frozen, if that pays or must be; the artifacts then take the outputs of
+    the prefix model, which are kept as feature_dtype.
     Raises GraphRefused with every cause at once. Runs native code on the upload: call it in a
     process that may crash.
     """
@@ -133,9 +133,8 @@ def _generate(conformed: Conformed, recipe: _Recipe, directory: Path) -> None:
                 artifact_directory=directory,
             )
     except trial.engine_errors() as error:
-        raise refuse(
-            "/model/graph", f"the engine cannot build a gradient: {trial.sentence(error)}"
-        ) from None
+        detail = verdict.engine_failure(conformed.model, trial.sentence(error))
+        raise refuse("/model/graph", detail) from None
     for role in ("training_model", "eval_model", "optimizer_model"):
         _stamp_file(directory / FILES[role])
 

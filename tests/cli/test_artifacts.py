@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from graph_parts import node, normal
+from onnx import helper, numpy_helper
 
 from cli import digits
 
@@ -77,6 +79,55 @@ def test_explain_answers_scripts_in_json(honed: Callable[..., Any]) -> None:
     assert places["head.bias"] == "trains"
     assert set(places.values()) == {"trains", "below"}
     assert told["cut"]["parameters"] == told["frozen"] == 4800
+
+
+def test_explain_tells_why_a_frozen_part_is_not_cut_off(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    over_the_batch = node("Softmax", ["h"], ["s"], name="over_the_batch", axis=0)
+    told = _explain(honed, tmp_path, over_the_batch, "--trainable", "v")
+
+    assert told[-1] == "not cut: a sample's row of s depends on the rows beside it"
+    assert not any("no cut" in line for line in told)
+
+
+def test_explain_tells_which_weights_do_not_train(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    fused = node("FusedMatMul", ["h", "m"], ["s"], name="fused", domain="com.microsoft")
+    told = _explain(honed, tmp_path, fused, "--trainable", "v")
+    assert "18 parameters train, 72 are frozen" in told
+
+    told = _explain(honed, tmp_path, node("Sub", ["h", "m"], ["s"], name="off"))
+    assert told[-2] == "no cut: no layer is frozen below what trains"
+    assert told[-1].startswith('"m" does not train by default: node "off" (Sub)')
+
+
+def _explain(
+    honed: Callable[..., Any], folder: Path, middle: onnx.NodeProto, *options: str
+) -> list[str]:
+    """x (batch, 6) → MatMul w → h → the node, which may read m → s → MatMul v → y."""
+    shapes = {"w": (6, 6), "m": (6, 6) if middle.domain else (1, 6), "v": (6, 3)}
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            node("MatMul", ["x", "w"], ["h"], name="first"),
+            middle,
+            node("MatMul", ["s", "v"], ["y"], name="last"),
+        ],
+        "graph",
+        [value("x", onnx.TensorProto.FLOAT, ["batch", 6])],
+        [value("y", onnx.TensorProto.FLOAT, ["batch", 3])],
+        [numpy_helper.from_array(normal(*shape), name) for name, shape in shapes.items()],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), folder / "model.onnx")
+    explained = honed(
+        *("artifacts", folder / "model.onnx", "--loss", "mse", *options, "--explain"), **NOWHERE
+    )
+    assert explained.returncode == 0, explained.stderr
+    lines: list[str] = explained.stdout.splitlines()
+    return lines
 
 
 def test_without_a_folder_or_a_question_the_usage_is_wrong(honed: Callable[..., Any]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from service.training.conform import (
     directions,
     dropout,
     gather,
+    inventory,
     layer_normalization,
     partition,
     pooling,
@@ -27,12 +27,15 @@ from service.training.conform import (
     signature,
     split,
     trainable,
+    transposes,
     trial,
+    untrained,
     verdict,
     worth,
 )
 from service.training.conform.draft import Draft
 from service.training.conform.errors import refusal, refuse
+from service.training.conform.frontier import Whole
 from service.training.conform.graph import FLOAT, Graph
 from service.training.conform.normalize import normalize, select_output
 from service.training.conform.reach import keep_reached
@@ -95,38 +98,40 @@ def conform(
 ) -> Conformed:
     """Mend what can be mended. Raises GraphRefused with every cause that is left.
 
-    divide: cut off what is frozen below the chosen parameters, where that pays.
+    divide: cut off what is frozen below the chosen parameters, where that pays or the engine cannot
+    train beside it.
     """
     notes: list[str] = []
     graph, output = _normalized(uploaded, output, notes)
     inputs = signature.input_specs(graph, [value.name for value in graph.inputs])
     trial.measure(graph)
+    transposes.spell_out(graph)
     row = signature.measured_output_shape(graph, output)
     problems = verdict.draws(graph)
     target = _gather(problems, lambda: signature.target_spec(loss, row, classes))
     _gather(problems, lambda: signature.check_last_operator(graph, output, loss))
-    names = _chosen(graph, patterns, problems)
+    inert = untrained.find(graph)
+    notes += signature.class_axis_note(loss, row)
+    names, below = _chosen(graph, patterns, inert, problems=problems, notes=notes)
     halves, cut = None, None
-    # By default every weight trains: what lies below the first is a few cheap operators.
-    if divide and patterns is not None and not problems:
+    if divide and below and not problems:
         halves, cut = _divide(graph, names, notes)
-    parameters = _parameters(graph, names, halves)
-    if cut is not None and not cut.pays:
+    parameters = inventory.parameters(graph, names, halves, inert)
+    if halves is not None and cut is not None and not worth.is_made(graph, halves, cut):
         halves = None
     problems += _mend(graph, halves, names, notes).problems
     if problems or target is None:
         raise refusal(problems)
     trained = graph if halves is None else halves.suffix
     _settle(trained, output, row)
-    frozen = _frozen(trained, names)
     return Conformed(
         model=trained.model,
         output=output,
         signature=Signature(inputs, target),
         trainable=names,
-        frozen=frozen,
-        trainable_parameters=_scalars(trained, names),
-        frozen_parameters=_frozen_scalars(parameters) if halves else _scalars(graph, frozen),
+        frozen=inventory.frozen(trained, names),
+        trainable_parameters=inventory.scalars(trained, names),
+        frozen_parameters=inventory.frozen_scalars(parameters),
         notes=tuple(notes),
         parameters=parameters,
         prefix=None if halves is None else halves.prefix,
@@ -145,26 +150,40 @@ def _normalized(
 
 
 def _chosen(
-    graph: Graph, patterns: Sequence[str] | None, problems: list[Problem]
-) -> tuple[str, ...]:
-    """The parameters that are to train, and that the loss reaches."""
+    graph: Graph,
+    patterns: Sequence[str] | None,
+    inert: Sequence[untrained.Inert],
+    *,
+    problems: list[Problem],
+    notes: list[str],
+) -> tuple[tuple[str, ...], bool]:
+    """The parameters that are to train, that the loss reaches; and may others lie below them?"""
     selected = _gather(problems, lambda: trainable.select(graph, patterns))
     if not selected:
-        return ()
-    names, stopped = keep_reached(graph, selected, patterns)
+        return (), False
+    names, stopped = keep_reached(graph, selected, patterns, notes)
     problems += stopped
-    return names
+    if patterns is not None:
+        notes += untrained.lone_biases(graph, names)
+        return names, True
+    notes += untrained.notes(inert)
+    # Where every weight trains, what lies below the first is a few cheap operators.
+    return names, len(names) < len(selected) or any(each.is_stuck for each in inert)
 
 
 def _divide(
     graph: Graph, names: Sequence[str], notes: list[str]
 ) -> tuple[partition.Partition | None, Cut | None]:
-    """Both halves, and the cut in figures, whether or not it pays."""
-    halves = partition.divide(graph, names)
-    cut = None if halves is None else worth.weigh(graph, halves)
-    if cut is None:
+    """Both halves, and the cut in figures, whether or not it is made."""
+    try:
+        halves = partition.divide(graph, names)
+        cut = None if halves is None else worth.weigh(graph, halves)
+    except Whole as reason:
+        notes.append(f"not cut: {reason}")
         return None, None
-    notes.append(worth.sentence(cut))
+    if halves is None or cut is None:
+        return None, None
+    notes.append(worth.sentence(cut, made=worth.is_made(graph, halves, cut)))
     return halves, cut
 
 
@@ -212,34 +231,3 @@ def _compare(expected: Sequence[trial.Array], found: Sequence[trial.Array]) -> N
                 "the mended graph does not compute what the uploaded one does "
                 "for the same inputs; please report this model, nothing was registered",
             )
-
-
-def _frozen(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(
-        name
-        for name, tensor in graph.initializers.items()
-        if tensor.data_type == FLOAT
-        and tensor.dims
-        and name not in names
-        and (trainable.is_weight(graph, name) or trainable.is_statistic(graph, name))
-    )
-
-
-def _parameters(
-    graph: Graph, names: Sequence[str], halves: partition.Partition | None
-) -> tuple[Parameter, ...]:
-    above = graph.initializers if halves is None else halves.suffix.initializers
-    chosen = {*names, *_frozen(graph, names)}
-    return tuple(
-        Parameter(name, tuple(tensor.dims), trains=name in names, below=name not in above)
-        for name, tensor in graph.initializers.items()
-        if name in chosen
-    )
-
-
-def _frozen_scalars(parameters: Sequence[Parameter]) -> int:
-    return sum(prod(each.shape) for each in parameters if not each.trains)
-
-
-def _scalars(graph: Graph, names: Sequence[str]) -> int:
-    return sum(int(np.prod(graph.initializers[name].dims)) for name in names)

@@ -57,7 +57,10 @@ def take(source: Path, artifacts: messages.Artifacts, order: messages.Prepare) -
         trainable=trainable,
         trainable_parameters=sum(sizes[name] for name in trainable),
         frozen_parameters=sum(size for name, size in sizes.items() if name not in trainable),
-        notes=("the artifacts are used as they are, with the output measured beside the loss",),
+        notes=(
+            "the artifacts are used as they are, with the output measured beside the loss",
+            *signature.class_axis_note(found.loss, row),
+        ),
     )
 
 

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 import onnx
 
 from service.training.conform import trial
-from service.training.conform.graph import Graph, is_default, reads
+from service.training.conform.graph import FLOAT, Graph, is_default, reads
 
 Shape = tuple[int, ...]
+
+
+class Whole(Exception):
+    """Why something is frozen below what trains, and cannot be cut off; for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +48,33 @@ def find(graph: Graph, trainable: Iterable[str]) -> Frontier | None:
 
     A tensor that no input leads to, or that does not hold rows, is made above the cut, with what
     it is made from. So is a live Dropout right at the cut: it costs nothing there, and goes on
-    dropping. Raises GraphRefused if the graph does not run.
+    dropping. Raises GraphRefused if the graph does not run, and Whole if what lies below does not
+    hold rows.
     """
+    unfit: list[str] = []
     fed = _closure(graph, [value.name for value in graph.inputs])
     above = _above(graph, trainable)
     while True:
         edge, shapes_of = _edge(graph, above)
         lifted = [name for name in edge if name not in fed or _stays_above(graph, name, fed)]
+        unfit += [name for name in lifted if name in fed and _is_shared(graph, name)]
         if not lifted:
             layouts = _layouts(graph, [*edge, *shapes_of])
             lifted = [name for name in edge if layouts.get(name) is None]
+            unfit += lifted
             unknown = [name for name in shapes_of if layouts.get(name) is None]
             if unknown:
-                return None
+                raise _no_rows(unknown[0])
         if not lifted:
             break
         for name in lifted:
             node = graph.producer(name)
             if node is None:
-                return None
+                raise _no_rows(name)
             above.add(node.name)
     if all(graph.producer(name) is None for name in edge):
+        if unfit:
+            raise _no_rows(unfit[0])
         return None
     known = {name: layout for name, layout in layouts.items() if layout is not None}
     return Frontier(
@@ -72,6 +82,10 @@ def find(graph: Graph, trainable: Iterable[str]) -> Frontier | None:
         edge={name: known[name] for name in edge},
         measured={name: known[name] for name in shapes_of if name not in edge},
     )
+
+
+def _no_rows(name: str) -> Whole:
+    return Whole(f"{name}, below what trains, does not hold one row for each sample")
 
 
 def below(graph: Graph, frontier: Frontier) -> list[onnx.NodeProto]:
@@ -123,6 +137,12 @@ def _stays_above(graph: Graph, name: str, fed: set[str]) -> bool:
     ):
         return True
     return dims is not None and None not in dims
+
+
+def _is_shared(graph: Graph, name: str) -> bool:
+    """Is it one float tensor for all samples of a batch?"""
+    dims = graph.dims(name)
+    return dims is not None and None not in dims and graph.elem_type(name) == FLOAT
 
 
 def _layouts(graph: Graph, names: Sequence[str]) -> Mapping[str, Layout | None]:

@@ -21,7 +21,7 @@ DIFFERENTIABLE = frozenset(
 )  # fmt: skip
 """Operators of the default domain for which 1.19.2 builds a gradient that runs on a CPU."""
 
-_FLOATS = frozenset(
+FLOATS = frozenset(
     (
         onnx.TensorProto.FLOAT,
         onnx.TensorProto.FLOAT16,
@@ -64,4 +64,4 @@ def has_gradient(node: onnx.NodeProto) -> bool:
 
 def _is_float(graph: Graph, name: str) -> bool:
     kind = graph.elem_type(name)
-    return kind is None or kind in _FLOATS
+    return kind is None or kind in FLOATS

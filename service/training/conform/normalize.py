@@ -12,11 +12,11 @@ from service.training.conform.graph import (
     DEFAULT_DOMAINS,
     Graph,
     attribute,
-    ints_attribute,
     is_default,
     nodes_of,
     reads,
 )
+from service.training.conform.transposes import spell_out
 from service.training.ort_runtime import MAX_IR_VERSION, MAX_OPSET, MIN_OPSET
 
 OLD_OPSET_BECOMES = 13
@@ -40,7 +40,7 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
     _lift_constants(graph)
     _untie_constants(graph)
     fold(graph)
-    _skip_idle_transposes(graph)
+    spell_out(graph)
     return graph
 
 
@@ -185,20 +185,6 @@ def _untie_constants(graph: Graph) -> None:
             graph.proto.initializer.append(tensor)
             untied[node.name] = []
     graph.replace(untied)
-
-
-def _skip_idle_transposes(graph: Graph) -> None:
-    """Write Identity for a Transpose that moves nothing.
-
-    1.19.2 fuses every Transpose beside a Gemm as if it swapped two axes (measured).
-    """
-    skipped: dict[str, list[onnx.NodeProto]] = {}
-    for node in graph.proto.node:
-        perm = ints_attribute(node, "perm")
-        if is_default(node, "Transpose") and perm == [*range(len(perm or ()))] and perm:
-            same = onnx.helper.make_node("Identity", node.input, node.output, name=node.name)
-            skipped[node.name] = [same]
-    graph.replace(skipped)
 
 
 def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:

@@ -11,7 +11,7 @@ import onnx
 from service.training.conform import frontier, trial
 from service.training.conform.batch_axis import BATCH
 from service.training.conform.build import Builder
-from service.training.conform.frontier import Frontier, Layout
+from service.training.conform.frontier import Frontier, Layout, Whole
 from service.training.conform.graph import Graph, subgraphs
 from service.training.errors import GraphRefused
 
@@ -33,16 +33,20 @@ class Partition:
 
 
 def divide(graph: Graph, trainable: Iterable[str]) -> Partition | None:
-    """Cut at the frontier; None if nothing is frozen below it, or its rows are not the samples'."""
+    """Cut at the frontier; None if nothing is frozen below it.
+
+    Raises Whole if what is cannot be cut off.
+    """
     try:
         found = frontier.find(graph, trainable)
-    except GraphRefused:
-        return None  # a runtime without the kernel for an inner output: the graph stays whole
+    except GraphRefused as error:  # a runtime without the kernel for an inner output
+        raise Whole(f"what is frozen cannot be told: {error.detail}") from None
     if found is None:
         return None
     cut = _Cut(graph, found)
     partition = Partition(cut.prefix(), cut.suffix(), tuple(found.edge))
-    return partition if _rows_stand_alone(graph, partition) else None
+    _check_rows(graph, partition)
+    return partition
 
 
 class _Cut:
@@ -86,6 +90,7 @@ class _Cut:
         # Measured by the whole graph; the suffix alone may not know the shapes of its inputs' kin.
         suffix = Graph(model)
         suffix.measured = dict(self._graph.measured)
+        suffix.constants = set(self._graph.constants)
         suffix.refresh()
         suffix.drop_unread()
         return suffix
@@ -170,19 +175,22 @@ def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
             value.name = names.get(value.name, value.name)
 
 
-def _rows_stand_alone(graph: Graph, partition: Partition) -> bool:
-    """Each row is that of its sample, whatever the rows beside it."""
+def _check_rows(graph: Graph, partition: Partition) -> None:
+    """Each row is that of its sample, whatever the rows beside it. Raises Whole if it is not."""
     whole = trial.draw(graph, ROWS, seed=ROWS)
     singles = [{name: value[at : at + 1] for name, value in whole.items()} for at in range(ROWS)]
     try:
         together, *alone = trial.run_named(partition.prefix, [whole, *singles])
-    except GraphRefused:
-        return False
-    return all(
-        _is_row(rows[at], single[name])
-        for name, rows in together.items()
+    except GraphRefused as error:
+        raise Whole(f"what is frozen does not run by itself: {error.detail}") from None
+    unlike = dict.fromkeys(
+        tensor
+        for tensor, (name, rows) in zip(partition.tensors, together.items(), strict=True)
         for at, single in enumerate(alone)
+        if not _is_row(rows[at], single[name])
     )
+    if unlike:
+        raise Whole(f"a sample's row of {', '.join(unlike)} depends on the rows beside it")
 
 
 def _is_row(row: trial.Array, single: trial.Array) -> bool:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Sequence
 
 import onnx
 
 from service.training.conform.errors import pointer
 from service.training.conform.gradient import reached, with_gradient
 from service.training.conform.graph import Graph, reads
+from service.training.conform.trainable import matching
+from service.training.conform.untrained import quoted
 from service.training.conform.verdict import is_quantized, remedy
 from storage.errors import Problem
 
 
 def keep_reached(
-    graph: Graph, names: Sequence[str], patterns: Sequence[str] | None
+    graph: Graph, names: Sequence[str], patterns: Sequence[str] | None, notes: list[str]
 ) -> tuple[tuple[str, ...], list[Problem]]:
     """Those of the names that the output depends on smoothly, and what is wrong with the rest.
 
     A pattern all of whose parameters lie behind a stop is wrong, and so is a quantized operator
-    behind a default choice; any other parameter without a gradient is left out.
+    behind a default choice; any other parameter without a gradient is left out, with a note.
     """
     live = reached(graph, names)
     stops = {name: _stops(graph, name) for name in names if name not in live}
@@ -31,13 +32,16 @@ def keep_reached(
         if is_quantized(node)
     }
     for index, pattern in enumerate(patterns or ()):
-        matched = [name for name in names if fnmatchcase(name, pattern)]
+        found = matching(names, pattern)
+        matched = [name for name in names if name in found]
         if matched and live.isdisjoint(matched):
             problems[f"/spec/trainable/{index}"] = _pattern_problem(index, matched, stops)
     if not live and not problems:
         problems[""] = Problem(
             "/model/graph", "no parameter has a smooth path to the output; export a float model"
         )
+    if not problems:
+        notes += _unreached(stops)
     return tuple(name for name in names if name in live), list(problems.values())
 
 
@@ -60,10 +64,23 @@ def _pattern_problem(
     index: int, matched: Sequence[str], stops: dict[str, list[onnx.NodeProto]]
 ) -> Problem:
     nodes = {node.name: node for name in matched for node in stops[name]}
-    where = ", ".join(f'"{node.name}" ({node.op_type})' for node in nodes.values())
-    behind = f"the gradient ends at node {where}" if where else "nothing of them reaches the output"
     return Problem(
         pointer("spec", "trainable", index),
-        f"the loss does not depend smoothly on {', '.join(matched)}: {behind}; "
+        f"the loss does not depend smoothly on {', '.join(matched)}: {_end(nodes.values())}; "
         "choose parameters above it",
     )
+
+
+def _unreached(stops: dict[str, list[onnx.NodeProto]]) -> list[str]:
+    ends: dict[str, list[str]] = {}
+    for name, nodes in stops.items():
+        ends.setdefault(_end(nodes), []).append(name)
+    return [
+        f"{quoted(names)} {'do' if len(names) > 1 else 'does'} not train: {end}"
+        for end, names in ends.items()
+    ]
+
+
+def _end(nodes: Iterable[onnx.NodeProto]) -> str:
+    where = ", ".join(f'"{node.name}" ({node.op_type})' for node in nodes)
+    return f"the gradient ends at node {where}" if where else "nothing of it reaches the output"

@@ -86,17 +86,48 @@ def target_spec(
         raise refuse(
             "/spec/loss",
             f"cross_entropy takes logits (batch, classes, …) with two classes or more, the output "
-            f"is (batch{''.join(f', {n}' for n in output_shape)}); choose bce_with_logits or mse",
+            f"is {_shown(output_shape)}; choose bce_with_logits or mse{_turned(output_shape)}",
         )
     count = output_shape[0]
     if classes is not None and len(classes) != count:
         raise refuse(
             "/spec/classes",
-            f"{len(classes)} class names, the output has {count} logits; name {count} classes",
+            f"{len(classes)} class names, the output has {count} logits; name {count} classes"
+            + (_turned(output_shape) if len(classes) == output_shape[-1] else ""),
         )
     if classes is not None and len(set(classes)) != len(classes):
         raise refuse("/spec/classes", "a class name occurs twice; names must differ")
     return TargetSpec(name, "int64", tuple(output_shape[1:]), count, classes)
+
+
+def class_axis_note(loss: str, output_shape: Sequence[int]) -> list[str]:
+    """Which axis holds the classes, where there are others: nothing else tells a swap from a shape.
+
+    output_shape: of one row.
+    """
+    if loss != "cross_entropy" or len(output_shape) < 2:
+        return []
+    count, *positions = output_shape
+    places = "\u00d7".join(map(str, positions))
+    return [
+        f"the classes are axis 1 of the output {_shown(output_shape)}: {count} classes at each of "
+        f"{places} positions{_turned(output_shape)}"
+    ]
+
+
+def _shown(output_shape: Sequence[int]) -> str:
+    return f"({', '.join(map(str, ('batch', *output_shape)))})"
+
+
+def _turned(output_shape: Sequence[int]) -> str:
+    """What to do if the last axis holds the classes; nothing if it cannot."""
+    if len(output_shape) < 2 or output_shape[-1] < 2:
+        return ""
+    *positions, count = output_shape
+    return (
+        f"; if the last axis holds the classes, transpose the output to "
+        f"{_shown((count, *positions))}, (batch, classes, \u2026)"
+    )
 
 
 def measured_output_shape(graph: Graph, output: str) -> tuple[int, ...]:

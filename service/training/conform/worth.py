@@ -8,8 +8,10 @@ from time import perf_counter
 
 import onnx
 
-from service.training.conform import trial
-from service.training.conform.graph import FLOAT, Graph
+from service.training.conform import trial, verdict
+from service.training.conform.frontier import Whole
+from service.training.conform.gradient import FLOATS
+from service.training.conform.graph import Graph
 from service.training.conform.partition import Partition
 from service.training.messages import Cut
 
@@ -18,16 +20,16 @@ READ_BYTES_PER_S = 200e6
 ROWS, RUNS = 8, 3
 
 
-def weigh(graph: Graph, partition: Partition) -> Cut | None:
-    """The cut in figures; None if the runtime's optimizer cannot take the prefix.
+def weigh(graph: Graph, partition: Partition) -> Cut:
+    """The cut in figures. Raises Whole if the runtime's optimizer cannot take the prefix.
 
     It pays if a row of features is read sooner than it is made. Reading the sample itself is saved,
     too.
     """
     try:
         milliseconds = _milliseconds(graph, partition.prefix)
-    except trial.engine_errors():
-        return None
+    except trial.engine_errors() as error:
+        raise Whole(f"what is frozen does not run by itself: {trial.sentence(error)}") from None
     feature_bytes = row_bytes(partition.prefix.graph.output)
     input_bytes = row_bytes(graph.inputs)
     extra_ms = 1e3 * (feature_bytes - input_bytes) / READ_BYTES_PER_S
@@ -42,16 +44,25 @@ def weigh(graph: Graph, partition: Partition) -> Cut | None:
     )
 
 
-def sentence(cut: Cut) -> str:
+def is_made(graph: Graph, partition: Partition, cut: Cut) -> bool:
+    """Does it pay, or lie nodes below with which the engine cannot train the whole graph?"""
+    above = {node.name for node in partition.suffix.proto.node}
+    return cut.pays or any(node.name not in above for node in verdict.engine_stops(graph))
+
+
+def sentence(cut: Cut, *, made: bool) -> str:
     """The cut for people."""
     what = (
         f"{cut.nodes} frozen operators with {cut.parameters:,} parameters, {cut.milliseconds:.3g}"
         f" ms a sample, give {cut.feature_bytes:,} bytes of features for"
         f" {cut.input_bytes:,} bytes of input"
     )
+    where = ", ".join(cut.tensors)
     if cut.pays:
-        return f"cut at {', '.join(cut.tensors)}: {what}; they run once for each sample"
-    return f"not cut at {', '.join(cut.tensors)}: {what}; to store those would cost more"
+        return f"cut at {where}: {what}; they run once for each sample"
+    if made:
+        return f"cut at {where}: {what}; it does not pay, but the engine cannot train beside them"
+    return f"not cut at {where}: {what}; to store those would cost more"
 
 
 def row_bytes(values: Iterable[onnx.ValueInfoProto]) -> int:
@@ -76,4 +87,4 @@ def _milliseconds(graph: Graph, prefix: onnx.ModelProto) -> float:
 
 
 def _parameters(model: onnx.ModelProto) -> int:
-    return sum(prod(t.dims) for t in model.graph.initializer if t.data_type == FLOAT and t.dims)
+    return sum(prod(t.dims) for t in model.graph.initializer if t.data_type in FLOATS and t.dims)

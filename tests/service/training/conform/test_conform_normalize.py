@@ -76,6 +76,22 @@ def test_a_transpose_that_moves_nothing_beside_a_gemm_is_no_swap(
     assert np.isfinite(engine.step(ones(4, 6), ones(4, 3), learning_rate=0.1))
 
 
+@pytest.mark.parametrize("kind", ["MatMul", "Gemm"])
+def test_a_transpose_without_perm_beside_a_product_swaps(
+    kind: str, graphs: Any, accept: Accept, trainer: type
+) -> None:
+    nodes = [
+        node("Transpose", ["weight"], ["turned"], name="turn"),
+        node(kind, ["x", "turned"], ["y"], name="head"),
+    ]
+    model = graphs.model(nodes, {"weight": spread(3, 6)})
+    engine = trainer(accept(model).artifacts)
+    x, target = spread(4, 6), spread(4, 3)
+    _, output = engine.evaluate(x, target)
+    np.testing.assert_allclose(output, _run(model, x), rtol=0, atol=1e-5)
+    assert np.isfinite(engine.step(x, target, learning_rate=0.1))
+
+
 @pytest.mark.parametrize(
     ("value", "trained"), [(ones(3), ("b", "w", "c")), (spread(3), ("b", "w"))]
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graph_parts import DEEP, deep, node, normal
-from onnx import numpy_helper
+from onnx import ModelProto, numpy_helper
 
 from service.training.messages import Prepared
 
@@ -117,15 +117,69 @@ def test_numbers_of_the_program_do_not_train(
     assert "/spec/trainable/0" in refuse(model, trainable=("ones",))
 
 
-def test_where_all_weights_are_constant_nodes_they_train(
-    graphs: Any, accept: Callable[..., Prepared]
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        (None, {"w", "b", "v"}),
+        (("head",), {"v"}),
+        (("last:2",), {"w", "b", "v"}),
+        (("v",), {"v"}),
+        (("[wb]",), {"w", "b"}),
+    ],
+)
+def test_where_all_weights_are_constant_nodes_they_train_as_they_are_chosen(
+    patterns: tuple[str, ...] | None, names: set[str], graphs: Any, accept: Accept
 ) -> None:
-    model = graphs.around(node("Relu", ["h"], ["g"], name="relu"))
+    model = _with_constants(graphs.around(node("Relu", ["h"], ["g"], name="relu")))
+
+    assert set(accept(model, trainable=patterns).trainable) == names
+
+
+def _with_constants(model: ModelProto) -> ModelProto:
+    """Every initializer as a Constant node."""
     constants = [
         node("Constant", [], [tensor.name], name=f"the_{tensor.name}", value=tensor)
         for tensor in model.graph.initializer
     ]
     model.graph.node.extend([*constants, *[model.graph.node.pop(0) for _ in model.graph.node[:]]])
     del model.graph.initializer[:]
+    return model
 
-    assert set(accept(model).trainable) == {"w", "b", "v"}
+
+@pytest.mark.parametrize("name", ["layers[0].weight", "weight*", "w?"])
+def test_a_name_that_would_be_a_glob_is_meant_as_it_is_written(
+    name: str, graphs: Any, accept: Accept
+) -> None:
+    model = graphs.model(
+        [
+            node("MatMul", ["x", "weight"], ["h"], name="first"),
+            node("MatMul", ["h", name], ["y"], name="last"),
+        ],
+        {"weight": normal(6, 5), name: normal(5, 3)},
+    )
+
+    assert accept(model, trainable=(name,)).trainable == (name,)
+
+
+def test_a_weight_of_one_element_trains_where_it_is_named(
+    graphs: Any, accept: Accept, refuse: Callable[..., dict[str, str]]
+) -> None:
+    model = graphs.model([node("Mul", ["x", "w"], ["y"], name="scale")], {"w": normal(1)})
+
+    assert '"w" has one element' in refuse(model)["/model/graph/initializer"]
+    assert accept(model, trainable=("w",)).trainable == ("w",)
+
+
+def test_a_bias_that_is_chosen_without_its_matrix_is_noted(graphs: Any, accept: Accept) -> None:
+    """PyTorch's TorchScript exporter renames the matrix of a Linear on three axes."""
+    model = graphs.model(
+        [
+            node("MatMul", ["x", "onnx::MatMul_204"], ["p"], name="product"),
+            node("Add", ["h.bias", "p"], ["y"], name="sum"),
+        ],
+        {"onnx::MatMul_204": normal(6, 3), "h.bias": normal(3)},
+    )
+    (note,) = accept(model, trainable=("h.*",)).notes
+
+    assert '"h.bias" trains without its matrix "onnx::MatMul_204"' in note
+    assert not accept(model, trainable=("head",)).notes

@@ -1,0 +1,52 @@
+"""The float parameters of a graph, and which side of the cut they are on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from service.training.conform.graph import FLOAT, Graph
+from service.training.conform.partition import Partition
+from service.training.conform.untrained import Inert
+from service.training.conform.weights import is_statistic, is_weight
+from service.training.messages import Parameter
+
+
+def parameters(
+    graph: Graph, names: Sequence[str], halves: Partition | None, inert: Sequence[Inert]
+) -> tuple[Parameter, ...]:
+    """In graph order, those of subgraphs last. inert: what no weight slot holds."""
+    above = graph.initializers if halves is None else halves.suffix.initializers
+    found = {name: graph.initializers[name].dims for name in (*names, *frozen(graph, names))}
+    shapes = {name: tuple(found[name]) for name in graph.initializers if name in found}
+    shapes |= {each.name: each.shape for each in inert if each.name not in found}
+    below = {name for name in shapes if name in graph.initializers and name not in above}
+    if halves is not None:
+        kept = {node.name for node in halves.suffix.proto.node}
+        below |= {each.name for each in inert if each.node.name not in kept}
+    return tuple(
+        Parameter(name, shape, trains=name in names, below=name in below)
+        for name, shape in shapes.items()
+    )
+
+
+def frozen(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
+    """Weights that are not among the names, and statistics."""
+    return tuple(
+        name
+        for name, tensor in graph.initializers.items()
+        if tensor.data_type == FLOAT
+        and tensor.dims
+        and name not in names
+        and (is_weight(graph, name) or is_statistic(graph, name))
+    )
+
+
+def frozen_scalars(listed: Sequence[Parameter]) -> int:
+    """How many numbers do not train."""
+    return sum(prod(each.shape) for each in listed if not each.trains)
+
+
+def scalars(graph: Graph, names: Sequence[str]) -> int:
+    """How many numbers these initializers hold."""
+    return sum(prod(graph.initializers[name].dims) for name in names)

@@ -1,0 +1,149 @@
+"""Weights that nobody left out and that do not train: how large they are, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import onnx
+
+from service.training.conform.gradient import has_gradient
+from service.training.conform.graph import (
+    DEFAULT_DOMAINS,
+    FLOAT,
+    Graph,
+    input_at,
+    is_default,
+    nodes_of,
+    subgraphs,
+)
+from service.training.conform.verdict import is_quantized, remedy
+from service.training.conform.weights import (
+    LINEAR,
+    PASS_THROUGH,
+    first_reader,
+    is_mask,
+    is_statistic,
+    is_weight,
+    other_precisions,
+)
+
+NAMES_IN_A_NOTE = 5
+_WITH_BIAS = ("Conv", "ConvTranspose", "Gemm")
+
+
+@dataclass(frozen=True, slots=True)
+class Inert:
+    """Learned numbers where no weight is looked for. node: the one of the main graph that reads."""
+
+    name: str
+    shape: tuple[int, ...]
+    node: onnx.NodeProto
+
+    @property
+    def is_stuck(self) -> bool:
+        """Would it not train even if it were named?"""
+        return not has_gradient(self.node)
+
+
+def find(graph: Graph) -> list[Inert]:
+    """What fused and foreign operators and subgraphs read, and tables where none are usual.
+
+    Matrices and larger tensors; vectors of other domains' operators too. And weights of other
+    precisions than float32, which may lie below what trains.
+    """
+    others = [
+        Inert(name, tuple(graph.initializers[name].dims), first_reader(graph, name))
+        for name in other_precisions(graph)
+    ]
+    named = [
+        Inert(name, tuple(tensor.dims), first_reader(graph, name))
+        for name, tensor in graph.initializers.items()
+        if tensor.data_type == FLOAT and name not in graph.constants and graph.consumers(name)
+        if not (is_weight(graph, name) or is_statistic(graph, name) or is_mask(graph, name))
+    ]
+    inner = [
+        Inert(tensor.name, tuple(tensor.dims), node)
+        for node in graph.proto.node
+        for tensor in _inner(node)
+        if tensor.data_type == FLOAT
+    ]
+    return [*others, *(each for each in (*named, *inner) if _is_learned(each))]
+
+
+def notes(inert: Sequence[Inert]) -> list[str]:
+    """A sentence for each operator."""
+    causes: dict[str, list[str]] = {}
+    for each in inert:
+        causes.setdefault(_cause(each), []).append(each.name)
+    return [
+        f"{quoted(found)} {'do' if len(found) > 1 else 'does'} not train{cause}"
+        for cause, found in causes.items()
+    ]
+
+
+def lone_biases(graph: Graph, names: Sequence[str]) -> list[str]:
+    """A note on the biases that train while the matrix before them does not."""
+    pairs = [
+        f'"{name}" trains without its matrix "{matrix}"'
+        for name in names
+        for matrix in _matrices(graph, name)
+        if matrix not in names and is_weight(graph, matrix)
+    ]
+    if not pairs:
+        return []
+    return [f"{_first(pairs)}: no pattern of trainable matches the matrix"]
+
+
+def quoted(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    return _first([f'"{name}"' for name in names])
+
+
+def _first(parts: Sequence[str]) -> str:
+    more = len(parts) - NAMES_IN_A_NOTE
+    shown = ", ".join(parts[:NAMES_IN_A_NOTE])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _inner(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    for each in nodes_of(node):
+        for graph in subgraphs(each):
+            yield from graph.initializer
+
+
+def _is_learned(inert: Inert) -> bool:
+    foreign = inert.node.domain not in DEFAULT_DOMAINS and not is_quantized(inert.node)
+    return len(inert.shape) >= (1 if foreign else 2) and prod(inert.shape) > 1
+
+
+def _cause(inert: Inert) -> str:
+    node = inert.node
+    if inert.is_stuck:
+        return f': node "{node.name}" ({node.op_type}) {remedy(node)}'
+    return (
+        f' by default: node "{node.name}" ({node.op_type}) reads numbers of the program as often '
+        "as weights; name them in trainable to train them"
+    )
+
+
+def _matrices(graph: Graph, bias: str) -> Iterator[str]:
+    """The initializers that the product reads to which the bias is added."""
+    for node in graph.consumers(bias):
+        if is_default(node, *_WITH_BIAS) and input_at(node, 2) == bias:
+            yield _origin(graph, node.input[1])
+        elif is_default(node, "Add"):
+            makers = [graph.producer(name) for name in node.input]
+            for maker in makers:
+                if maker is not None and is_default(maker, *LINEAR):
+                    yield from (_origin(graph, name) for name in maker.input[:2])
+
+
+def _origin(graph: Graph, name: str) -> str:
+    """What the tensor was before it was turned or reshaped."""
+    node = graph.producer(name)
+    while node is not None and is_default(node, *PASS_THROUGH):
+        name = node.input[0]
+        node = graph.producer(name)
+    return name

@@ -1,0 +1,152 @@
+"""Which initializers are weights: learned numbers in a place where an operator takes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from service.training.conform.graph import FLOAT, Graph, is_default
+
+WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
+    "BatchNormalization": (1, 2),
+    "Conv": (1, 2),
+    "ConvTranspose": (1, 2),
+    "Einsum": (0, 1),
+    "GRU": (1, 2, 3),
+    "Gather": (0,),
+    "Gemm": (0, 1, 2),
+    "GroupNormalization": (1, 2),
+    "InstanceNormalization": (1, 2),
+    "LSTM": (1, 2, 3),
+    "LayerNormalization": (1, 2),
+    "MatMul": (0, 1),
+    "PRelu": (1,),
+    "RNN": (1, 2, 3),
+}
+"""Inputs of an operator that hold a weight or a bias."""
+
+STATISTICS_SLOTS = (3, 4)
+"""Running mean and variance of BatchNormalization: they never train."""
+
+MASK_FROM = 1e4
+"""Weights are smaller than this, what a mask adds is larger."""
+
+_OTHER_FLOATS = {
+    onnx.TensorProto.FLOAT16: "float16",
+    onnx.TensorProto.BFLOAT16: "bfloat16",
+    onnx.TensorProto.DOUBLE: "float64",
+}
+_ELEMENTWISE = ("Add", "Mul")
+LINEAR = ("MatMul", "Conv", "Gemm", "Einsum")
+PASS_THROUGH = frozenset(
+    ("Transpose", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Concat", "Slice", "Expand")
+)
+
+
+def is_weight(graph: Graph, name: str) -> bool:
+    """Does it train by default?"""
+    return name not in graph.constants and _could_train(graph, name)
+
+
+def other_precisions(graph: Graph) -> dict[str, str]:
+    """Weights that are floats and not float32 → their dtype."""
+    return {
+        name: _OTHER_FLOATS[tensor.data_type]
+        for name, tensor in graph.initializers.items()
+        if tensor.data_type in _OTHER_FLOATS
+        and any(
+            is_default(node, *WEIGHT_SLOTS) and name in node.input for node in graph.consumers(name)
+        )
+    }
+
+
+def adopt_constants(graph: Graph) -> None:
+    """Take Constant nodes for parameters where there are no others: some tools write them so."""
+    if not any(is_weight(graph, name) for name in graph.initializers):
+        graph.constants -= {name for name in graph.constants if _could_train(graph, name)}
+
+
+def first_reader(graph: Graph, name: str) -> onnx.NodeProto:
+    """The operator that uses the weight, behind those that only pass it on."""
+    node = graph.consumers(name)[0]
+    while is_default(node, *PASS_THROUGH) and graph.consumers(node.output[0]):
+        node = graph.consumers(node.output[0])[0]
+    return node
+
+
+def _could_train(graph: Graph, name: str) -> bool:
+    tensor = graph.initializers.get(name)
+    if tensor is None or tensor.data_type != FLOAT or not tensor.dims or is_statistic(graph, name):
+        return False
+    return any(_weighs(graph, node, name, name) for node in graph.consumers(name))
+
+
+def _weighs(graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str) -> bool:
+    if is_default(node, *WEIGHT_SLOTS):
+        slots = () if _is_group_step(graph, node) else WEIGHT_SLOTS[node.op_type]
+        return any(i < len(node.input) and node.input[i] == tensor for i in slots)
+    if is_default(node, *_ELEMENTWISE):
+        return _is_elementwise_weight(graph, node, tensor, initializer)
+    if is_default(node, "Concat") and _joins_activations(graph, node):
+        return True  # a learned token, such as a vision transformer's class token
+    if is_default(node, *PASS_THROUGH) and tensor in node.input:
+        readers = graph.consumers(node.output[0])
+        return any(_weighs(graph, reader, node.output[0], initializer) for reader in readers)
+    return False
+
+
+def _joins_activations(graph: Graph, concat: onnx.NodeProto) -> bool:
+    """Is one of its inputs computed from the samples?"""
+    seen: set[str] = set()
+    pending = list(concat.input)
+    inputs = {value.name for value in graph.inputs}
+    while pending:
+        name = pending.pop()
+        if name in inputs:
+            return True
+        maker = graph.producer(name)
+        if maker is not None and name not in seen and not is_default(maker, "Shape"):
+            seen.add(name)
+            pending.extend(filter(None, maker.input))
+    return False
+
+
+def _is_group_step(graph: Graph, node: onnx.NodeProto) -> bool:
+    """InstanceNormalization as the inside of an exported GroupNorm, whose weights come after it."""
+    if not is_default(node, "InstanceNormalization"):
+        return False
+    scale, bias = graph.array(node.input[1]), graph.array(node.input[2])
+    before, after = graph.producer(node.input[0]), graph.consumers(node.output[0])
+    return (
+        before is not None
+        and all(is_default(step, "Reshape") for step in (before, *after))
+        and scale is not None
+        and bias is not None
+        and bool(np.all(scale == 1) and np.all(bias == 0))
+    )
+
+
+def _is_elementwise_weight(
+    graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str
+) -> bool:
+    others = [graph.producer(name) for name in node.input if name != tensor]
+    after_linear = any(other is not None and is_default(other, *LINEAR) for other in others)
+    if after_linear and is_default(node, "Add"):
+        return True
+    return int(np.prod(graph.initializers[initializer].dims)) > 1 and not is_mask(
+        graph, initializer
+    )
+
+
+def is_mask(graph: Graph, name: str) -> bool:
+    """Does it hold minus infinity or its stand-ins, as attention masks do?"""
+    value = graph.array(name)
+    return value is not None and not bool(np.all(np.abs(value.astype(np.float32)) < MASK_FROM))
+
+
+def is_statistic(graph: Graph, name: str) -> bool:
+    """Is it a running mean or variance?"""
+    return any(
+        is_default(node, "BatchNormalization") and name in [node.input[i] for i in STATISTICS_SLOTS]
+        for node in graph.consumers(name)
+    )
