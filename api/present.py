@@ -7,10 +7,10 @@ from dataclasses import asdict
 from api import schemas
 from api.schemas.samples import DeletionBody, SampleBody, SamplesAccepted
 from service.curation import shown_label
-from service.erasure import Deletion
 from service.ingest.result import IngestResult
 from service.promotion.policy import gate_policy
 from service.retention import retention_policy
+from storage.forgetting import Deletion
 from storage.records import Checkpoint, Job, Model, Sample, Variant, Version
 
 

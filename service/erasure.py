@@ -4,35 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.events import Feed, Happening
-from service.jobs import enqueue
+from service.learning import learn_without
 from service.logs import event
+from service.retraining import retraining
 from service.trainer import Trainer
-from service.training.errors import NoSamples
-from storage.errors import NotFound, StateConflict
+from storage.errors import InUse, NotFound, StateConflict
+from storage.forgetting import Deletion
 from storage.records import Job, JobState, Model
 from storage.sample_filter import SampleFilter
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
-TRIGGER = "erasure"
 ENDED = ("job.succeeded", "job.failed", "job.cancelled", "job.paused")
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """What a deletion did. job: trains anew without the samples; when it succeeds, the versions
-    that saw them go. versions: those that went at once."""
-
-    deleted: int
-    job: Job | None = None
-    versions: tuple[int, ...] = ()
 
 
 class Erasure:
@@ -42,6 +32,8 @@ class Erasure:
         self._store = store
         self._trainer = trainer
         self._tasks: set[asyncio.Task[None]] = set()
+        # What one erasure learns anew must not be made of what another is about to delete.
+        self._deleting = asyncio.Lock()
         feed.listen(self._on_event)
 
     async def start(self) -> None:
@@ -57,41 +49,44 @@ class Erasure:
         """Delete the samples that meet a filter; their bytes are gone when this returns.
 
         retrain: if a job has trained on one of them, stop those that still run, and train anew
-        from the base model on what is left.
+        from the base model on what is left. Jobs are stopped first, and all else is one
+        transaction: if the daemon ends before it, nothing is deleted, and may be asked for again.
         """
-        gone = await asyncio.to_thread(self._store.samples.delete_where, model.id, where)
-        if not retrain or len(gone) == 0:
+        if not retrain:
+            gone = await asyncio.to_thread(self._store.samples.delete_where, model.id, where)
             return Deletion(len(gone))
-        saw = await asyncio.to_thread(self._store.seen.jobs_that_saw, model.id, gone)
-        for job_id in saw:
-            await self._stop_job(job_id)
-        if not saw:
-            return Deletion(len(gone))
-        return await asyncio.to_thread(self._retrain, model.name, gone)
+        async with self._deleting:
+            ids = await asyncio.to_thread(self._store.samples.ids, model.id, where)
+            while True:
+                try:
+                    return await asyncio.to_thread(self._forget, model.id, ids)
+                except InUse:
+                    await self._stop_jobs(model.id)
 
     def tidy(self) -> None:
         """Overwrite what is deleted of models that are at rest. Blocking."""
         for model_id in self._store.eraser.pending_models():
             self._store.eraser.erase_at_rest(model_id)
 
-    def _retrain(self, name: str, gone: NDArray[np.int64]) -> Deletion:
-        model = self._store.models.get(name)
-        try:
-            job = enqueue(self._store, model, {}, trigger=TRIGGER, start="base")
-        except NoSamples:
-            versions = self._store.seen.forget_at_once(model.id, gone)
-            return Deletion(len(gone), versions=tuple(versions))
-        self._store.seen.forget_after(job.id, gone)
-        self._carry_out_all()  # in case it was over before its wish was written
-        return Deletion(len(gone), job)
+    def _forget(self, model_id: int, ids: NDArray[np.int64]) -> Deletion:
+        if len(ids) == 0:
+            return Deletion(0)
+        model = self._store.models.get_by_id(model_id)
+        forgotten = self._store.forgetting.delete(
+            model_id,
+            ids,
+            anew=retraining(self._store, model, ids),
+            preprocess=learn_without(self._store, model, ids),
+        )
+        self._store.eraser.erase(model_id)
+        return forgotten
 
-    async def _stop_job(self, job_id: int) -> None:
-        job = await asyncio.to_thread(self._store.jobs.get, job_id)
-        if job.state in (JobState.RUNNING, JobState.PAUSED):
-            try:
-                await self._trainer.cancel(job_id)
-            except StateConflict:
-                return  # it ended by itself meanwhile
+    async def _stop_jobs(self, model_id: int) -> None:
+        """Cancel what trains on a model: one job at most."""
+        for job in await asyncio.to_thread(self._store.jobs.running):
+            if job.model_id == model_id:
+                with suppress(StateConflict):  # it ended by itself meanwhile
+                    await self._trainer.cancel(job.id)
 
     def _on_event(self, happened: Happening) -> None:
         if happened.type in ENDED:
@@ -109,11 +104,11 @@ class Erasure:
         self.tidy()
 
     def _carry_out_all(self) -> None:
-        for job_id in self._store.seen.unfinished_wishes():
+        for job_id in self._store.forgetting.unfinished():
             self._carry_out(self._store.jobs.get(job_id))
 
     def _carry_out(self, job: Job) -> None:
-        versions = self._store.seen.carry_out(job)
+        versions = self._store.forgetting.carry_out(job)
         if versions:
             event(
                 logger, logging.INFO, "versions.forgotten", model=job.model, versions=len(versions)

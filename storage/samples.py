@@ -117,6 +117,16 @@ class Samples:
             ).fetchall()
         return [to_sample(row) for row in rows]
 
+    def ids(self, model_id: int, where: SampleFilter) -> NDArray[np.int64]:
+        """Ids of all samples that meet a filter, rising."""
+        condition, parameters = where.sql(model_id)
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                f"SELECT id FROM samples WHERE {condition} ORDER BY id",  # noqa: S608
+                parameters,
+            )
+            return np.fromiter((row["id"] for row in rows), np.int64)
+
     def update(
         self,
         model_id: int,

@@ -18,6 +18,7 @@ from storage.deletion import Eraser
 from storage.disk import file_faults, make_folder
 from storage.events import Events
 from storage.files import FileStore
+from storage.forgetting import Forgetting
 from storage.jobs import Jobs
 from storage.lock import DataDirLock
 from storage.metrics import Metrics
@@ -93,7 +94,8 @@ class Store:
             *connections, packs=self._packs, eraser=self.eraser, tmp_dir=self.tmp_dir
         )
         self.sample_stats = SampleStats(self._readers)
-        self.seen = SeenSamples(*connections, files=self.files)
+        self.seen = SeenSamples(*connections)
+        self.forgetting = Forgetting(*connections, files=self.files)
         self.jobs = Jobs(*connections)
         self.metrics = Metrics(*connections)
         self.checkpoints = Checkpoints(*connections, files=self.files)

@@ -45,37 +45,12 @@ def test_a_job_that_wrote_nothing_down_may_have_seen_all_up_to_its_watermark(
     assert store.seen.jobs_that_saw(model.id, np.array([3])) == []
 
 
-def test_versions_are_forgotten_once_a_job_has_done_without(store, model, finish):
-    tainted, clean = finish([1, 2]), finish([2])
-    waiting = store.jobs.enqueue(
-        NewJob(
-            model_id=model.id,
-            trigger="manual",
-            hyperparameters={},
-            start=str(store.checkpoints.latest_of(tainted.id).id),
-        )
-    )
-    failed = store.jobs.enqueue(
-        NewJob(model_id=model.id, trigger="erasure", hyperparameters={}, start="base")
-    )
-    store.seen.forget_after(failed.id, np.array([1]))
-    store.aliases.set(model.id, "stable", tainted.version)
-    assert store.seen.carry_out(clean) == []  # the wish's own job is still to come
-    store.jobs.move(failed.id, JobState.QUEUED, JobState.CANCELLED)
-    again = finish([1])
-    assert store.seen.carry_out(again) == []  # it has seen the sample itself
-    anew = finish([2])
-
-    assert sorted(store.seen.carry_out(anew)) == sorted([tainted.version, again.version])
-
-    versions = {each.version: each.aliases for each in store.versions.list(model.id, 10)}
-    assert versions == {anew.version: ("latest", "stable"), clean.version: (), 1: ()}
-    assert store.checkpoints.latest_of(tainted.id) is None
-    assert store.jobs.get(waiting.id).state is JobState.CANCELLED
-    assert store.seen.carry_out(anew) == []
-
-
-def test_without_anything_to_train_on_version_1_inherits(store, model, finish):
-    gone = finish([1])
-    assert store.seen.forget_at_once(model.id, np.array([1])) == [gone.version]
-    assert store.versions.by_alias(model.id, "latest").version == 1
+def test_a_job_that_has_begun_and_is_yet_to_say_may_see_all_up_to_its_watermark(
+    store, model, upload
+):
+    upload(store, model, [1, 1])
+    waiting = store.jobs.enqueue(NewJob(model.id, "manual", {}, "latest"))
+    assert store.seen.jobs_that_saw(model.id, np.array([2])) == []
+    store.jobs.move(waiting.id, JobState.QUEUED, JobState.RUNNING)
+    assert store.seen.jobs_that_saw(model.id, np.array([2])) == [waiting.id]
+    assert store.seen.jobs_that_saw(model.id, np.array([3])) == []

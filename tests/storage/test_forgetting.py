@@ -1,0 +1,169 @@
+import numpy as np
+import pytest
+from stored import publish, save_final, start_job
+
+from storage.errors import InUse
+from storage.forgetting import Deletion
+from storage.records import JobState, NewJob
+
+MEAN = ({"input": "x", "kind": "standardize", "mean": [2.0], "std": [1.0], "learn_from": 9},)
+
+
+@pytest.fixture
+def model(store, add_model):
+    return add_model(store)
+
+
+@pytest.fixture
+def finish(store, model):
+    """A job that succeeded with a version, and one checkpoint."""
+
+    def finish(seen, *, started_from=None):
+        job = start_job(store, model.id)
+        store.seen.add(job.id, np.array(seen), started_from=started_from)
+        publish(store, job, checkpoint_id=save_final(store, job).id)
+        return store.jobs.get(job.id)
+
+    return finish
+
+
+@pytest.fixture
+def forget(store, model):
+    """Delete samples, and wish that what saw them goes."""
+
+    def forget(*ids, preprocess=None):
+        anew = NewJob(model.id, "erasure", {"epochs": 7}, "base")
+        return store.forgetting.delete(model.id, np.array(ids), anew=anew, preprocess=preprocess)
+
+    return forget
+
+
+def versions(store, model):
+    return {each.version: each.aliases for each in store.versions.list(model.id, 10)}
+
+
+def test_versions_are_forgotten_once_a_job_has_done_without(store, model, upload, finish, forget):
+    upload(store, model, [1, 1])
+    tainted, clean = finish([1, 2]), finish([2])
+    waiting = store.jobs.enqueue(
+        NewJob(model.id, "manual", {}, str(store.checkpoints.latest_of(tainted.id).id))
+    )
+    failed = forget(1).job
+    store.aliases.set(model.id, "stable", tainted.version)
+    assert store.forgetting.carry_out(clean) == []  # the wish's own job is still to come
+    store.jobs.move(failed.id, JobState.QUEUED, JobState.CANCELLED)
+    again = finish([1])
+    assert store.forgetting.carry_out(again) == []  # it has seen the sample itself
+    anew = finish([2])
+
+    assert sorted(store.forgetting.carry_out(anew)) == sorted([tainted.version, again.version])
+
+    assert versions(store, model) == {anew.version: ("latest", "stable"), clean.version: (), 1: ()}
+    assert store.checkpoints.latest_of(tainted.id) is None
+    assert store.jobs.get(waiting.id).state is JobState.CANCELLED
+    assert store.forgetting.carry_out(anew) == []
+
+
+def test_the_wish_is_kept_with_the_deletion(store, model, upload, finish, forget):
+    upload(store, model, [1, 1])
+    tainted = finish([1, 2])
+    deletion = forget(1, 77)
+    job = store.jobs.get(deletion.job.id)
+    assert (deletion.deleted, job.state, job.start) == (1, JobState.QUEUED, "base")
+    assert job.hyperparameters == {"epochs": 7}
+    assert [each.id for each in store.samples.list(model.id, limit=9)] == [2]
+
+    store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+    store.seen.add(job.id, np.array([2]), started_from=None)
+    publish(store, job)
+
+    assert store.forgetting.unfinished() == [job.id]
+    assert store.forgetting.carry_out(store.jobs.get(job.id)) == [tainted.version]
+    assert store.forgetting.unfinished() == []
+
+
+def test_nothing_happens_while_a_job_runs_that_saw_one(store, model, upload, finish, forget):
+    upload(store, model, [1, 1])
+    paused, running = start_job(store, model.id), start_job(store, model.id)
+    store.seen.add(paused.id, np.array([1]), started_from=None)
+    store.jobs.move(paused.id, JobState.RUNNING, JobState.PAUSED)
+    store.seen.add(running.id, np.array([1]), started_from=None)
+    with pytest.raises(InUse, match=f"job {running.id} trains"):
+        forget(1)
+    assert [each.id for each in store.samples.list(model.id, limit=9)] == [1, 2]
+    assert store.jobs.get(paused.id).state is JobState.PAUSED
+
+    store.jobs.move(running.id, JobState.RUNNING, JobState.CANCELLED)
+
+    assert forget(1).job.id > running.id
+    assert store.jobs.get(paused.id).state is JobState.CANCELLED
+
+
+def test_erasures_share_a_job_that_has_not_begun(store, model, upload, finish, forget):
+    upload(store, model, [1, 1, 1])
+    tainted, later = finish([1]), finish([2])
+    first = forget(1).job
+    assert forget(2).job == first
+    store.jobs.move(first.id, JobState.QUEUED, JobState.RUNNING)
+    store.seen.add(first.id, np.array([3]), started_from=None)
+    publish(store, first)
+
+    done = store.forgetting.carry_out(store.jobs.get(first.id))
+
+    assert sorted(done) == [tainted.version, later.version]
+
+
+def test_what_no_job_saw_just_goes(store, model, upload, finish, forget):
+    upload(store, model, [1, 1])
+    finish([1])
+    running = start_job(store, model.id)
+    store.seen.add(running.id, np.array([1]), started_from=None)
+    assert forget(2) == Deletion(1)
+    assert store.jobs.get(running.id).state is JobState.RUNNING
+
+
+def test_without_anything_to_train_on_version_1_inherits(store, model, upload, finish, forget):
+    upload(store, model, [1])
+    gone = finish([1])
+    assert forget(1) == Deletion(1, versions=(gone.version,))
+    assert versions(store, model) == {1: ("latest",)}
+
+
+def test_all_that_used_the_old_mean_goes_with_it(store, model, upload, finish, forget):
+    upload(store, model, [1, 1])
+    tainted, dependent = finish([1, 2]), finish([2])
+    running = start_job(store, model.id)
+    store.seen.add(running.id, np.array([2]), started_from=None)
+    with pytest.raises(InUse):
+        forget(1, preprocess=MEAN)
+    assert store.models.get_by_id(model.id).preprocess == ()
+    store.jobs.move(running.id, JobState.RUNNING, JobState.PAUSED)
+
+    deletion = forget(1, preprocess=MEAN)
+
+    assert store.models.get_by_id(model.id).preprocess == MEAN
+    assert store.jobs.get(running.id).state is JobState.CANCELLED
+    assert store.seen.by(dependent.id).tolist() == [1, 2]
+    job = deletion.job
+    store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+    store.seen.add(job.id, np.array([2]), started_from=None)
+    publish(store, job)
+    assert store.forgetting.carry_out(store.jobs.get(job.id)) == [
+        tainted.version,
+        dependent.version,
+    ]
+
+
+def test_what_came_after_a_version_has_not_taught_the_mean_that_it_uses(
+    store, model, upload, finish, forget
+):
+    upload(store, model, [1])
+    finish([1])
+    upload(store, model, [1, 1], first=1)
+    finish([1, 2, 3])
+    taught = store.forgetting.may_have_taught
+    assert [taught(model.id, np.array([each])) for each in (1, 2, 3)] == [True, False, False]
+
+    forget(1, preprocess=MEAN)  # the version that came first goes: the new mean is of all
+
+    assert taught(model.id, np.array([3]))
