@@ -4,47 +4,32 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from service.archive_chunk import ChunkReader, Entry, wrong
 from service.curation import shown_label
 from service.errors import InvalidInput, TooLarge
 from service.forward_buffer import ForwardBuffer
 from service.ingest import tensors
 from service.ingest.faults import Faults
-from service.ingest.images import MAX_IMAGE_BYTES
-from service.ingest.json_upload import key_complaint, label_reader
-from service.ingest.labels import Label
 from service.ingest.npz import READ_FAULTS
-from service.ingest.records import bad_image, bad_tensors
 from service.ingest.require import takes_images
 from service.ingest.result import IngestResult, commit
 from storage.errors import NotFound, Problem
-from storage.records import Model, Sample, Split
+from storage.records import Model, Sample
 from storage.sample_filter import SampleFilter
-from storage.staging import Staging
 from storage.store import Store
 
 FORMAT, VERSION = "hone-samples", 1
 MANIFEST = "manifest.json"
 SAMPLES_AT_ONCE = 500
 CHUNK_BYTES = 4 * 2**20
-MAX_LINES_BYTES = 16 * 2**20
-MAX_DATA_BYTES = MAX_IMAGE_BYTES + CHUNK_BYTES
-WRONG = "the archive cannot be read"
-FIELDS: dict[str, Callable[[Any], bool]] = {
-    "key": lambda _: True,
-    "label": lambda _: True,
-    "split": lambda value: value in (Split.TRAIN.value, Split.VALIDATION.value),
-    "pinned": lambda value: isinstance(value, bool),
-    "length": lambda value: type(value) is int and value >= 0,
-    "sha256": lambda value: isinstance(value, str),
-}
-"""What a line says of a sample, and whether it may; labels and keys have checks of their own."""
+"""A chunk is closed when its lines or its records reach this."""
+MAX_MANIFEST_BYTES = 16 * 2**20
 
 
 def write_archive(store: Store, model: Model) -> Iterator[bytes]:
@@ -69,25 +54,27 @@ def read_archive(store: Store, model: Model, path: Path, *, max_bytes: int) -> I
     try:
         archive = zipfile.ZipFile(path)
     except READ_FAULTS as error:
-        raise _wrong("", f"{error}; send the whole zip") from error
+        raise wrong("", f"{error}; send the whole zip") from error
     with archive:
         names = set(archive.namelist())
         total = sum(info.file_size for info in archive.infolist())
         if total > max_bytes:
             raise TooLarge(f"the archive holds {total} bytes, the most is {max_bytes}")
-        _check_manifest(model, _read(archive, MANIFEST, most=MAX_LINES_BYTES))
+        with Entry(archive, MANIFEST) as manifest:
+            _check_manifest(model, manifest.read(MAX_MANIFEST_BYTES))
         size = None if takes_images(model) else tensors.record_bytes(model.signature.inputs)
         with store.samples.stage(model.id, size) as staging:
+            reader = ChunkReader(model, staging)
             for number in count():
                 if _entry("samples", number) not in names:
                     break
-                lines = _read(archive, _entry("samples", number), most=MAX_LINES_BYTES)
-                data = _read(archive, _entry("data", number), most=MAX_DATA_BYTES)
-                _stage(model, staging, lines, data, at=_entry("samples", number))
+                with (
+                    Entry(archive, _entry("samples", number)) as lines,
+                    Entry(archive, _entry("data", number)) as data,
+                ):
+                    reader.stage(lines, data)
             if unread := {_entry("samples", later) for later in range(number, len(names))} & names:
-                raise _wrong(
-                    f"/{_entry('samples', number)}", f"missing, but there is {min(unread)}"
-                )
+                raise wrong(f"/{_entry('samples', number)}", f"missing, but there is {min(unread)}")
             return commit(staging, Faults())
 
 
@@ -106,7 +93,7 @@ def _chunks(store: Store, model: Model, newest: Sequence[Sample]) -> Iterator[tu
                 continue  # deleted since the page was read
             lines += _line(model, sample)
             data += record
-            if len(data) >= CHUNK_BYTES:
+            if max(len(lines), len(data)) >= CHUNK_BYTES:
                 yield bytes(lines), bytes(data)
                 lines, data = bytearray(), bytearray()
     if lines:
@@ -128,67 +115,6 @@ def _line(model: Model, sample: Sample) -> bytes:
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
-def _stage(model: Model, staging: Staging, lines: bytes, data: bytes, *, at: str) -> None:
-    """Check one chunk and stage it. Raises InvalidInput for the first sample that is wrong."""
-    reader = label_reader(model)
-    labels: list[Label] = []
-    keys: list[str | None] = []
-    splits: list[Split | None] = []
-    pinned: list[bool] = []
-    lengths: list[int] = []
-    end = 0
-    for number, text in enumerate(lines.splitlines(), 1):
-        where = f"/{at}/{number}"
-        fields = _fields(text, where)
-        start, end = end, end + fields["length"]
-        if sha256(data[start:end]).hexdigest() != fields["sha256"]:
-            raise _wrong(where, "its bytes are not those that were exported; export again")
-        label, complaint = reader.parse(fields["label"])
-        complaint = complaint or key_complaint(fields["key"])
-        if complaint:
-            raise _wrong(where, complaint)
-        labels.append(label)
-        keys.append(fields["key"])
-        splits.append(Split(fields["split"]))
-        pinned.append(fields["pinned"])
-        lengths.append(fields["length"])
-    if end != len(data):
-        raise _wrong(f"/{at}", f"its samples have {end} bytes, its data {len(data)}")
-    _check_records(model, data, lengths, at=at)
-    try:
-        staging.add(data, labels, keys=keys, splits=splits, lengths=lengths, pinned=pinned)
-    except ValueError as error:
-        raise _wrong(f"/{at}", str(error)) from error
-
-
-def _check_records(model: Model, data: bytes, lengths: Sequence[int], *, at: str) -> None:
-    """Raises InvalidInput if a record is none that an upload could have brought."""
-    if not takes_images(model):
-        if bad := bad_tensors(data, lengths, model.signature.inputs):
-            raise _wrong(f"/{at}/{bad[0] + 1}", bad[1])
-        return
-    end = 0
-    for number, length in enumerate(lengths, 1):
-        start, end = end, end + length
-        if complaint := bad_image(data[start:end]):
-            raise _wrong(f"/{at}/{number}", complaint)
-
-
-def _fields(text: bytes, where: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _wrong(where, f"not JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise _wrong(where, f"not a sample: an object with {', '.join(FIELDS)}")
-    for name, check in FIELDS.items():
-        if name not in fields:
-            raise _wrong(f"{where}/{name}", f"not a sample: {name!r} is missing")
-        if not check(fields[name]):
-            raise _wrong(f"{where}/{name}", f"not a sample: {name!r} is {fields[name]!r:.100}")
-    return fields
-
-
 def _manifest(model: Model) -> dict[str, Any]:
     return {
         "format": FORMAT,
@@ -205,11 +131,11 @@ def _check_manifest(model: Model, text: bytes) -> None:
     try:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _wrong(f"/{MANIFEST}", f"not JSON: {error}") from error
+        raise wrong(f"/{MANIFEST}", f"not JSON: {error}") from error
     if not isinstance(given, Mapping) or given.get("format") != FORMAT:
-        raise _wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; it is no archive of Hone")
+        raise wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; it is no archive of Hone")
     if given.get("version") != VERSION:
-        raise _wrong(f"/{MANIFEST}", f"it has version {given.get('version')}, this Hone reads 1")
+        raise wrong(f"/{MANIFEST}", f"it has version {given.get('version')}, this Hone reads 1")
     own = json.loads(json.dumps(_manifest(model)))
     problems = []
     for name in ("form", "inputs"):
@@ -221,21 +147,5 @@ def _check_manifest(model: Model, text: bytes) -> None:
         raise InvalidInput("the archive is of another kind of model", problems=problems)
 
 
-def _read(archive: zipfile.ZipFile, name: str, *, most: int) -> bytes:
-    try:
-        info = archive.getinfo(name)
-        if info.file_size > most:
-            raise _wrong(f"/{name}", f"it has {info.file_size} bytes, the most is {most}")
-        return archive.read(info)
-    except KeyError as error:
-        raise _wrong(f"/{name}", "it is missing; send the whole archive") from error
-    except READ_FAULTS as error:
-        raise _wrong(f"/{name}", f"it is damaged: {error}") from error
-
-
 def _entry(kind: str, number: int) -> str:
     return f"{kind}/{number:06}.{'jsonl' if kind == 'samples' else 'bin'}"
-
-
-def _wrong(pointer: str, detail: str) -> InvalidInput:
-    return InvalidInput(WRONG, problems=[Problem(pointer, detail)])

@@ -1,0 +1,91 @@
+"""Archives whose lines outweigh their records: long labels, many small samples."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import httpx
+import numpy as np
+import pytest
+from support import Served, mlp
+
+from service.archive import CHUNK_BYTES
+
+SAMPLES, VALUES = 250, 4096
+
+
+@pytest.fixture(scope="module")
+def exported(served: Served) -> bytes:
+    """250 samples with labels of 4,096 numbers: over 16 MiB of lines, under 4 MiB of records."""
+    served.register("long-labels", mlp(4, VALUES), loss="mse")
+    generator = np.random.default_rng(0)
+    answer = served.upload(
+        "long-labels",
+        x=generator.standard_normal((SAMPLES, 4)).astype(np.float32),
+        label=generator.standard_normal((SAMPLES, VALUES)).astype(np.float32),
+        key=np.array([f"app-{n}" for n in range(SAMPLES)]),
+    )
+    assert answer.status_code == 201, answer.text
+    return served.http.get("/v1/models/long-labels/samples/archive").content
+
+
+def send(served: Served, model: str, body: bytes) -> httpx.Response:
+    served.register(model, mlp(4, VALUES), loss="mse")
+    return served.http.post(
+        f"/v1/models/{model}/samples/archive",
+        content=body,
+        headers={"Content-Type": "application/zip"},
+    )
+
+
+def in_one_chunk(archive: bytes) -> bytes:
+    """The same samples as archives had them that closed a chunk by its records alone."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(buffer, "w") as new:
+        new.writestr("manifest.json", old.read("manifest.json"))
+        for kind in ("samples", "data"):
+            names = sorted(name for name in old.namelist() if name.startswith(kind))
+            new.writestr(names[0], b"".join(map(old.read, names)), zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def hashes(served: Served, model: str) -> list[tuple[str, str]]:
+    page = served.http.get(f"/v1/models/{model}/samples", params={"limit": 1000}).json()
+    return [(each["key"], each["sha256"], each["label"], each["split"]) for each in page["items"]]
+
+
+def test_an_archive_of_long_labels_comes_back_whole(served: Served, exported: bytes) -> None:
+    answer = send(served, "long-labels-again", exported)
+
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["accepted"] == SAMPLES
+    assert hashes(served, "long-labels-again") == hashes(served, "long-labels")
+    with zipfile.ZipFile(io.BytesIO(exported)) as archive:
+        sizes = [each.file_size for each in archive.infolist() if each.filename[0] == "s"]
+    assert len(sizes) > 4
+    assert max(sizes) < 2 * CHUNK_BYTES
+
+
+def test_an_archive_with_one_chunk_of_many_lines_is_read_too(
+    served: Served, exported: bytes
+) -> None:
+    answer = send(served, "long-labels-old", in_one_chunk(exported))
+
+    assert answer.status_code == 201, answer.text
+    assert hashes(served, "long-labels-old") == hashes(served, "long-labels")
+
+
+def test_a_line_longer_than_any_sample_is_refused(served: Served, exported: bytes) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(exported)) as old, zipfile.ZipFile(buffer, "w") as new:
+        new.writestr("manifest.json", old.read("manifest.json"))
+        new.writestr("samples/000000.jsonl", b" " * (2 * CHUNK_BYTES), zipfile.ZIP_DEFLATED)
+        new.writestr("data/000000.bin", b"")
+
+    answer = send(served, "long-line", buffer.getvalue())
+
+    assert answer.status_code == 422
+    (fault,) = answer.json()["errors"]
+    assert fault["pointer"] == "/samples/000000.jsonl/1"
+    assert "longer than a sample" in fault["detail"]
