@@ -15,7 +15,7 @@ from service.training.errors import VariantRefused
 from service.training.evaluate import ALL_SAMPLES, Bench
 from service.training.export import LOAD_ERRORS, METADATA_PREFIX
 from service.training.inference import Unusable
-from service.training.messages import Comparison, Convert, Converted, Measurement
+from service.training.messages import Comparison, Convert, Converted
 from service.training.pipe import Pipe
 from service.training.quantize import quantized_forms
 from service.training.samples import SampleReader
@@ -30,7 +30,7 @@ Form = tuple[str, Path]
 def convert(order: Convert, pipe: Pipe) -> Converted:
     """Raises VariantRefused if the model has no such form that can be run."""
     tick = Ticker(pipe)
-    bench = Bench(order.measurement, threads=order.limits.threads, tick=tick)
+    bench = Bench(order.measurement, threads=order.limits.threads, tick=tick, model=order.source)
     forms = ort_form(order) if order.variant == "ort" else int8_forms(order, tick)
     made, faults = [], []
     for method, path in forms:
@@ -81,7 +81,7 @@ def int8_forms(order: Convert, tick: Callable[[], None]) -> Iterator[Form]:
     source = Path(order.source)
     metadata = onnx.load_model(source, load_external_data=False).metadata_props
     properties = {entry.key: entry.value for entry in metadata}
-    rows = list(calibration_rows(order.measurement, threads=order.limits.threads, tick=tick))
+    rows = list(calibration_rows(order, tick))
     for method, path in quantized_forms(source, Path(order.work_dir), rows=rows):
         model = onnx.load_model(path, load_external_data=False)
         own = {METADATA_PREFIX + "variant": "int8", METADATA_PREFIX + "quantization": method}
@@ -90,14 +90,13 @@ def int8_forms(order: Convert, tick: Callable[[], None]) -> Iterator[Form]:
         yield method, path
 
 
-def calibration_rows(
-    measurement: Measurement, *, threads: int, tick: Callable[[], None]
-) -> Iterator[dict[str, Any]]:
+def calibration_rows(order: Convert, tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
     """Up to CALIBRATION_SAMPLES training samples, spread evenly, one row each, by input name."""
-    reader = SampleReader(measurement, threads=threads, tick=tick)
+    what, threads = order.measurement, order.limits.threads
+    reader = SampleReader(what, threads=threads, tick=tick, model=order.source)
     dataset = reader.read(Split.TRAIN, watermark=ALL_SAMPLES)
     count = min(len(dataset), CALIBRATION_SAMPLES)
     chosen = np.linspace(0, len(dataset) - 1, count).astype(np.int64)
-    names = [spec.name for spec in measurement.signature.inputs]
+    names = [spec.name for spec in what.signature.inputs]
     for inputs, _ in dataset.batches(chosen, batch_size=1):
         yield {name: each.copy() for name, each in zip(names, inputs, strict=True)}

@@ -36,7 +36,8 @@ BATCH_SIZE = 64
 
 def evaluate(order: Evaluate, pipe: Pipe) -> Evaluated:
     """Raises ExportMismatch if the candidate cannot be run, Interrupted if it must end."""
-    bench = Bench(order.measurement, threads=order.limits.threads, tick=Ticker(pipe))
+    tick = Ticker(pipe)
+    bench = Bench(order.measurement, threads=order.limits.threads, tick=tick, model=order.candidate)
     try:
         return Evaluated(*bench.compare_everywhere(order.candidate, order.baseline))
     except Unusable as error:
@@ -56,10 +57,13 @@ class Measured:
 
 
 class Bench:
-    """Measures models on the labelled validation samples as they are now."""
+    """Measures models on the labelled validation samples as they are now.
 
-    def __init__(self, measurement: Measurement, *, threads: int, tick: Ticker) -> None:
-        reader = SampleReader(measurement, threads=threads, tick=tick)
+    model: path of one of them, whose tables say which samples can be used.
+    """
+
+    def __init__(self, measurement: Measurement, *, threads: int, tick: Ticker, model: str) -> None:
+        reader = SampleReader(measurement, threads=threads, tick=tick, model=model)
         self.dataset = reader.read(Split.VALIDATION, watermark=ALL_SAMPLES)
         self._measurement = measurement
         self._threads = threads

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from service.preprocess import Pipeline, for_signature
 from service.training.data import Batches, Dataset, Indices, size_bytes
 from service.training.engine import Array
 from service.training.errors import NoSamples
 from service.training.images import Images, decode_all, without
-from service.training.messages import Decoded, Measurement, Message, Quarantined, Seen, Train
+from service.training.messages import (
+    Artifacts,
+    Decoded,
+    Measurement,
+    Message,
+    Quarantined,
+    Seen,
+    Train,
+)
 from storage.id_set import encode
 from storage.records import Split
 from storage.row_cache import RowCache
 from storage.sample_index import SampleIndex, read_sample_index
 
+if TYPE_CHECKING:
+    from service.training.lookups import Lookups
+
 TENSORS = "tensors"
 """The kind of the cache that holds decoded images."""
+CHECKED_AT_ONCE = 256
+"""Samples whose token ids are checked between two ticks."""
 
 
 def load_samples(order: Train, reader: SampleReader) -> tuple[Batches, Batches]:
@@ -57,8 +74,9 @@ class Standardized(Batches):
 class SampleReader:
     """Opens the samples that an order is about, made ready for the model.
 
-    tick: runs every now and then while images are decoded, and may raise. send: told of images
-    that cannot be read, and of what was decoded; None keeps that to itself.
+    tick: runs every now and then while images are decoded and token ids are checked, and may
+    raise. send: told of samples that cannot be used, and of what was decoded; None keeps that to
+    itself. model: path of the ONNX file that will be run, where the order does not say.
     """
 
     def __init__(
@@ -68,11 +86,13 @@ class SampleReader:
         threads: int,
         tick: Callable[[], None],
         send: Callable[[Message], None] | None = None,
+        model: str | None = None,
     ) -> None:
         self._order = order
         self._threads = threads
         self._tick = tick
         self._send = send
+        self._models = [model] if isinstance(order, Measurement) else run_by(order.artifacts)
         self._pipeline = for_signature(order.signature, order.preprocess)
 
     def tell(self, message: Message) -> None:
@@ -97,8 +117,39 @@ class SampleReader:
         """The samples of an index. Raises SamplesInvalid."""
         if self._pipeline.image is not None:
             return self._read_images(index)
+        samples = self._read_tensors(index)
+        if reasons := self._bad_lookups(samples):
+            self.tell(Quarantined({str(index.ids[at]): why for at, why in reasons.items()}))
+            samples = self._read_tensors(without(index, list(reasons)))
+        return samples
+
+    def _read_tensors(self, index: SampleIndex) -> Batches:
         samples = Dataset(index, self._order.signature)
         return Standardized(samples, self._pipeline) if self._pipeline.kinds else samples
+
+    def _bad_lookups(self, samples: Batches) -> dict[int, str]:
+        """Why the engine cannot take samples with token ids, by position."""
+        lookups = self._lookups
+        found: dict[int, str] = {}
+        everything, start = np.arange(len(samples) if lookups else 0), 0
+        for inputs, labels in samples.batches(everything, batch_size=CHECKED_AT_ONCE):
+            assert lookups is not None
+            found |= {start + row: why for row, why in lookups.complaints(inputs).items()}
+            start += len(labels)
+            self._tick()
+        return found
+
+    @cached_property
+    def _lookups(self) -> Lookups | None:
+        """None where no input holds integers."""
+        inputs = self._order.signature.inputs
+        if not any(np.dtype(spec.dtype).kind in "iu" for spec in inputs):
+            return None
+        # Here, since most models have no tables: to look for them loads the whole file.
+        from service.training.lookups import Lookups
+
+        paths = [Path(each) for each in self._models if each is not None]
+        return Lookups(paths, [spec.name for spec in inputs])
 
     def _read_images(self, index: SampleIndex) -> Images:
         image = self._pipeline.image
@@ -131,3 +182,8 @@ class SampleReader:
             row_bytes=row_bytes,
             max_bytes=order.tensor_cache_bytes if isinstance(order, Train) else None,
         )
+
+
+def run_by(artifacts: Artifacts) -> list[str | None]:
+    """The files that a job runs on its samples: the frozen part, and the rest."""
+    return [artifacts.prefix_model, artifacts.eval_model]

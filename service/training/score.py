@@ -30,7 +30,8 @@ def score(order: Score, pipe: Pipe) -> Scored:
         newest=order.newest,
         target=what.signature.target,
     )
-    samples = SampleReader(what, threads=order.limits.threads, tick=tick).open(index)
+    reader = SampleReader(what, threads=order.limits.threads, tick=tick, model=order.model)
+    samples = reader.open(index)
     entropies = np.zeros(len(samples))
     try:
         model = InferenceModel(

@@ -1,0 +1,184 @@
+"""Lookups in tables by token id: which samples ask for rows that a table has not.
+
+The engine ends a batch at such a sample and does not say which it was. So the ids are followed to
+their tables here, by a small model of integer operators alone, before anything is trained.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from service.training.engine import Array
+from service.training.export import LOAD_ERRORS
+
+logger = logging.getLogger(__name__)
+
+FAULTS = (*LOAD_ERRORS, ValueError)
+PLUMBING = (
+    *("Add", "Sub", "Mul", "Mod", "Min", "Max", "Clip", "Cast", "Identity"),
+    *("Concat", "Split", "Slice", "Gather", "Expand", "Tile", "Transpose"),
+    *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Constant", "ConstantOfShape"),
+    *("Equal", "Greater", "Less", "Not", "Where"),
+)
+"""What exporters put between an input and its table; it costs next to nothing."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One Gather. ids: the tensor that says which rows. maker: makes it, None for an input."""
+
+    node: str
+    table_rows: int
+    ids: str
+    inputs: tuple[str, ...]
+    maker: onnxruntime.InferenceSession | None
+
+    def wrong(self, fed: dict[str, Array]) -> int | None:
+        """A row that the table has not. fed: inputs by name, batch axis first.
+
+        Raises what FAULTS names where the model was made for batches of another size.
+        """
+        if self.maker is None:
+            made = fed[self.ids]
+        else:
+            made = self.maker.run(None, {name: fed[name] for name in self.inputs})[0]
+        ids: NDArray[np.int64] = np.asarray(made, np.int64)
+        outside = ids[(ids < -self.table_rows) | (ids >= self.table_rows)]
+        return int(outside[0]) if len(outside) else None
+
+
+class Lookups:
+    """The lookups of some models by these inputs. Falsy if there are none.
+
+    paths: ONNX files that take the inputs, all or some; one that cannot be read has no lookups.
+    """
+
+    def __init__(self, paths: Sequence[Path], names: Sequence[str]) -> None:
+        self._names = names
+        self._lookups = [each for path in paths for each in _lookups(path, set(names))]
+
+    def __bool__(self) -> bool:
+        return bool(self._lookups)
+
+    def complaints(self, inputs: Sequence[Array]) -> dict[int, str]:
+        """What is wrong, by position in the batch. inputs: by position, batch axis first."""
+        found: dict[int, str] = {}
+        for lookup in list(self._lookups):
+            left = [row for row in range(len(inputs[0])) if row not in found]
+            try:
+                if left and lookup.wrong(self._fed(inputs, left)) is not None:
+                    found |= self._each(lookup, inputs, left)
+            except FAULTS as error:
+                self._lookups.remove(lookup)
+                logger.warning("lookup_not_checked node=%s error=%s", lookup.node, error)
+        return found
+
+    def _each(self, lookup: Lookup, inputs: Sequence[Array], rows: list[int]) -> dict[int, str]:
+        values = {row: lookup.wrong(self._fed(inputs, [row])) for row in rows}
+        return {
+            row: _complaint(lookup, value) for row, value in values.items() if value is not None
+        }
+
+    def _fed(self, inputs: Sequence[Array], rows: list[int]) -> dict[str, Array]:
+        whole = len(rows) == len(inputs[0])
+        return {
+            name: each if whole else each[rows]
+            for name, each in zip(self._names, inputs, strict=True)
+        }
+
+
+def _complaint(lookup: Lookup, value: int) -> str:
+    return (
+        f"it asks for row {value} of a table that has {lookup.table_rows} (node {lookup.node!r});"
+        f" send token ids from 0 to {lookup.table_rows - 1}"
+    )
+
+
+def _lookups(path: Path, names: Collection[str]) -> list[Lookup]:
+    try:
+        model = onnx.load_model(path, load_external_data=False)
+    except DecodeError:
+        return []  # in ONNX Runtime's own format
+    graph = model.graph
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info):
+        shapes.setdefault(value.name, tuple(d.dim_value for d in value.type.tensor_type.shape.dim))
+    found = []
+    for node in graph.node:
+        if node.op_type != "Gather" or node.domain not in ("", "ai.onnx"):
+            continue
+        table, ids = node.input
+        shape = shapes.get(table, ())
+        axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
+        rows = shape[axis] if -len(shape) <= axis < len(shape) else 0
+        name = node.name or node.output[0]
+        if rows and (lookup := _lookup(model, name, rows, ids=ids, names=names)) is not None:
+            found.append(lookup)
+    return found
+
+
+def _lookup(
+    model: onnx.ModelProto, node: str, rows: int, *, ids: str, names: Collection[str]
+) -> Lookup | None:
+    """None where the ids do not come from these inputs, or by more than plumbing."""
+    inputs = {value.name for value in model.graph.input}
+    if ids in names and ids in inputs:
+        return Lookup(node, rows, ids, (ids,), None)
+    needed = _needed(model.graph, ids, names)
+    if needed is None or needed.isdisjoint(names):
+        return None
+    try:
+        maker = _maker(model, ids, needed)
+    except LOAD_ERRORS as error:
+        logger.warning("lookup_not_checked node=%s error=%s", node, error)
+        return None
+    return Lookup(node, rows, ids, tuple(needed & set(names)), maker)
+
+
+def _needed(graph: onnx.GraphProto, wanted: str, names: Collection[str]) -> set[str] | None:
+    """The tensors on the way to `wanted`; None if something else than plumbing makes them."""
+    makers = {name: node for node in graph.node for name in node.output}
+    constants = {tensor.name for tensor in graph.initializer}
+    needed, pending = set[str](), [wanted]
+    while pending:
+        name = pending.pop()
+        if name in needed or not name:
+            continue
+        needed.add(name)
+        if name in makers and makers[name].op_type in PLUMBING:
+            pending.extend(makers[name].input)
+        elif name not in constants and name not in names:
+            return None
+    return needed
+
+
+def _maker(
+    model: onnx.ModelProto, wanted: str, needed: Collection[str]
+) -> onnxruntime.InferenceSession:
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    small = onnx.helper.make_graph(
+        [node for node in graph.node if not set(needed).isdisjoint(node.output)],
+        "ids",
+        [value for value in graph.input if value.name in needed and value.name not in constants],
+        [onnx.helper.make_empty_tensor_value_info(wanted)],
+        [tensor for tensor in graph.initializer if tensor.name in needed],
+    )
+    made = onnx.helper.make_model(
+        small, opset_imports=model.opset_import, ir_version=model.ir_version
+    )
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(
+        made.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
