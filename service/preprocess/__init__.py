@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from service.errors import InvalidInput
 from service.preprocess.image import Image
-from service.preprocess.kind import Kind, Unreadable, WrongDescription
+from service.preprocess.kind import TOO_LARGE, Kind, Unreadable, WrongDescription
 from service.preprocess.standardize import Standardize
 from storage.errors import Problem
 from storage.records import Model, Signature, TensorSpec
@@ -70,6 +70,8 @@ class Pipeline:
                 rows[position] = self.image.decode(data)
             except Unreadable as error:
                 raise Unreadable(f"image {position}: {error}") from error
+            except MemoryError as error:
+                raise Unreadable(f"image {position}: {TOO_LARGE}") from error
         return {spec.name: rows}
 
 

@@ -112,11 +112,14 @@ class Image:
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
     def decode(self, data: bytes) -> NDArray[Any]:
-        """The tensor of one image, without a batch axis. Raises Unreadable."""
+        """The tensor of one image, without a batch axis. Raises Unreadable, MemoryError."""
         return cast("NDArray[Any]", self.normalize(self.pixels(data)[None])[0])
 
     def pixels(self, data: bytes) -> NDArray[np.uint8]:
-        """One image, upright and fitted to size, in the tensor's layout. Raises Unreadable."""
+        """One image, upright and fitted to size, in the tensor's layout.
+
+        Raises Unreadable; MemoryError where the image is too large for the memory that there is.
+        """
         from service.preprocess.pictures import decode, fit, flatten
 
         picture = fit(flatten(decode(data), self.channels), self.size, self.resize)

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Protocol
 
 from storage.records import TensorSpec
 
+TOO_LARGE = "it does not fit into memory when it is decoded; send it with fewer pixels"
+
 
 class Unreadable(Exception):
     """What an app sent cannot be made into a tensor; the text says why, for people."""

@@ -7,18 +7,47 @@ from __future__ import annotations
 
 import io
 import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Literal
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from service.preprocess.kind import Unreadable
 
 FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "MPO": "image/jpeg", "WEBP": "image/webp"}
 """Pillow's name → media type. MPO: a JPEG with a second picture behind it, as phones write."""
 MAX_PIXELS = 50_000_000
-DECODE_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, OverflowError)
-"""What Pillow raises for damaged files."""
+STRIP_PIXELS = 1 << 20
+"""So many pixels at a time are converted: a copy of a whole large picture takes 200 MB."""
+DECODE_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
+"""What Pillow raises for damaged files: nearly anything. Of memory see `faults`."""
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What brings a picture of this EXIF orientation upright (EXIF 2.3, tag 0x0112)."""
 # Sizes are checked here, before anything is unpacked, with a limit below Pillow's own.
 Image.MAX_IMAGE_PIXELS = None
 
@@ -43,18 +72,72 @@ def read_header(file: IO[bytes], *, max_pixels: int = MAX_PIXELS) -> Header:
 
 
 def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """The first frame, upright as its EXIF orientation says. Raises Unreadable."""
-    with _open(io.BytesIO(data), max_pixels) as picture:
-        try:
-            picture.load()
-            return ImageOps.exif_transpose(picture)
-        except DECODE_ERRORS as error:
-            raise Unreadable(f"it cannot be decoded: {error}; it may be cut short") from error
+    """The first frame, upright as its EXIF orientation says. Raises Unreadable, MemoryError."""
+    with _open(io.BytesIO(data), max_pixels) as picture, faults():
+        picture.load()
+        turn = _turn(picture)
+        return picture if turn is None else picture.transpose(turn)
 
 
 def flatten(picture: Image.Image, channels: Literal["rgb", "gray"]) -> Image.Image:
-    """In 8 bits a channel, RGB or gray; 16 bits are scaled, transparency is laid over white."""
+    """In 8 bits a channel, RGB or gray; 16 bits are scaled, transparency is laid over white.
+
+    Raises Unreadable, MemoryError.
+    """
     mode = "RGB" if channels == "rgb" else "L"
+    with faults():
+        if picture.mode == mode and not picture.has_transparency_data:
+            return picture
+        rows = max(1, STRIP_PIXELS // picture.width)
+        if rows >= picture.height:
+            return _flatten(picture, mode)
+        made = Image.new(mode, picture.size)
+        for top in range(0, picture.height, rows):
+            box = (0, top, picture.width, min(top + rows, picture.height))
+            made.paste(_flatten(picture.crop(box), mode), box)
+        return made
+
+
+def fit(
+    picture: Image.Image, size: tuple[int, int], resize: Literal["cover", "contain", "stretch"]
+) -> Image.Image:
+    """size: height, width. `cover` cuts off what sticks out, `contain` pads with black.
+
+    Raises Unreadable, MemoryError.
+    """
+    height, width = size
+    method = Image.Resampling.BILINEAR
+    with faults():
+        if resize == "stretch":
+            return picture.resize((width, height), method)
+        if resize == "cover":
+            return ImageOps.fit(picture, (width, height), method)
+        inner = picture.resize(_inner_size(picture, width=width, height=height), method)
+        made = Image.new(picture.mode, (width, height))
+        made.paste(inner, (round((width - inner.width) / 2), round((height - inner.height) / 2)))
+        return made
+
+
+@contextmanager
+def faults() -> Iterator[None]:
+    """Turn what Pillow raises over a picture into Unreadable; want of memory is MemoryError."""
+    try:
+        yield
+    except DECODE_ERRORS as error:
+        if "out of memory" in str(error):  # a decoder's own, which Pillow raises as OSError
+            raise MemoryError(str(error)) from error
+        raise Unreadable(f"it cannot be decoded: {error}; it may be cut short") from error
+
+
+def _turn(picture: Image.Image) -> Image.Transpose | None:
+    """Unlike ImageOps.exif_transpose it leaves the rest of the EXIF alone, which may be odd."""
+    try:
+        return TURNS.get(picture.getexif().get(ExifTags.Base.Orientation, 1))
+    except DECODE_ERRORS:
+        return None  # the pixels are whole, and nothing says that they are not upright
+
+
+def _flatten(picture: Image.Image, mode: str) -> Image.Image:
     if picture.mode.startswith(("I", "F")):
         picture = _to_8_bits(picture)
     if picture.has_transparency_data:
@@ -64,17 +147,11 @@ def flatten(picture: Image.Image, channels: Literal["rgb", "gray"]) -> Image.Ima
     return picture if picture.mode == mode else picture.convert(mode)
 
 
-def fit(
-    picture: Image.Image, size: tuple[int, int], resize: Literal["cover", "contain", "stretch"]
-) -> Image.Image:
-    """size: height, width. `cover` cuts off what sticks out, `contain` pads with black."""
-    height, width = size
-    method = Image.Resampling.BILINEAR
-    if resize == "stretch":
-        return picture.resize((width, height), method)
-    if resize == "cover":
-        return ImageOps.fit(picture, (width, height), method)
-    return ImageOps.pad(picture, (width, height), method, color=0)
+def _inner_size(picture: Image.Image, *, width: int, height: int) -> tuple[int, int]:
+    """Width and height within the bounds, in the picture's proportions; one pixel at least."""
+    if picture.width * height > picture.height * width:
+        return width, max(1, round(picture.height / picture.width * width))
+    return max(1, round(picture.width / picture.height * height)), height
 
 
 def _open(file: IO[bytes], max_pixels: int) -> Image.Image:

@@ -6,6 +6,7 @@ fractions costs next to nothing beside reading it.
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -16,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.preprocess.image import Image
-from service.preprocess.kind import Unreadable
+from service.preprocess.kind import TOO_LARGE, Unreadable
 from service.training.data import Batches, Indices, check_labels
 from service.training.engine import Array
+from service.training.errors import OutOfMemory
 from storage.errors import StorageFull
 from storage.records import Signature
 from storage.sample_index import SampleIndex
@@ -26,7 +28,11 @@ from storage.sample_index import SampleIndex
 if TYPE_CHECKING:
     from storage.row_cache import RowCache
 
+Pixels = NDArray[np.uint8]
+
 APPEND_BYTES = 8 << 20
+LARGE_PIXELS = 25_000_000
+"""A larger image is decoded while no other is: it takes 4 bytes a pixel, twice over."""
 logger = logging.getLogger(__name__)
 
 
@@ -93,6 +99,8 @@ class Images(Batches):
         except Unreadable:
             # It could be read when the job began: it was erased since, and counts as zeros.
             return np.zeros(self._image.pixel_bytes, np.uint8)
+        except MemoryError as error:
+            raise OutOfMemory(f"sample {self.ids[position]}: {TOO_LARGE}") from error
 
 
 def decode_all(
@@ -106,7 +114,8 @@ def decode_all(
     """Decode what the cache lacks, keep what fits, and find what cannot be read.
 
     Images beyond the cache's bound are decoded here once to see that they can be, and again
-    whenever a batch asks for them. tick runs after every few images, and may raise.
+    whenever a batch asks for them. One that does not fit into memory, while no
+    other is decoded, counts as unreadable. tick runs after every few images, and may raise.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -117,28 +126,61 @@ def decode_all(
         return Decoding(kept=len(index.ids) if cache else 0)
     with ThreadPoolExecutor(threads) as pool:
 
-        def read(position: int) -> NDArray[np.uint8] | str:
-            try:
-                return image.pixels(files[position]).reshape(-1)
-            except Unreadable as error:
-                return str(error)
+        def read(position: int) -> Pixels | str | None:
+            return _read(image, files[position], most_pixels=LARGE_PIXELS)
+
+        def read_alone(position: int) -> Pixels | str | None:
+            tick()
+            return _read(image, files[position])
 
         for positions in _groups(missing, max(1, APPEND_BYTES // image.pixel_bytes)):
-            good, rows = [], []
-            for position, made in zip(positions, pool.map(read, positions), strict=True):
-                if isinstance(made, str):
-                    outcome.unreadable[position] = made
-                else:
-                    good.append(position)
-                    rows.append(made)
+            made: dict[int, Pixels | str | None] = {}
+            for position, one in zip(positions, pool.map(read, positions), strict=True):
+                made[position] = one
                 tick()
-            outcome.decoded += len(good)
+            good, rows = _sort_out(made, read_alone, outcome)
             if room and good:
                 assert cache is not None
                 room = _keep(cache, index.ids[good], np.stack(rows))
     outcome.kept = int((cache.find(index.ids) >= 0).sum()) if cache else 0
     outcome.seconds = monotonic() - began
     return outcome
+
+
+def _read(image: Image, data: bytes, *, most_pixels: int | None = None) -> Pixels | str | None:
+    """The pixels, or why they cannot be read; None for an image that is too large for now."""
+    from service.preprocess.pictures import read_header
+
+    try:
+        header = read_header(io.BytesIO(data))
+        if most_pixels is not None and header.width * header.height > most_pixels:
+            return None
+        return image.pixels(data).reshape(-1)
+    except Unreadable as error:
+        return str(error)
+    except MemoryError:
+        return None
+
+
+def _sort_out(
+    made: dict[int, Pixels | str | None],
+    read_alone: Callable[[int], Pixels | str | None],
+    outcome: Decoding,
+) -> tuple[list[int], list[Pixels]]:
+    """Positions and pixels of what can be decoded; the outcome hears of the rest.
+
+    read_alone: for what was too large while other threads were at work.
+    """
+    good, rows = [], []
+    for position, first in made.items():
+        one = read_alone(position) if first is None else first
+        if isinstance(one, np.ndarray):
+            good.append(position)
+            rows.append(one)
+        else:
+            outcome.unreadable[position] = one or TOO_LARGE
+    outcome.decoded += len(good)
+    return good, rows
 
 
 def without(index: SampleIndex, positions: list[int]) -> SampleIndex:
