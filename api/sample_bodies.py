@@ -111,8 +111,10 @@ async def add_images(
 
 
 def label_of(model: Model, text: str | None) -> object:
-    """A label from the query, as JSON would hold it. Raises InvalidInput."""
-    if text is None or text in (model.signature.target.classes or ()):
+    """A label from the query, as JSON would hold it; empty for none. Raises InvalidInput."""
+    if not text:
+        return None
+    if text in (model.signature.target.classes or ()):
         return text
     _, complaint = label_reader(model).parse_text(text)
     if complaint:

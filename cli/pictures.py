@@ -33,18 +33,33 @@ class Picture:
         return str(self.path).encode("utf-8", "replace").decode()
 
 
-def find(source: Path, *, classes: Sequence[str] | None) -> list[Picture]:
-    """The image, or all images below the folder, by path.
+def find(
+    source: Path, *, classes: Sequence[str] | None, skip: bool
+) -> tuple[list[Picture], list[dict[str, str]]]:
+    """The image, or all images below the folder, by path; and the faults of those left out.
 
     classes: of each image in a folder one is the name of a folder that it lies in, the nearest
-    counts; None labels nothing. Raises Failure before anything is sent.
+    counts; None labels nothing. skip: leave out an image without a class. Raises Failure before
+    anything is sent.
     """
     if not source.is_dir():
-        return [Picture(source, source.stat().st_size)]
-    found = sorted(path for path in source.rglob("*") if _is_image(path))
-    if not found:
+        return [Picture(source, source.stat().st_size)], []
+    paths = sorted(path for path in source.rglob("*") if _is_image(path))
+    if not paths:
         raise Failure(f"{source}: there is no image below it ({', '.join(ENDINGS)})")
-    return [Picture(each, each.stat().st_size, _label(each, source, classes)) for each in found]
+    found, faults = [], []
+    for path in paths:
+        label = _label(path, source, classes)
+        if label is not None or classes is None:
+            found.append(Picture(path, path.stat().st_size, label))
+            continue
+        fault = _no_class(classes)
+        if not skip:
+            raise Failure(f"{path}: {fault}. Rename the folder, or give --label")
+        faults.append({"pointer": str(path), "detail": fault})
+    if not found:
+        raise Failure(f"{source}: of each image below it, {faults[0]['detail']}")
+    return found, faults
 
 
 def send(
@@ -105,10 +120,12 @@ def _label(image: Path, source: Path, classes: Sequence[str] | None) -> str | No
     for folder in reversed(folders):
         if folder in classes:
             return folder
-    raise Failure(
-        f"{image}: no folder that it lies in has the name of a class; the model's classes are "
-        f"{', '.join(classes)}. Rename the folder, or give --label"
-    )
+    return None
+
+
+def _no_class(classes: Sequence[str]) -> str:
+    known = ", ".join(classes)
+    return f"no folder that it lies in has the name of a class; the model's classes are {known}"
 
 
 def _batches(pictures: Sequence[Picture]) -> Iterator[tuple[int, Sequence[Picture]]]:

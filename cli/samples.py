@@ -105,12 +105,15 @@ def add_images(
     classes = None
     if source.is_dir() and "label" not in params:
         classes = client.get(model_path(model))["target"]["classes"]
-    found = pictures.find(source, classes=classes)
+    found, faults = pictures.find(source, classes=classes, skip="on_error" in params)
     with bar(sum(each.size_bytes for each in found), source.name) as advance:
         try:
-            return _total(pictures.send(client, model, found, params=params, advance=advance))
+            total = _total(pictures.send(client, model, found, params=params, advance=advance))
         except Failure as failure:
             raise failure.within(f"{source}: ") from failure
+    total["rejected"] += len(faults)
+    total["errors"] += faults
+    return total
 
 
 def _query(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from service import orders, preprocess
 from service.child import Child
 from service.errors import InvalidInput, PreparationFailed
+from service.ingest.require import require_names
 from service.logs import event
 from service.promotion.policy import merge_gate
 from service.settings import Settings
@@ -137,6 +138,8 @@ class Registry:
         paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
         files = {role: self._adopt(path) for role, path in paths.items() if path is not None}
         defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
+        described = preprocess.parse(spec.preprocess, prepared.signature)
+        require_names(prepared.signature, described)
         return self._store.models.add(
             NewModel(
                 name=spec.name,
@@ -150,7 +153,7 @@ class Registry:
                 hyperparameters=defaults,
                 files=files,
                 notes=prepared.notes,
-                preprocess=preprocess.parse(spec.preprocess, prepared.signature),
+                preprocess=described,
                 gate=spec.gate,
                 retention=spec.retention,
             ),

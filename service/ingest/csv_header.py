@@ -40,6 +40,9 @@ def read_header(model: Model, names: Sequence[str], *, label_column: str | None)
     if len(at) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise wrong_csv(Problem("/1", f"two columns are named {twice!r}"))
+    if len(names) == 1 and (other := next((each for each in ";\t" if each in names[0]), None)):
+        detail = f"the columns are separated by {other!r}; separate them by commas"
+        raise wrong_csv(Problem("/1", detail))
     label = _label_columns(model, at, label_column)
     key, split = (at.get(name) if at.get(name) not in label else None for name in (KEY, SPLIT))
     taken = {*label, key, split}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from storage.records import Model, Split, TensorSpec
 from storage.store import Store
 
 ROWS_AT_ONCE = 2000
+WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
+"""A whole number as programs write it that know no integers where some are missing."""
 Row = tuple[int, list[str]]
 """Number of its first line in the file, and its cells."""
 
@@ -120,7 +123,7 @@ class _Chunk:
         """(lines, input bytes); lines with a bad cell hold zeros."""
         text = [[row[column] for column in columns] for row in cells]
         try:
-            values = np.array(text, np.float64)
+            values = _all_numbers(text)
         except ValueError:
             values = self._one_by_one(text, columns, problems)
         whole = np.dtype(spec.dtype).kind in "iub"
@@ -148,7 +151,7 @@ class _Chunk:
         for position, row in enumerate(text):
             for index, cell in enumerate(row):
                 try:
-                    values[position, index] = float(cell)
+                    values[position, index] = _number(cell)
                 except ValueError:
                     line = self._rows[position][0]
                     column = columns[index] + 1
@@ -185,9 +188,26 @@ def _label(reader: LabelReader, cells: list[str]) -> tuple[Label, str | None]:
     cells = [cell.strip() for cell in cells]
     if not any(cells):
         return None, None
-    if len(cells) == 1:
-        return reader.parse_text(cells[0])
-    return reader.parse_text(f"[{','.join(cells)}]")
+    text = cells[0] if len(cells) == 1 else f"[{','.join(cells)}]"
+    label, complaint = reader.parse_text(text)
+    if complaint and (whole := WHOLE.sub(r"\1", text)) != text:
+        again, still = reader.parse_text(whole)
+        return (label, complaint) if still else (again, None)
+    return label, complaint
+
+
+def _all_numbers(text: list[list[str]]) -> NDArray[np.float64]:
+    """Raises ValueError if there may be a cell that is none."""
+    if any("_" in joined or not joined.isascii() for joined in map("".join, text)):
+        raise ValueError("digits of other scripts, or grouped ones")
+    return np.array(text, np.float64)
+
+
+def _number(cell: str) -> float:
+    """As other programs read it, not as Python writes it. Raises ValueError."""
+    if "_" in cell or not cell.strip().isascii():
+        raise ValueError(cell)
+    return float(cell)
 
 
 def _lines(file: io.BufferedReader) -> Iterator[Row]:

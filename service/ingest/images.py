@@ -105,6 +105,9 @@ def read_about(
     except (ValueError, RecursionError) as error:
         raise _wrong("", f"not JSON: {error}") from error
     if isinstance(given, dict):
+        if twice := next((name for name in given if names.count(name) > 1), None):
+            detail = f"{names.count(twice)} files are named {twice!r}; send a list in their order"
+            raise _wrong(f"/{twice}", detail)
         if strangers := sorted(set(given) - set(names)):
             raise _wrong(f"/{strangers[0]}", f"no file is named {strangers[0]!r}")
         given = [given.get(name, {}) for name in names]

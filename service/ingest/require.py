@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from service.errors import InvalidInput
-from service.preprocess import for_model
+from service.preprocess import Description, for_model, for_signature
 from storage.errors import Problem
-from storage.records import Model
+from storage.records import Model, Signature
+
+RESERVED = ("label", "key")
+"""Arrays of an .npz that are no inputs."""
 
 
 def takes_images(model: Model) -> bool:
@@ -27,3 +32,20 @@ def require_images(model: Model) -> None:
         detail = 'register it with spec.preprocess of kind "image", or send tensors'
         title = f"model {model.name!r} takes no images"
         raise InvalidInput(title, problems=[Problem("", detail)])
+
+
+def require_names(signature: Signature, preprocess: Sequence[Description]) -> None:
+    """Raises InvalidInput for inputs that an .npz could not tell from what is said of samples."""
+    if for_signature(signature, preprocess).image is not None:
+        return
+    problems = [
+        Problem(
+            f"/model/graph/input/{spec.name}",
+            f"an input cannot be named {spec.name!r}, which in an .npz is the samples' "
+            f"{spec.name}s; rename it in the ONNX file",
+        )
+        for spec in signature.inputs
+        if spec.name in RESERVED
+    ]
+    if problems:
+        raise InvalidInput("an input's name is taken", problems=problems)

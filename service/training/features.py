@@ -70,6 +70,7 @@ class Prefix:
             *self._input_names,
             self._preprocess,
             f"{ROWS} rows",
+            *(["clipped"] if self.kept != self.specs else []),
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -84,7 +85,7 @@ class Prefix:
         for outputs, start in self._runs(inputs):
             at, rows = 0, table[start : start + len(outputs[0])]
             for spec, output in zip(self.kept, outputs, strict=True):
-                flat = np.ascontiguousarray(output.astype(spec.dtype, copy=False))
+                flat = np.ascontiguousarray(_narrow(output, spec.dtype))
                 size = size_bytes(spec)
                 rows[:, at : at + size] = flat.reshape(len(rows), -1).view(np.uint8)
                 at += size
@@ -194,6 +195,14 @@ def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
     tensor = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     return TensorSpec(value.name, str(dtype), tuple(d.dim_value for d in tensor.shape.dim[1:]))
+
+
+def _narrow(output: Array, dtype: str) -> Array:
+    """As the dtype holds it: what is beyond float16 becomes its largest value, not infinity."""
+    if output.dtype == dtype:
+        return output
+    most = np.finfo(dtype).max
+    return np.clip(output, -most, most).astype(dtype)
 
 
 def _halved(spec: TensorSpec) -> TensorSpec:

@@ -276,3 +276,20 @@ def test_a_body_past_the_limit_is_refused_before_it_is_read(
         assert answer.status_code == 413, answer.text
         assert answer.json()["code"] == "too_large"
     assert httpx.get(f"{served.url}/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["label", "key"])
+def test_an_input_that_an_npz_could_not_hold_is_refused_at_registration(
+    served: Served, name: str
+) -> None:
+    answer = served.http.post(
+        "/v1/models",
+        data={"spec": json.dumps({"name": f"input-{name}", "loss": "cross_entropy"})},
+        files={"model": ("model.onnx", mlp(3, 4, 2, inputs=name))},
+    )
+
+    assert answer.status_code == 422, answer.text
+    (fault,) = answer.json()["errors"]
+    assert fault["pointer"] == f"/model/graph/input/{name}"
+    assert "rename it" in fault["detail"]
+    assert served.http.get(f"/v1/models/input-{name}").status_code == 404

@@ -77,6 +77,11 @@ WRONG = {
     "too few columns": ("a,b\n1,2\n", "/1", "2 columns are left for input 'x', which takes 3"),
     "gap": ("x[0],x[2]\n1,2\n", "/1", "lacks ['x[1]']"),
     "twice": ("a,a,c\n1,2,3\n", "/1", "two columns are named 'a'"),
+    "grouped digits": ("a,b,c\n1,1_000,3\n", "/2", "column 2 holds '1_000', which is not a number"),
+    "wide digits": ("a,b,c\n1,\uff12,3\n", "/2", "column 2 holds '\uff12', which is not a number"),
+    "half a class": ("a,b,c,label\n1,2,3,0.5\n", "/2", "label holds floats"),
+    "semicolons": ("a;b;c;label\n1;2;3;cat\n", "/1", "separated by ';'; separate them by commas"),
+    "tabs": ("a\tb\tc\n1\t2\t3\n", "/1", "separated by '\\t'; separate them by commas"),
     "header only": ("a,b,c\n", "/2", "no line behind the header"),
     "nothing": ("", "/1", "names the columns"),
     "not UTF-8": ("a,b,c\n1,2,3\n".encode("utf-16"), "/1", "UTF-8"),
@@ -100,6 +105,13 @@ def test_the_good_lines_may_be_kept(served: Served, model: str) -> None:
 
     assert (answer["accepted"], answer["rejected"]) == (2, 2)
     assert [each for each, _, _ in rows(served, model)] == [[1, 2, 3], [7, 8, 9]]
+
+
+def test_whole_numbers_are_classes_however_they_are_written(served: Served, model: str) -> None:
+    answer = send(served, model, "a,b,c,label\n1,2,3,1.0\n4,5,6,0.\n7,8,9,1.00\n7,8,9,\n")
+
+    assert answer.status_code == 201, answer.text
+    assert [label for _, label, _ in rows(served, model)] == [1, 0, 1, None]
 
 
 def test_a_label_may_be_several_columns(served: Served, model: str) -> None:

@@ -154,3 +154,31 @@ def test_a_description_that_is_no_json_is_named(honed: Honed, tmp_path: Path) ->
     )
     assert refused.returncode == 1
     assert "preprocess.json: not JSON" in refused.stderr
+
+
+def test_an_image_outside_a_class_is_skipped_and_named(
+    honed: Honed, client: Client, model: str, folder: Path
+) -> None:
+    (folder / "stray.png").write_bytes(photo(60, 3))
+    (folder / "night").mkdir()
+    (folder / "night" / "moon.png").write_bytes(photo(60, 4))
+
+    skipped = honed("samples", "add", model, folder, "--on-error", "skip")
+
+    assert skipped.returncode == 0, skipped.stderr
+    assert "3 accepted, 0 duplicates, 2 rejected" in skipped.stdout
+    assert f"skipped {folder / 'stray.png'}: no folder that it lies in" in skipped.stderr
+    assert f"skipped {folder / 'night' / 'moon.png'}: " in skipped.stderr
+    assert labels(client, model) == [1, 0, 0]
+
+
+def test_a_folder_in_which_no_image_has_a_class_is_refused(
+    honed: Honed, model: str, tmp_path: Path
+) -> None:
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "a.png").write_bytes(photo(60, 3))
+
+    refused = honed("samples", "add", model, tmp_path / "others", "--on-error", "skip")
+
+    assert refused.returncode == 1
+    assert "of each image below it, no folder" in refused.stderr

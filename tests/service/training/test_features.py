@@ -145,6 +145,18 @@ def test_halved_features_take_half_the_bytes_and_the_export_stays_exact(
     assert halved.validation["loss"] == pytest.approx(whole.validation["loss"], rel=0.01)
 
 
+def test_features_beyond_float16_are_kept_as_its_largest_value(
+    cut: Callable[..., Prepared], order: Callable[..., Train]
+) -> None:
+    wanted = order(cut("half", feature_dtype="float16"))
+    prefix = Prefix(Path(wanted.artifacts.prefix_model or ""), wanted, threads=1)
+
+    kept = prefix.rows([np.full((2, 6), 1e6, np.float32)]).view(np.float16)
+
+    assert np.isfinite(kept).all()
+    assert kept.max() == np.finfo(np.float16).max
+
+
 def test_a_model_whose_frozen_part_is_gone_says_so(order: Callable[..., Train], spawn: Any) -> None:
     wanted = order()
     Path(wanted.artifacts.prefix_model or "").unlink()
