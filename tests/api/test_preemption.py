@@ -195,15 +195,22 @@ def test_foreign_load_pauses_where_a_limit_is_set(
     assert "the limit is 20 %" in paused["blocked_by"][0]["detail"]
 
 
+def went_on(job: dict[str, Any], step: int) -> dict[str, Any] | None:
+    return job if job["progress"]["step"] >= step else None
+
+
 def test_a_busy_machine_trains_under_the_default_policy(
     on_laptop: Callable[..., Served], burners: Callable[[], None]
 ) -> None:
+    """It is given a tenth of a processor, and goes on stepping."""
     served = on_laptop()
+    job_id = training(served, epochs=LONG)
+
     burners()
+    step = served.job(job_id)["progress"]["step"]
+    job = wait_until(lambda: went_on(served.job(job_id), step + 20), "the job to step on")
 
-    job = served.train("m", max_steps=5)
-
-    assert job["restarts"] == 0
+    assert (job["state"], job["restarts"]) == ("running", 0)
 
 
 def test_a_program_on_the_watch_list_pauses_while_it_runs(
