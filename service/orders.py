@@ -23,7 +23,8 @@ from service.training.messages import (
 from storage.records import Job, Model, VariantName, Version
 from storage.store import Store
 
-ERRAND_NICE = 10
+ERRAND_NICE = 5
+"""Less than a job's: somebody waits for the answer."""
 
 
 def train_order(
