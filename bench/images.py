@@ -6,6 +6,7 @@ import io
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 from PIL import Image as Pillow
@@ -19,6 +20,8 @@ from storage.sample_index import SampleIndex
 
 PHOTOS, SIDE, BATCH_SIZE = 10_000, 224, 32
 SHAPE = (3, SIDE, SIDE)
+READINGS = 5
+"""The second epoch takes half a second: it is read so often, each time from a cache opened anew."""
 
 
 def run() -> list[Row]:
@@ -43,8 +46,12 @@ def run() -> list[Row]:
         decode_all(index, image, cache, threads=1, tick=lambda: None)
         first = time.perf_counter() - began + _epoch(Images(index, signature, image, cache))
         cache.close()
-        cache = opened()
-        second = _epoch(Images(index, signature, image, cache))
+        later = []
+        for _ in range(READINGS):
+            cache = opened()
+            later.append(_epoch(Images(index, signature, image, cache)))
+            cache.close()
+        second = median(later)
     return [
         {
             "images": PHOTOS,
