@@ -50,7 +50,7 @@ def learn_without(store: Store, model: Model, gone: NDArray[np.int64]) -> Descri
     if not kinds or not store.forgetting.may_have_taught(model.id, gone):
         return None
     index = _training_samples(store, model, watermark=EVERY_ID)
-    rest = _only(index, ~np.isin(index.ids, gone))
+    rest = index.only(~np.isin(index.ids, gone))
     learned = _learn_or_open(kinds, rest, model)
     return None if learned == kinds else _described(model, learned)
 
@@ -67,18 +67,6 @@ def _training_samples(store: Store, model: Model, *, watermark: int) -> SampleIn
         split=Split.TRAIN,
         watermark=watermark,
         target=model.signature.target,
-    )
-
-
-def _only(index: SampleIndex, which: NDArray[np.bool_]) -> SampleIndex:
-    """which: (n,), True for samples that are kept."""
-    return replace(
-        index,
-        ids=index.ids[which],
-        packs=index.packs[which],
-        offsets=index.offsets[which],
-        lengths=index.lengths[which],
-        labels=index.labels[which],
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,23 @@ class SampleIndex:
     lengths: NDArray[np.int64]
     labels: NDArray[Any]
     pack_paths: tuple[Path, ...]
+
+    def only(self, which: NDArray[np.bool_]) -> SampleIndex:
+        """The samples that are kept. which: (n,)."""
+        return replace(
+            self,
+            ids=self.ids[which],
+            packs=self.packs[which],
+            offsets=self.offsets[which],
+            lengths=self.lengths[which],
+            labels=self.labels[which],
+        )
+
+    def without(self, positions: Sequence[int]) -> SampleIndex:
+        """All but the samples at these positions."""
+        which = np.ones(len(self.ids), bool)
+        which[list(positions)] = False
+        return self.only(which)
 
 
 def read_sample_index(

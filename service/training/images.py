@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -181,20 +181,6 @@ def _sort_out(
             outcome.unreadable[position] = one or TOO_LARGE
     outcome.decoded += len(good)
     return good, rows
-
-
-def without(index: SampleIndex, positions: list[int]) -> SampleIndex:
-    """The index without the samples at these positions."""
-    keep = np.ones(len(index.ids), bool)
-    keep[positions] = False
-    return replace(
-        index,
-        ids=index.ids[keep],
-        packs=index.packs[keep],
-        offsets=index.offsets[keep],
-        lengths=index.lengths[keep],
-        labels=index.labels[keep],
-    )
 
 
 def _keep(cache: RowCache, ids: Indices, rows: NDArray[np.uint8]) -> bool:

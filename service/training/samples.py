@@ -14,7 +14,7 @@ from service.preprocess import Pipeline, for_signature
 from service.training.data import Batches, Dataset, Indices, size_bytes
 from service.training.engine import Array
 from service.training.errors import NoSamples
-from service.training.images import Images, decode_all, without
+from service.training.images import Images, decode_all
 from service.training.messages import (
     Artifacts,
     Decoded,
@@ -120,7 +120,7 @@ class SampleReader:
         samples = self._read_tensors(index)
         if reasons := self._bad_lookups(samples):
             self.tell(Quarantined({str(index.ids[at]): why for at, why in reasons.items()}))
-            samples = self._read_tensors(without(index, list(reasons)))
+            samples = self._read_tensors(index.without(list(reasons)))
         return samples
 
     def _read_tensors(self, index: SampleIndex) -> Batches:
@@ -168,7 +168,7 @@ class SampleReader:
                     seconds=outcome.seconds,
                 )
             )
-        index = without(index, list(outcome.unreadable))
+        index = index.without(list(outcome.unreadable))
         return Images(index, self._order.signature, image, cache)
 
     def _open_cache(self, row_bytes: int) -> RowCache | None:

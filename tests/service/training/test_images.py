@@ -12,7 +12,7 @@ import pytest
 from PIL import Image as Pillow
 
 from service.preprocess.image import Image
-from service.training.images import Images, decode_all, without
+from service.training.images import Images, decode_all
 from storage.records import Signature, TargetSpec, TensorSpec
 from storage.row_cache import RowCache, erase_from_caches
 from storage.sample_index import SampleIndex
@@ -117,7 +117,7 @@ def test_what_cannot_be_decoded_is_named_and_left_out(
     index = make_index(files)
 
     outcome = decode_all(index, image, open_cache(), threads=1, tick=nothing)
-    rest = without(index, list(outcome.unreadable))
+    rest = index.without(list(outcome.unreadable))
 
     assert sorted(outcome.unreadable) == [1, 2]
     assert rest.ids.tolist() == [1, 4]
