@@ -142,14 +142,12 @@ class LinuxPower:
         upses = [supply for supply in supplies if supply.type == "UPS"]
         vanished = self._has_vanished(batteries, now)
         ups = self._upower.ups(now)
-        on_ac: bool | None = None
-        decided: str | None = None
+        ruled: tuple[bool | None, str | None] = on_ac_power(supplies) if listed else (None, None)
+        on_ac, decided = ruled
         if ups.state == "discharging":
             on_ac, decided = False, ups.source
-        elif listed:
-            on_ac, decided = on_ac_power(supplies)
-            if vanished and decided is None:
-                on_ac = None
+        elif vanished and decided is None:
+            on_ac = None
         profile = read_attribute(self._profile)
         power = Power(
             on_ac_power=on_ac,
