@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from support import Served, wait_until
 
 
 class Laptop:
@@ -30,3 +33,19 @@ class Laptop:
             fresh = path.with_name(attribute + ".new")
             fresh.write_text(value + "\n")
             fresh.replace(path)
+
+
+def change_policy(served: Served, **settings: object) -> None:
+    answer = served.http.put("/v1/policy", json=settings)
+    assert answer.status_code == 200, answer.text
+
+
+def training(served: Served, model: str = "m", **request: object) -> int:
+    """A job that has made its first steps."""
+    job_id: int = served.ask_for_job(model, **request)["id"]
+    wait_until(lambda: served.job(job_id)["progress"]["step"], "the first steps")
+    return job_id
+
+
+def conditions(job: dict[str, Any]) -> list[str]:
+    return [blocker["condition"] for blocker in job["blocked_by"]]

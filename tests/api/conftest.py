@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi import FastAPI
-from support import Served, wait_until
+from laptop import Laptop, change_policy
+from support import Served, blobs, mlp, wait_until
 
 from api.app import create_app
 from api.protocol import FileProtocol
@@ -94,3 +95,25 @@ def promote() -> Callable[[Served, str], int]:
         return number
 
     return train_and_promote
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Laptop:
+    return Laptop(tmp_path)
+
+
+@pytest.fixture
+def on_laptop(
+    serve: Callable[..., Served], laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Served]:
+    """A daemon on the laptop with a model; resuming is settled at once."""
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/bus")
+
+    def start(data_dir: Path | None = None, **policy: object) -> Served:
+        served = serve(data_dir, sysfs_root=laptop.sysfs)
+        served.register("m", mlp(64, 512, 512, 4))
+        served.upload("m", **blobs(300, 64, 4))
+        change_policy(served, settle_seconds=0, **policy)
+        return served
+
+    return start

@@ -6,11 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from laptop import Laptop
+from laptop import Laptop, conditions
+from laptop import training as begin
 from support import Served, blobs, mlp, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs an injected /sys and /proc")
@@ -19,11 +19,6 @@ LONG = {"epochs": 1_000_000}
 PATIENCE_S = 3600
 RETRY_S = 600
 """Longer than any test: no test sees a child that is tried again."""
-
-
-@pytest.fixture
-def laptop(tmp_path: Path) -> Laptop:
-    return Laptop(tmp_path)
 
 
 @pytest.fixture
@@ -42,9 +37,7 @@ def served(serve: Callable[..., Served], laptop: Laptop, monkeypatch: pytest.Mon
 @pytest.fixture
 def training(served: Served) -> int:
     """A job of model a that has made its first steps."""
-    job_id: int = served.ask_for_job("a", **LONG)["id"]
-    wait_until(lambda: served.job(job_id)["progress"]["step"], "the first steps")
-    return job_id
+    return begin(served, "a", **LONG)
 
 
 @pytest.fixture
@@ -53,10 +46,6 @@ def held(served: Served, laptop: Laptop, training: int) -> int:
     laptop.unplug()
     wait_until(lambda: conditions(served.job(training)) == ["power"], "the hold")
     return training
-
-
-def conditions(job: dict[str, Any]) -> list[str]:
-    return [blocker["condition"] for blocker in job["blocked_by"]]
 
 
 def saved_steps(served: Served) -> list[int]:

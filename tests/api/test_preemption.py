@@ -13,8 +13,8 @@ from typing import Any
 
 import psutil
 import pytest
-from laptop import Laptop
-from support import DEADLINE_S, Served, blobs, mlp, wait_until
+from laptop import Laptop, change_policy, conditions, training
+from support import DEADLINE_S, Served, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs an injected /sys and /proc")
 
@@ -23,44 +23,6 @@ PAUSES = 10
 RECIPE = {"max_steps": 800, "batch_size": 64, "seed": 5, "schedule": "cosine"}
 STOPS_WITHIN_S = 5.0
 """Far above the second that bench/preemption.py measures: the machine may be busy."""
-
-
-@pytest.fixture
-def laptop(tmp_path: Path) -> Laptop:
-    return Laptop(tmp_path)
-
-
-@pytest.fixture
-def on_laptop(
-    serve: Callable[..., Served], laptop: Laptop, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Served]:
-    """A daemon on the laptop with a model; resuming is settled at once."""
-    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/bus")
-
-    def start(data_dir: Path | None = None, **policy: object) -> Served:
-        served = serve(data_dir, sysfs_root=laptop.sysfs)
-        served.register("m", mlp(64, 512, 512, 4))
-        served.upload("m", **blobs(300, 64, 4))
-        change_policy(served, settle_seconds=0, **policy)
-        return served
-
-    return start
-
-
-def change_policy(served: Served, **settings: object) -> None:
-    answer = served.http.put("/v1/policy", json=settings)
-    assert answer.status_code == 200, answer.text
-
-
-def training(served: Served, **request: object) -> int:
-    """A job that has made its first steps."""
-    job_id: int = served.ask_for_job("m", **request)["id"]
-    wait_until(lambda: served.job(job_id)["progress"]["step"], "the first steps")
-    return job_id
-
-
-def conditions(job: dict[str, Any]) -> list[str]:
-    return [blocker["condition"] for blocker in job["blocked_by"]]
 
 
 def test_unplugging_pauses_the_job_with_the_reason_and_plugging_in_lets_it_finish(
@@ -249,82 +211,6 @@ def test_a_job_that_the_policy_paused_is_held_by_a_person(
     assert conditions(held) == ["paused_by_person"]
     assert still_held["state"] == "paused"
     assert conditions(still_held) == ["paused_by_person"]
-
-
-def test_a_job_runs_in_spite_of_the_policy_but_not_of_a_person(
-    on_laptop: Callable[..., Served], laptop: Laptop
-) -> None:
-    served = on_laptop()
-    laptop.unplug()
-    wait_until(lambda: not served.http.get("/v1/device").json()["eligible"], "the verdict to turn")
-    waits = served.ask_for_job("m", epochs=LONG)["id"]
-    wait_until(lambda: conditions(served.job(waits)) == ["power"], "the reason")
-    runs = served.ask_for_job("m", epochs=LONG, ignore_policy=True)["id"]
-    served.wait_for_job(runs, "running")
-
-    served.http.post("/v1/pause")
-    paused = served.wait_for_job(runs, "paused")
-
-    assert conditions(paused) == ["paused"]
-    assert served.job(waits)["state"] == "queued"
-
-
-def run_now(served: Served, job_id: int) -> dict[str, Any]:
-    answer = served.http.post(f"/v1/jobs/{job_id}/resume", json={"ignore_policy": True})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-@pytest.mark.parametrize("by_person", [False, True], ids=["by the policy", "by a person"])
-def test_a_paused_job_goes_on_in_spite_of_the_policy(
-    on_laptop: Callable[..., Served], laptop: Laptop, by_person: bool
-) -> None:
-    served = on_laptop()
-    job_id = training(served, epochs=LONG)
-    laptop.unplug()
-    served.wait_for_job(job_id, "paused")
-    if by_person:
-        served.http.post(f"/v1/jobs/{job_id}/pause")
-
-    told = run_now(served, job_id)
-    served.wait_for_job(job_id, "running")
-    step = served.job(job_id)["progress"]["step"]
-    wait_until(lambda: served.job(job_id)["progress"]["step"] > step, "the job to go on")
-
-    assert (told["ignore_policy"], told["blocked_by"]) == (True, [])
-    assert served.http.get("/v1/device").json()["eligible"] is False
-
-
-def test_a_queued_job_begins_in_spite_of_the_policy(
-    on_laptop: Callable[..., Served], laptop: Laptop
-) -> None:
-    served = on_laptop()
-    laptop.unplug()
-    wait_until(lambda: not served.http.get("/v1/device").json()["eligible"], "the verdict to turn")
-    job_id = served.ask_for_job("m", max_steps=5)["id"]
-    wait_until(lambda: conditions(served.job(job_id)) == ["power"], "the reason")
-
-    told = run_now(served, job_id)
-    done = served.wait_for_job(job_id, "succeeded")
-
-    assert told["state"] == "queued"
-    assert done["ignore_policy"] is True
-
-
-def test_a_running_job_that_may_ignore_the_policy_outlives_the_mains(
-    on_laptop: Callable[..., Served], laptop: Laptop
-) -> None:
-    served = on_laptop()
-    job_id = training(served, epochs=LONG)
-
-    assert run_now(served, job_id)["state"] == "running"
-    laptop.unplug()
-    wait_until(lambda: not served.http.get("/v1/device").json()["eligible"], "the verdict to turn")
-    step = served.job(job_id)["progress"]["step"]
-    wait_until(lambda: served.job(job_id)["progress"]["step"] > step, "the next steps")
-
-    assert "job.preempted" not in served.log.read_text()
-    assert served.job(job_id)["state"] == "running"
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])

@@ -18,6 +18,15 @@ def numbers(of: dict) -> set[int]:
     return {each["version"] for each in of["items"]}
 
 
+def fifty_samples(served: Served) -> int:
+    """Of a model m; the id of the first."""
+    served.register("m", mlp(3, 4, 2))
+    x = np.random.default_rng(0).random((50, 3))
+    answer = served.upload("m", split="train", x=x, label=np.arange(50) % 2)
+    first: int = answer.json()["ids"][0]
+    return first
+
+
 def test_it_trains_as_the_longest_job_behind_latest_did(serve: Callable[..., Served]) -> None:
     served = serve()
     served.register("m", mlp(3, 4, 2))
@@ -40,9 +49,7 @@ def test_while_latest_has_not_been_trained_it_trains_as_the_job_that_it_stops(
     serve: Callable[..., Served],
 ) -> None:
     served = serve()
-    served.register("m", mlp(3, 4, 2))
-    x = np.random.default_rng(0).random((50, 3))
-    first = served.upload("m", split="train", x=x, label=np.arange(50) % 2).json()["ids"][0]
+    first = fifty_samples(served)
     running = served.ask_for_job("m", max_seconds=600, learning_rate=0.02)
     wait_until(lambda: served.job(running["id"])["progress"]["step"] > 0, "the first step")
 
@@ -57,9 +64,7 @@ def test_a_daemon_killed_while_it_stops_a_job_for_an_erasure_has_lost_no_wish(
     serve: Callable[..., Served],
 ) -> None:
     served = serve()
-    served.register("m", mlp(3, 4, 2))
-    x = np.random.default_rng(0).random((50, 3))
-    first = served.upload("m", split="train", x=x, label=np.arange(50) % 2).json()["ids"][0]
+    first = fifty_samples(served)
     served.train("m", epochs=1)
     running = served.ask_for_job("m", max_seconds=600)["id"]
     wait_until(lambda: served.job(running)["progress"]["step"] > 0, "the first step")
