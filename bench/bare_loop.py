@@ -14,7 +14,7 @@ import numpy as np
 import onnxruntime
 
 from service.training.artifacts import make_artifacts
-from service.training.ort_runtime import training_api
+from service.training.ort.runtime import training_api
 
 
 def main() -> None:

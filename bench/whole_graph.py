@@ -16,7 +16,7 @@ import numpy as np
 import onnxruntime
 
 from service.training.artifacts import make_artifacts
-from service.training.ort_runtime import training_api
+from service.training.ort.runtime import training_api
 
 LEARNING_RATE = 1e-3
 

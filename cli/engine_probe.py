@@ -14,7 +14,7 @@ import click
 
 from cli import digits
 from service.training.artifacts import make_artifacts
-from service.training.ort_engine import OrtEngine
+from service.training.ort.engine import OrtEngine
 
 BATCH_SIZE = 32
 

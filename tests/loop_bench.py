@@ -21,7 +21,7 @@ from service.training.messages import (
     Start,
     Train,
 )
-from service.training.ort_engine import OrtEngine
+from service.training.ort.engine import OrtEngine
 from service.training.schedule import Plan, make_plan
 from service.training.watch import JobWatch
 from storage.records import Signature

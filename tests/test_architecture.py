@@ -64,7 +64,7 @@ def test_one_module_alone_imports_the_engines_training_package() -> None:
     for room in ROOMS:
         for path in sources(room):
             names = {n for n in imports(path) if n.startswith("onnxruntime.training")}
-            assert not names, f"{path.relative_to(ROOT)} imports {names}; use ort_runtime"
+            assert not names, f"{path.relative_to(ROOT)} imports {names}; use ort.runtime"
 
 
 def test_the_daemon_serves_without_the_engine() -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.artifacts import make_artifacts
-from service.training.ort_engine import OrtEngine
+from service.training.ort.engine import OrtEngine
 
 OPSET, IR_VERSION = 17, 8
 EPOCHS, BATCH_SIZE, LEARNING_RATE = 40, 32, 2e-3

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from cli.daemon import running
 from service.training.artifacts import make_artifacts
-from service.training.ort_runtime import training_api
+from service.training.ort.runtime import training_api
 
 DIGITS = Path(__file__).parent.parent / "digits" / "device.npz"
 BATCH_SIZE, LEARNING_RATE = 16, 2e-3

@@ -9,14 +9,15 @@ from typing import Any
 
 import onnx
 
-from service.training import messages, ort_runtime, remainder
+from service.training import messages, remainder
 from service.training.conform import Conformed, backward, conform, proof, trial, verdict
 from service.training.conform.errors import refusal, refuse
 from service.training.conform.load import load
 from service.training.conform.losses import append_loss
 from service.training.conform.normalize import normalize, stamp
 from service.training.conform.signature import specification_problems
-from service.training.ort_engine import OrtEngine
+from service.training.ort import runtime
+from service.training.ort.engine import OrtEngine
 
 FILES = {
     "training_model": "training_model.onnx",
@@ -121,10 +122,10 @@ def _write(
 
 
 def _generate(conformed: Conformed, recipe: _Recipe, directory: Path) -> None:
-    tools = ort_runtime.training_artifacts()
+    tools = runtime.training_artifacts()
     model = append_loss(conformed.model, conformed.output, recipe.loss, conformed.signature.target)
     try:
-        with ort_runtime.quiet():
+        with runtime.quiet():
             tools.generate_artifacts(
                 model,
                 requires_grad=list(conformed.trainable),

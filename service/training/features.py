@@ -22,7 +22,7 @@ from service.training.data import Batches, Indices, size_bytes, split_records
 from service.training.engine import Array
 from service.training.errors import ArtifactsUnreadable
 from service.training.messages import FEATURE_DTYPE, Train
-from service.training.ort_engine import foreign_errors, session_options
+from service.training.ort.sessions import foreign_errors, session_options
 from storage.errors import StorageFull
 from storage.records import TensorSpec
 from storage.row_cache import RowCache

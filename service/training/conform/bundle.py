@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import onnx
 
-from service.training import messages, ort_runtime
+from service.training import messages
 from service.training.conform import proof, recognize, signature, trial
 from service.training.conform.archive import unpack
 from service.training.conform.errors import pointer, refusal, refuse
 from service.training.conform.graph import Graph
 from service.training.conform.load import parse, refuse_external
 from service.training.conform.normalize import stamp
+from service.training.ort import runtime
 from storage.errors import Problem
 from storage.records import Signature, TensorSpec
 
@@ -90,7 +91,7 @@ def _read(path: Path) -> onnx.ModelProto:
 
 def _load_checkpoint(path: str) -> Any:
     try:
-        return ort_runtime.training_api().CheckpointState.load_checkpoint(path)
+        return runtime.training_api().CheckpointState.load_checkpoint(path)
     except trial.engine_errors() as error:
         raise refuse(
             "/artifacts/checkpoint", f"the checkpoint does not load: {trial.sentence(error)}"
@@ -127,7 +128,7 @@ def _row(eval_model: onnx.ModelProto, output: str) -> tuple[int, ...]:
 
 
 def _export(artifacts: messages.Artifacts, path: Path, output: str) -> None:
-    api = ort_runtime.training_api()
+    api = runtime.training_api()
     state = api.CheckpointState.load_checkpoint(artifacts.checkpoint)
     module = api.Module(artifacts.training_model, state, artifacts.eval_model)
     try:

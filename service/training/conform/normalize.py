@@ -17,7 +17,7 @@ from service.training.conform.graph import (
     reads,
 )
 from service.training.conform.transposes import spell_out
-from service.training.ort_runtime import MAX_IR_VERSION, MAX_OPSET, MIN_OPSET
+from service.training.ort.runtime import MAX_IR_VERSION, MAX_OPSET, MIN_OPSET
 
 OLD_OPSET_BECOMES = 13
 """First opset whose Softmax, ReduceSum, Squeeze and Split are those of today."""

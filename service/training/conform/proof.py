@@ -9,9 +9,10 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training import messages, ort_runtime
+from service.training import messages
 from service.training.conform import slope, trial
 from service.training.conform.errors import refuse
+from service.training.ort import runtime
 from storage.records import Signature, TargetSpec, TensorSpec
 
 Array = NDArray[np.generic]
@@ -56,7 +57,7 @@ def _load(artifacts: messages.Artifacts) -> tuple[Any, Any, Any]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    api = ort_runtime.training_api()
+    api = runtime.training_api()
     state = api.CheckpointState.load_checkpoint(artifacts.checkpoint)
     module = api.Module(
         artifacts.training_model, state, artifacts.eval_model, session_options=options

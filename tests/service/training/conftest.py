@@ -37,8 +37,8 @@ from service.training.messages import (
     Start,
     Train,
 )
-from service.training.ort_engine import OrtEngine
-from service.training.ort_runtime import quiet, training_artifacts
+from service.training.ort.engine import OrtEngine
+from service.training.ort.runtime import quiet, training_artifacts
 from storage.records import Signature
 from storage.sample_index import SampleIndex
 from storage.store import Store

@@ -17,7 +17,8 @@ import pytest
 
 from service.training.errors import CheckpointUnreadable
 from service.training.messages import Artifacts
-from service.training.ort_engine import OrtEngine, session_options
+from service.training.ort.engine import OrtEngine
+from service.training.ort.sessions import session_options
 
 MakeArtifacts = Callable[..., Artifacts]
 OpenEngine = Callable[..., OrtEngine]
@@ -52,7 +53,7 @@ sys.modules["torch"] = None
 import numpy as np
 from pathlib import Path
 from service.training.messages import Artifacts
-from service.training.ort_engine import OrtEngine
+from service.training.ort.engine import OrtEngine
 engine = OrtEngine({artifacts!r}, checkpoint=Path({artifacts.checkpoint!r}), output="logits",
                    threads=1)
 engine.train_batch([np.ones((2, 6), np.float32)], np.array([0, 1]))

@@ -10,7 +10,7 @@ import pytest
 from service.training.errors import ExportMismatch, LossNotFinite
 from service.training.export import TOLERANCE, check_export, compare, export
 from service.training.messages import Artifacts
-from service.training.ort_engine import OrtEngine
+from service.training.ort.engine import OrtEngine
 
 
 @pytest.fixture

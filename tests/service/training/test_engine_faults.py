@@ -10,7 +10,7 @@ import pytest
 
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
 from service.training.messages import Artifacts
-from service.training.ort_engine import OrtEngine
+from service.training.ort.engine import OrtEngine
 
 MakeArtifacts = Callable[..., Artifacts]
 OpenEngine = Callable[..., OrtEngine]

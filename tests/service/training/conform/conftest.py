@@ -14,7 +14,8 @@ import pytest
 from graph_parts import normal
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training import messages, ort_runtime
+from service.training import messages
+from service.training.ort import runtime
 from service.training.prepare import prepare
 
 Answer = messages.Prepared | messages.Refused
@@ -121,7 +122,7 @@ class Trainer:
     """The bare engine on prepared artifacts, one thread."""
 
     def __init__(self, artifacts: messages.Artifacts) -> None:
-        api = ort_runtime.training_api()
+        api = runtime.training_api()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         self.state = api.CheckpointState.load_checkpoint(artifacts.checkpoint)

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.messages import Prepared
-from service.training.ort_engine import OrtEngine
+from service.training.ort.engine import OrtEngine
 
 node = helper.make_node
 SOFTMAX = node("Softmax", ["y"], ["probabilities"], name="softmax", axis=1)

@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from service.training import ort_runtime
 from service.training.messages import Prepared
+from service.training.ort import runtime
 
 node = helper.make_node
 Refuse = Callable[..., dict[str, str]]
@@ -36,10 +36,10 @@ def microsoft(graphs: Any, tmp_path: Path) -> Callable[..., Path]:
         model: onnx.ModelProto | None = None,
         trainable: Sequence[str] = ("w", "v"),
     ) -> Path:
-        tools = ort_runtime.training_artifacts()
+        tools = runtime.training_artifacts()
         directory = tmp_path / "made"
         directory.mkdir()
-        with ort_runtime.quiet():
+        with runtime.quiet():
             tools.generate_artifacts(
                 model or graphs.around(node("Relu", ["h"], ["g"], name="r")),
                 requires_grad=list(trainable),

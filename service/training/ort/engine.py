@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import onnxruntime
 from onnxruntime.capi import _pybind_state as runtime
@@ -15,9 +13,9 @@ from service.training.engine import Array
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
 from service.training.join import join
 from service.training.messages import Artifacts
-from service.training.ort_runtime import training_api
+from service.training.ort.runtime import training_api
+from service.training.ort.sessions import check_memory, foreign_errors, session_options
 from service.training.remainder import attach_file
-from storage.errors import HoneError
 
 api = training_api()
 
@@ -157,35 +155,3 @@ class OrtEngine:
 
         model = onnx.load(self._artifacts.optimizer_model, load_external_data=False)
         return any(node.op_type.startswith("SGD") for node in model.graph.node)
-
-
-def session_options(threads: int, *, spinning: bool = False) -> Any:
-    """A session that leaves the device alone: by default no spinning threads."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
-    # Not while the optimizer runs, which is on one thread: as fast, for a fifth less of processor.
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    # The arena keeps the memory of the largest batch, and all batches of a job are of one size. It
-    # is given back with the session; without it a step allocates anew what it needs, which took a
-    # convolutional network a sixth more time, and up to half more memory.
-    options.enable_cpu_mem_arena = True
-    options.log_severity_level = 3
-    return options
-
-
-@contextmanager
-def foreign_errors(kind: type[HoneError], doing: str) -> Iterator[None]:
-    """Turn the runtime's errors into one of ours."""
-    try:
-        yield
-    except RuntimeError as error:
-        check_memory(error)
-        raise kind(f"{doing}: {error}") from error
-
-
-def check_memory(error: RuntimeError) -> None:
-    """Raises MemoryError if that is what the runtime means."""
-    if any(words in str(error) for words in ("bad_alloc", "Failed to allocate memory")):
-        raise MemoryError(str(error)) from error

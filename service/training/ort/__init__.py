@@ -1,0 +1,1 @@
+"""The first engine, ONNX Runtime On-Device Training, and what is known of it."""
