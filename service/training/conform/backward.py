@@ -2,39 +2,73 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Collection, Iterator, Mapping
+
 import onnx
 
 RELU_GRAD = "ReluGrad"
+STEEP = 3e38
+"""Times the smallest normal float32 still above one."""
+SHAPE_OF_SOME_AXES = 15
+"""The opset from which Shape tells single axes."""
 
 
 def mend(model: onnx.ModelProto) -> None:
-    """Write ReluGrad as a product with the mask, which has the same values.
-
-    Its kernel branches on each element's sign, which no processor foresees: 7.9 ms for 1.6 million
-    elements, as a product 1.6 ms (measured). A Cast to bool and back would be a little quicker
-    still, but 1.19.2 takes it for idle and drops it.
-    """
-    if not any(node.op_type == RELU_GRAD for node in model.graph.node):
-        return
-    zero = onnx.numpy_helper.from_array(np.zeros((), np.float32), "relu_grad/zero")
-    model.graph.initializer.append(zero)
+    """Rewrite the nodes in place, with the same values but for the order of a sum."""
+    graph = model.graph
+    opset = max(each.version for each in model.opset_import if each.domain in {"", "ai.onnx"})
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    matrices = {name for node in graph.node if node.op_type == "Gemm" for name in node.input[:2]}
     nodes: list[onnx.NodeProto] = []
-    for node in model.graph.node:
-        nodes.extend(_masked(node, zero.name) if node.op_type == RELU_GRAD else [node])
+    for node in graph.node:
+        if node.op_type == RELU_GRAD:
+            nodes.extend(_masked(node))
+        elif opset >= SHAPE_OF_SOME_AXES and _sums_rows(node, matrices, constants):
+            nodes.extend(_product_with_ones(node))
+        else:
+            nodes.append(node)
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del model.graph.node[:]
-    model.graph.node.extend(copies)
+    del graph.node[:]
+    graph.node.extend(copies)
 
 
-def _masked(node: onnx.NodeProto, zero: str) -> list[onnx.NodeProto]:
-    """dX = dY · (Y > 0), for Y = Relu(X)."""
+def _masked(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """dX = dY · (Y > 0), for Y = Relu(X).
+
+    The kernel of ReluGrad branches on each element's sign, which no processor foresees: 7.9 ms for
+    1.6 million elements, as a product 1.6 ms (measured). Its mask is a very steep HardSigmoid, in
+    one pass; Greater and Cast take three times as long. Only of numbers below 3e-39 it lets a part
+    through.
+    """
     above, output = node.input
     (result,) = node.output
-    positive, mask = f"{result}/positive", f"{result}/mask"
-    make, name = onnx.helper.make_node, node.name
-    return [
-        make("Greater", [output, zero], [positive], name=f"{name}/positive"),
-        make("Cast", [positive], [mask], name=f"{name}/mask", to=onnx.TensorProto.FLOAT),
-        make("Mul", [above, mask], [result], name=name),
-    ]
+    mask, name = f"{result}/mask", node.name
+    make = onnx.helper.make_node
+    yield make("HardSigmoid", [output], [mask], name=f"{name}/mask", alpha=STEEP, beta=0.0)
+    yield make("Mul", [above, mask], [result], name=name)
+
+
+def _sums_rows(
+    node: onnx.NodeProto, matrices: Collection[str], constants: Mapping[str, onnx.TensorProto]
+) -> bool:
+    """Whether it is the gradient of a Gemm's bias."""
+    if node.op_type != "ReduceSum" or len(node.input) != 2 or node.input[0] not in matrices:
+        return False
+    axes = constants.get(node.input[1])
+    keeps = next((each.i for each in node.attribute if each.name == "keepdims"), 1)
+    return axes is not None and not keeps and onnx.numpy_helper.to_array(axes).tolist() == [0]
+
+
+def _product_with_ones(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """The sum of a matrix's rows.
+
+    ReduceSum takes 14 µs for 64 by 512 on one thread and 44 on two, the product 11 on either;
+    for 256 rows 30, 136 and 16 (measured).
+    """
+    matrix, (result,), name = node.input[0], node.output, node.name
+    rows, ones = f"{result}/rows", f"{result}/ones"
+    one = onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [1], [1.0])
+    make = onnx.helper.make_node
+    yield make("Shape", [matrix], [rows], name=f"{name}/rows", start=0, end=1)
+    yield make("ConstantOfShape", [rows], [ones], name=f"{name}/ones", value=one)
+    yield make("MatMul", [ones, matrix], [result], name=name)

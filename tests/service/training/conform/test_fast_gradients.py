@@ -42,12 +42,12 @@ PARTS = [
 POSITIONS = {f"i{at}": index(at if at else -4) for at in range(4)}
 
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str, str]] = {
-    "Relu": ([node("Relu", ["h"], ["g"], name="relu")], {}, "ReluGrad", "Greater"),
+    "Relu": ([node("Relu", ["h"], ["g"], name="relu")], {}, "ReluGrad", "HardSigmoid"),
     "ReluOfConvUnderMaxPool": (
         POOLED,
         {**SPATIAL, "k": weights(3, 4, 3, 3), "out": 3, "size": 16},
         "ReluGrad",
-        "Greater",
+        "HardSigmoid",
     ),
     "GatherOfOne": (
         [SHAPED, LAST, FLAT],
@@ -90,6 +90,24 @@ def test_what_was_written_anew_has_the_gradient_of_finite_differences(
     operators = {n.op_type for n in onnx.load(prepared.artifacts.training_model).graph.node}
     assert gone not in operators
     assert stead in operators
+    check_gradients(model, prepared, 1e-3)
+
+
+@pytest.mark.parametrize(("opset", "stays"), [(14, True), (15, False), (17, False)])
+def test_the_gradient_of_a_bias_is_a_product(
+    opset: int,
+    stays: bool,
+    graphs: Any,
+    accept: Callable[..., Prepared],
+    check_gradients: Callable[..., None],
+) -> None:
+    model = graphs.around(node("Tanh", ["h"], ["g"], name="tanh"), opset=opset)
+    prepared = accept(model, optimizer="sgd")
+
+    training = onnx.load(prepared.artifacts.training_model)
+    sums = [n for n in training.graph.node if n.op_type == "ReduceSum"]
+    assert any(n.op_type == "Gemm" for n in training.graph.node)
+    assert bool(sums) == stays
     check_gradients(model, prepared, 1e-3)
 
 
