@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import onnxruntime
 from onnxruntime.capi import _pybind_state as runtime
@@ -14,7 +15,9 @@ from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
 from service.training.join import join
 from service.training.messages import Artifacts
 from service.training.ort.runtime import training_api
+from service.training.ort.session_steps import SessionSteps, graph_for
 from service.training.ort.sessions import check_memory, foreign_errors, session_options
+from service.training.ort.steps import ModuleSteps, Steps
 from service.training.remainder import attach_file
 
 api = training_api()
@@ -53,9 +56,7 @@ class OrtEngine:
             self._module = api.Module(
                 artifacts.training_model, self._state, artifacts.eval_model, session_options=options
             )
-            self._optimizer = api.Optimizer(artifacts.optimizer_model, self._module)
-        # The module's own __call__ iterates over the outputs, which takes 40 µs (measured): as long
-        # as a step of a small model.
+            self._steps = self._open_steps(checkpoint, options)
         self._model = self._module._model
         self._output_at = self._position_of(output)
 
@@ -69,31 +70,18 @@ class OrtEngine:
 
     def train_batch(self, inputs: Sequence[Array], target: Array) -> float:
         self._batches += 1
-        outputs = runtime.OrtValueVector()
-        try:
-            self._model.train_step([*inputs, target], outputs)
-        except RuntimeError as error:
-            check_memory(error)
-            raise
-        return float(outputs[0].numpy())
+        return self._steps.train_batch([*inputs, target])
 
     def step(self, learning_rate: float) -> None:
         # Gradients are added up, not averaged. AdamW does not see the factor, but for its epsilon;
         # for plain SGD the mean of the gradients is the sum at a smaller rate.
         if self._batches > 1 and self._is_sgd:
             learning_rate /= self._batches
-        # Before each step: a loaded optimizer is at 0.001, and the runtime's LinearLRScheduler
-        # has warm-up and total swapped.
-        self._optimizer.set_learning_rate(learning_rate)
-        try:
-            self._optimizer.step()
-        except RuntimeError as error:
-            check_memory(error)
-            raise
-        self._module.lazy_reset_grad()
+        self._steps.step(learning_rate)
         self._batches = 0
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
+        self._steps.settle()
         outputs = runtime.OrtValueVector()
         try:
             self._model.eval_step([*inputs, target], outputs)
@@ -106,14 +94,10 @@ class OrtEngine:
         runtime.set_seed(seed)
 
     def save(self, path: Path) -> None:
-        try:
-            # Without the optimizer's state, which is the default, no job could be resumed.
-            api.CheckpointState.save_checkpoint(self._state, path, include_optimizer_state=True)
-        except RuntimeError as error:
-            check_memory(error)
-            raise
+        self._steps.save(path)
 
     def load_parameters(self, path: Path) -> None:
+        self._steps.settle()
         with foreign_errors(CheckpointUnreadable, f"cannot load the checkpoint {path}"):
             source = api.CheckpointState.load_checkpoint(path)
         theirs = {name: parameter.data for name, parameter in source.parameters}
@@ -128,6 +112,7 @@ class OrtEngine:
             self._state.parameters[name] = values
 
     def export(self, path: Path) -> None:
+        self._steps.settle()
         with foreign_errors(
             ArtifactsUnreadable, f"cannot export {self._output!r} from the eval model"
         ):
@@ -138,6 +123,22 @@ class OrtEngine:
             suffix.unlink()
         if self._artifacts.remainder_model is not None:
             attach_file(path, Path(self._artifacts.remainder_model))
+
+    def _open_steps(self, checkpoint: Path, options: Any) -> Steps:
+        artifacts, parameters = self._artifacts, dict(self._state.parameters)
+        optimizer = api.Optimizer(artifacts.optimizer_model, self._module)
+        models = Path(artifacts.training_model), Path(artifacts.optimizer_model)
+        graph = graph_for(*models, parameters, threads=options.intra_op_num_threads)
+        if graph is None:
+            return ModuleSteps(self._module, optimizer, self._state)
+        return SessionSteps(
+            graph,
+            state=self._state,
+            optimizer=optimizer,
+            optimizer_model=models[1],
+            checkpoint=checkpoint,
+            options=options,
+        )
 
     def _position_of(self, output: str) -> int:
         # The module says the names of the mode that it is in.

@@ -33,7 +33,8 @@ def test_the_choices_are_one_thread_powers_of_two_and_the_limit() -> None:
         (3.0, 2.0, 2.0, Tuning(2)),
         (42.0, 51.0, 50.0, Tuning(1)),
         (3.0, 2.9, 2.8, Tuning(1)),
-        (3.0, 2.0, 1.5, Tuning(2, spinning=True)),
+        (3.0, 2.0, 1.96, Tuning(2)),
+        (3.0, 2.0, 1.9, Tuning(2, spinning=True)),
         (3.0, 3.5, 2.0, Tuning(2, spinning=True)),
     ],
 )
