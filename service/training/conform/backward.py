@@ -20,16 +20,19 @@ def mend(model: onnx.ModelProto) -> None:
     constants = {tensor.name: tensor for tensor in graph.initializer}
     matrices = {name for node in graph.node if node.op_type == "Gemm" for name in node.input[:2]}
     nodes: list[onnx.NodeProto] = []
+    axes: set[str] = set()
     for node in graph.node:
         if node.op_type == RELU_GRAD:
             nodes.extend(_masked(node))
         elif opset >= SHAPE_OF_SOME_AXES and _sums_rows(node, matrices, constants):
             nodes.extend(_product_with_ones(node))
+            axes.add(node.input[1])
         else:
             nodes.append(node)
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
+    _drop_unread(graph, axes)
 
 
 def _masked(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
@@ -72,3 +75,10 @@ def _product_with_ones(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
     yield make("Shape", [matrix], [rows], name=f"{name}/rows", start=0, end=1)
     yield make("ConstantOfShape", [rows], [ones], name=f"{name}/ones", value=one)
     yield make("MatMul", [ones, matrix], [result], name=name)
+
+
+def _drop_unread(graph: onnx.GraphProto, names: set[str]) -> None:
+    """Remove these initializers, if nothing reads them any more: the runtime warns of each."""
+    read = {name for node in graph.node for name in node.input}
+    for tensor in [each for each in graph.initializer if each.name in names - read]:
+        graph.initializer.remove(tensor)

@@ -108,6 +108,8 @@ def test_the_gradient_of_a_bias_is_a_product(
     sums = [n for n in training.graph.node if n.op_type == "ReduceSum"]
     assert any(n.op_type == "Gemm" for n in training.graph.node)
     assert bool(sums) == stays
+    read = {name for n in training.graph.node for name in n.input}
+    assert {tensor.name for tensor in training.graph.initializer} <= read
     check_gradients(model, prepared, 1e-3)
 
 
