@@ -36,6 +36,8 @@ from storage.records import Signature
 
 MakeArtifacts = Callable[..., Artifacts]
 LONG = {"max_steps": 10_000_000}
+LARGE = (6, 512, 512, 3)
+"""Layers of a model that steps in sessions of Hone's own, given a second thread."""
 
 
 @pytest.fixture
@@ -117,14 +119,22 @@ def test_an_uploaded_model_is_prepared_by_one_child_and_trained_by_another(
     assert done.validation["accuracy"] > 0.85
 
 
+@pytest.mark.parametrize(
+    ("sizes", "threads"), [((6, 16, 3), 1), (LARGE, 2)], ids=["small", "large, on two threads"]
+)
 def test_a_killed_job_resumes_and_ends_with_the_same_bytes(
     make_workshop: Callable[..., Any],
     make_artifacts: MakeArtifacts,
     train: Any,
+    *,
     spawn: Any,
     resumed: Any,
+    sizes: tuple[int, ...],
+    threads: int,
 ) -> None:
-    order = make_workshop().order(make_artifacts(dropout=True), epochs=4, schedule="cosine")
+    artifacts = make_artifacts(dropout=True, sizes=sizes)
+    order = make_workshop().order(artifacts, epochs=4, schedule="cosine")
+    order = replace(order, limits=Limits(threads=threads, nice=0))
     straight, _ = train(order)
     order = replace(order, checkpoint_interval_s=0.0)
     start = order
