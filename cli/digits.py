@@ -29,9 +29,9 @@ def kept_back() -> tuple[NDArray[Any], NDArray[Any]]:
 
 def read(model: Path, images: NDArray[Any]) -> NDArray[Any]:
     """What a model reads, (n,) int64, as any app asks it: by plain ONNX Runtime inference."""
-    from onnxruntime import InferenceSession
+    from service.training.ort.runtime import onnxruntime
 
-    session = InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     (logits,) = session.run(["logits"], {"image": images})
     digits: NDArray[Any] = logits.argmax(axis=1)
     return digits

@@ -60,11 +60,25 @@ def test_a_room_knows_nothing_of_the_others_business(room: str) -> None:
         assert not foreign, f"{relative} imports {foreign}"
 
 
-def test_one_module_alone_imports_the_engines_training_package() -> None:
+def test_one_module_alone_imports_the_engine() -> None:
+    door, quantize = "service/training/ort/runtime.py", "service/training/quantize.py"
     for room in ROOMS:
         for path in sources(room):
-            names = {n for n in imports(path) if n.startswith("onnxruntime.training")}
-            assert not names, f"{path.relative_to(ROOT)} imports {names}; use ort.runtime"
+            relative = path.relative_to(ROOT).as_posix()
+            names = {name for name in imports(path) if name.split(".")[0] == "onnxruntime"}
+            if relative == quantize:
+                names = {name for name in names if not name.startswith("onnxruntime.quantization")}
+            assert not names or relative == door, f"{relative} imports {names}; use ort.runtime"
+
+
+def test_the_engine_is_imported_without_its_offline_tools() -> None:
+    """They bring onnx and protobuf: 13 MB for a predictor, which wants to run a model."""
+    program = (
+        "import sys, service.prediction.__main__, service.prediction.sessions;"
+        "print(sorted({'onnx', 'google.protobuf', 'torch', 'onnxruntime'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert run.stdout.split() == [b"['onnxruntime']"]
 
 
 def test_the_daemon_serves_without_the_engine() -> None:

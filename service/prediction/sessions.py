@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnxruntime
-from onnxruntime.capi import _pybind_state as runtime
 
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Tensors
+from service.training.ort.runtime import onnxruntime, pybind
 
 ERRORS = (
-    runtime.EPFail,
-    runtime.Fail,
-    runtime.InvalidArgument,
-    runtime.InvalidGraph,
-    runtime.InvalidProtobuf,
-    runtime.NoSuchFile,
-    runtime.NotImplemented,
-    runtime.RuntimeException,
+    pybind.EPFail,
+    pybind.Fail,
+    pybind.InvalidArgument,
+    pybind.InvalidGraph,
+    pybind.InvalidProtobuf,
+    pybind.NoSuchFile,
+    pybind.NotImplemented,
+    pybind.RuntimeException,
 )
 """What a session raises; they share no root of their own."""
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 
 from service.training.checkpoints import flush
 from service.training.errors import VariantRefused
@@ -16,6 +15,7 @@ from service.training.evaluate import ALL_SAMPLES, Bench
 from service.training.export import LOAD_ERRORS, METADATA_PREFIX
 from service.training.inference import Unusable
 from service.training.messages import Comparison, Convert, Converted
+from service.training.ort.runtime import onnxruntime
 from service.training.pipe import Pipe
 from service.training.quantize import quantized_forms
 from service.training.samples import SampleReader

@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
-from onnxruntime.capi import _pybind_state as runtime
 
 from service.training.checkpoints import flush
 from service.training.engine import Array, Engine
 from service.training.errors import ExportMismatch, LossNotFinite
+from service.training.ort.runtime import onnxruntime, pybind
 
 LOAD_ERRORS = (
-    runtime.Fail,
-    runtime.InvalidArgument,
-    runtime.InvalidGraph,
-    runtime.InvalidProtobuf,
-    runtime.NotImplemented,
-    runtime.RuntimeException,
+    pybind.Fail,
+    pybind.InvalidArgument,
+    pybind.InvalidGraph,
+    pybind.InvalidProtobuf,
+    pybind.NotImplemented,
+    pybind.RuntimeException,
 )
 """What a session raises for a model that it cannot run; they share no root of their own."""
 Checked = tuple[Sequence[Array], Sequence[Array], Array]

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 
 from service.preprocess import for_signature
@@ -22,6 +21,7 @@ from service.training.data import Batches, Indices, size_bytes, split_records
 from service.training.engine import Array
 from service.training.errors import ArtifactsUnreadable
 from service.training.messages import FEATURE_DTYPE, Train
+from service.training.ort.runtime import onnxruntime
 from service.training.ort.sessions import foreign_errors, session_options
 from storage.errors import StorageFull
 from storage.records import TensorSpec

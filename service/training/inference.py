@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from service.training.engine import Array
 from service.training.export import LOAD_ERRORS
+from service.training.ort.runtime import onnxruntime
 from storage.records import Signature
 
 

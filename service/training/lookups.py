@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from service.training.engine import Array
 from service.training.export import LOAD_ERRORS
+from service.training.ort.runtime import onnxruntime
 
 logger = logging.getLogger(__name__)
 

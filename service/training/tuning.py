@@ -15,12 +15,12 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-import onnxruntime
 
 from service.training.data import Batch
 from service.training.engine import Engine
 from service.training.material import Material
 from service.training.messages import Train
+from service.training.ort.runtime import onnxruntime
 
 FILE = "threads.json"
 ROUNDS = 4

@@ -52,9 +52,7 @@ def prove(
 
 
 def _load(artifacts: messages.Artifacts) -> tuple[Any, Any, Any]:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
+    options = runtime.onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     api = runtime.training_api()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from service.training.conform.errors import refuse
 from service.training.conform.graph import Graph, attribute, input_at, int_attribute, is_default
+from service.training.ort.runtime import onnxruntime, pybind
 
 Feeds = dict[str, NDArray[np.generic]]
 Array = NDArray[np.generic]
@@ -39,8 +40,6 @@ def run_all(
 
 def session(model: onnx.ModelProto, *, optimized: bool = False) -> Any:
     """The model in one thread. Raises what `engine_errors` names."""
-    import onnxruntime
-
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -59,11 +58,9 @@ def run_named(model: onnx.ModelProto, batches: Sequence[Feeds]) -> list[Feeds]:
 
 def engine_errors() -> tuple[type[Exception], ...]:
     """What ONNX Runtime raises: its own classes have no common root but Exception."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
-
     own = [
         value
-        for value in vars(state).values()
+        for value in vars(pybind).values()
         if isinstance(value, type) and issubclass(value, Exception)
     ]
     return (*own, RuntimeError, ValueError)

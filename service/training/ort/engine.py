@@ -7,14 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import onnxruntime
-from onnxruntime.capi import _pybind_state as runtime
-
 from service.training.engine import Array
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
 from service.training.join import join
 from service.training.messages import Artifacts
-from service.training.ort.runtime import training_api
+from service.training.ort.runtime import onnxruntime, pybind, training_api
 from service.training.ort.session_steps import SessionSteps, graph_for
 from service.training.ort.sessions import check_memory, foreign_errors, session_options
 from service.training.ort.steps import ModuleSteps, Steps
@@ -82,7 +79,7 @@ class OrtEngine:
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         self._steps.settle()
-        outputs = runtime.OrtValueVector()
+        outputs = pybind.OrtValueVector()
         try:
             self._model.eval_step([*inputs, target], outputs)
         except RuntimeError as error:
@@ -91,7 +88,7 @@ class OrtEngine:
         return float(outputs[0].numpy()), outputs[self._output_at].numpy()
 
     def seed(self, seed: int) -> None:
-        runtime.set_seed(seed)
+        pybind.set_seed(seed)
 
     def save(self, path: Path) -> None:
         self._steps.save(path)

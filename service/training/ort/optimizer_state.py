@@ -19,8 +19,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
+
+from service.training.ort.runtime import onnxruntime
 
 Moment = NDArray[np.float32]
 PACKAGE = "ort_flatbuffers_py"

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 
 from service.training.engine import Array
 from service.training.ort.gradient_graph import GradientGraph, gradient_graph
 from service.training.ort.optimizer_state import read_state, write_state
+from service.training.ort.runtime import onnxruntime
 from service.training.ort.sessions import check_memory
 from service.training.ort.shared_adamw import SharedAdamW, Trained, is_adamw_alone
 from service.training.ort.steps import save_checkpoint

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import onnxruntime
-
+from service.training.ort.runtime import onnxruntime
 from storage.errors import HoneError
 
 

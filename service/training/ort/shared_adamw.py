@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 
 from service.training.ort.optimizer_state import OptimizerState
+from service.training.ort.runtime import onnxruntime
 from service.training.ort.sessions import session_options
 
 Vector = NDArray[np.float32]

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from onnxruntime.capi import _pybind_state as runtime
-
 from service.training.engine import Array
-from service.training.ort.runtime import training_api
+from service.training.ort.runtime import pybind, training_api
 from service.training.ort.sessions import check_memory
 
 api = training_api()
@@ -43,7 +41,7 @@ class ModuleSteps:
         self._model = module._model
 
     def train_batch(self, arrays: Sequence[Array]) -> float:
-        outputs = runtime.OrtValueVector()
+        outputs = pybind.OrtValueVector()
         try:
             self._model.train_step([*arrays], outputs)
         except RuntimeError as error:
