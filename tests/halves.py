@@ -11,10 +11,10 @@ import onnxruntime
 from graph_parts import normal
 from onnx import numpy_helper
 
+from service.training.assembly import assemble
 from service.training.conform import batch_axis, trial
 from service.training.conform.load import load
 from service.training.conform.normalize import normalize
-from service.training.join import join
 from service.training.messages import Prepared
 
 
@@ -57,7 +57,8 @@ class Halves:
         self.engine.module.export_model_for_inferencing(
             folder / "suffix.onnx", [self.prepared.output]
         )
-        join(self.prefix, folder / "suffix.onnx", folder / "joined.onnx")
+        whole = assemble(folder / "suffix.onnx", self.prepared.artifacts)
+        onnx.save_model(whole, folder / "joined.onnx")
         return folder / "joined.onnx"
 
 

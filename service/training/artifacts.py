@@ -10,6 +10,7 @@ from typing import Any
 import onnx
 
 from service.training import messages, remainder
+from service.training.assembly import assemble
 from service.training.conform import Conformed, backward, conform, proof, trial, verdict
 from service.training.conform.errors import refusal, refuse
 from service.training.conform.load import load
@@ -180,7 +181,7 @@ def _with_other_outputs(
     OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output=output, threads=1).export(
         path
     )
-    exported = onnx.load_model(path, load_external_data=False)
+    exported = assemble(path, artifacts)
     path.unlink()
     fragment, lost = remainder.make(whole, exported, output=output, trainable=conformed.trainable)
     notes = []

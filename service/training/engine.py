@@ -46,4 +46,4 @@ class Engine(Protocol):
         """Take over the parameters of a checkpoint, and leave the optimizer as it is."""
 
     def export(self, path: Path) -> None:
-        """Write the inference model with the parameters as they are now."""
+        """Write the inference model of what trains, with the parameters as they are now."""

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import onnx
 
+from service.training.assembly import assemble
 from service.training.checkpoints import flush
 from service.training.engine import Array, Engine
 from service.training.errors import ExportMismatch, LossNotFinite
+from service.training.messages import Artifacts
 from service.training.ort.runtime import onnxruntime, pybind
 
 LOAD_ERRORS = (
@@ -37,6 +39,7 @@ float32 results by some 1e-6.
 
 def export(
     engine: Engine,
+    artifacts: Artifacts,
     path: Path,
     *,
     input_names: Iterable[str],
@@ -44,22 +47,23 @@ def export(
     threads: int,
     provenance: Mapping[str, Any],
 ) -> None:
-    """Write the inference model to `path`, checked on these batches and flushed.
+    """Write the whole inference model to `path`, checked on these batches and flushed.
 
-    provenance: see `stamp`. Raises ExportMismatch.
+    provenance: see `stamp`. Raises ExportMismatch, ArtifactsUnreadable.
     """
     engine.export(path)
-    stamp(path, provenance)
+    model = assemble(path, artifacts)
+    stamp(model, provenance)
+    onnx.save_model(model, path)
     check_export(engine, path, input_names=input_names, batches=batches, threads=threads)
     flush(path)
 
 
-def stamp(path: Path, provenance: Mapping[str, Any]) -> None:
+def stamp(model: onnx.ModelProto, provenance: Mapping[str, Any]) -> None:
     """Write where the model comes from into its metadata_props, in place of what stands there.
 
     A name becomes the key `hone.<name>`; what is None is left out. The author's own keys stay.
     """
-    model = onnx.load_model(path, load_external_data=False)
     kept = {
         entry.key: entry.value
         for entry in model.metadata_props
@@ -71,7 +75,6 @@ def stamp(path: Path, provenance: Mapping[str, Any]) -> None:
         if value is not None
     }
     onnx.helper.set_model_props(model, kept | own)
-    onnx.save_model(model, path)
 
 
 def check_export(

@@ -89,6 +89,7 @@ def finish(
     provenance = provenance_of(order, engine, state, material)
     export(
         engine,
+        order.artifacts,
         path,
         input_names=[spec.name for spec in order.signature.inputs],
         batches=material.checks(order.hyperparameters.batch_size),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import onnx
 
@@ -12,14 +11,12 @@ from service.training.conform.normalize import stamp
 from service.training.errors import ArtifactsUnreadable
 
 
-def join(prefix_path: Path, suffix_path: Path, path: Path) -> None:
-    """Write the model that is both: the inputs of the prefix, the outputs of the suffix.
+def join(prefix: onnx.ModelProto, suffix: onnx.ModelProto) -> onnx.ModelProto:
+    """The prefix, grown into the model that is both: its inputs, the outputs of the suffix.
 
     The suffix reads the outputs of the prefix by name. What else is named the same in both gets
     another name in the suffix. Raises ArtifactsUnreadable if they do not fit together.
     """
-    prefix = onnx.load_model(prefix_path, load_external_data=False)
-    suffix = onnx.load_model(suffix_path, load_external_data=False)
     crossing = [value.name for value in prefix.graph.output]
     strange = {value.name for value in suffix.graph.input} - set(crossing)
     strange -= {tensor.name for tensor in suffix.graph.initializer}
@@ -38,7 +35,7 @@ def join(prefix_path: Path, suffix_path: Path, path: Path) -> None:
     del prefix.metadata_props[:]
     import_opsets(prefix, suffix.opset_import)
     stamp(prefix)
-    onnx.save_model(prefix, path)
+    return prefix
 
 
 def _clashes(

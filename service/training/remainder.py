@@ -8,7 +8,6 @@ nodes read tensors of the trained part by name, and so compute with trained weig
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -61,13 +60,6 @@ def attach(exported: onnx.ModelProto, fragment: onnx.ModelProto) -> onnx.ModelPr
     import_opsets(whole, fragment.opset_import)
     stamp(whole)
     return whole
-
-
-def attach_file(path: Path, fragment_path: Path) -> None:
-    """Give the model at `path` the outputs of a fragment."""
-    exported = onnx.load_model(path, load_external_data=False)
-    fragment = onnx.load_model(fragment_path, load_external_data=False)
-    onnx.save_model(attach(exported, fragment), path)
 
 
 def _fragment(

@@ -9,13 +9,11 @@ from typing import Any
 
 from service.training.engine import Array
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
-from service.training.join import join
 from service.training.messages import Artifacts
 from service.training.ort.runtime import onnxruntime, pybind, training_api
 from service.training.ort.session_steps import SessionSteps, graph_for
 from service.training.ort.sessions import check_memory, foreign_errors, session_options
 from service.training.ort.steps import ModuleSteps, Steps
-from service.training.remainder import attach_file
 
 api = training_api()
 
@@ -114,12 +112,6 @@ class OrtEngine:
             ArtifactsUnreadable, f"cannot export {self._output!r} from the eval model"
         ):
             self._module.export_model_for_inferencing(path, [self._output])
-        if self._artifacts.prefix_model is not None:
-            suffix = path.rename(path.with_suffix(".suffix.onnx"))
-            join(Path(self._artifacts.prefix_model), suffix, path)
-            suffix.unlink()
-        if self._artifacts.remainder_model is not None:
-            attach_file(path, Path(self._artifacts.remainder_model))
 
     def _open_steps(self, checkpoint: Path, options: Any) -> Steps:
         artifacts, parameters = self._artifacts, dict(self._state.parameters)

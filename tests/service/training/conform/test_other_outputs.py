@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from service.training.assembly import assemble
 from service.training.messages import Prepared
 from service.training.ort.engine import OrtEngine
 
@@ -61,6 +62,7 @@ def train_and_export(prepared: Prepared, folder: Path, *, steps: int) -> Path:
         engine.step(0.05)
     path = folder / f"after-{steps}.onnx"
     engine.export(path)
+    onnx.save_model(assemble(path, prepared.artifacts), path)
     return path
 
 
