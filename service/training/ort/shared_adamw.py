@@ -7,7 +7,6 @@ an MLP with 670,000 parameters. Elements do not see each other, so the shares ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from service.training.ort.helper import Helper
 from service.training.ort.optimizer_state import OptimizerState
 from service.training.ort.runtime import onnxruntime
 from service.training.ort.sessions import session_options
@@ -27,7 +27,9 @@ INPUTS = {
     *("params", "gradients", "first_order_moments", "second_order_moments"),
 }
 MIN_SHARE = 1 << 17
-"""Elements for whose sake a thread is woken, which takes as long as 40,000 of them."""
+"""Elements for whose sake a thread is woken, which takes as long as some 40,000 of them."""
+HEAD_START = 30_000
+"""Elements that the caller takes more than the others, which are not awake yet."""
 PACKET = 16
 """Elements of the widest packet of any processor."""
 
@@ -71,8 +73,8 @@ class SharedAdamW:
         shares = share_out(list(trained.values()), threads)
         # The engine looks at arrays where they lie, and the kernel writes where it reads.
         self._runs = [partial(session.run, output, self._feeds(share)) for share in shares]
-        self._pool = ThreadPoolExecutor(len(shares) - 1) if len(shares) > 1 else None
-        self._running: list[Future[object]] = []
+        self._helpers = [Helper() for _ in shares[1:]]
+        self._is_settled = True
 
     def step(self, learning_rate: float) -> None:
         """One step along the gradients. It is over when `settle` returns, and not before.
@@ -82,18 +84,17 @@ class SharedAdamW:
         self.settle()
         self._rate[0] = learning_rate
         own, *others = self._runs
-        if self._pool is not None:
-            self._running = [self._pool.submit(run) for run in others]
+        self._is_settled = False
+        for helper, run in zip(self._helpers, others, strict=True):
+            helper.begin(run)
         own()
-        if not others:
-            self._number += 1
 
     def settle(self) -> None:
         """Wait for the other threads, if they are at a step."""
-        if self._running:
-            for each in self._running:
-                each.result()
-            self._running = []
+        if not self._is_settled:
+            for helper in self._helpers:
+                helper.wait()
+            self._is_settled = True
             self._number += 1
 
     @property
@@ -117,7 +118,9 @@ def share_out(trained: Sequence[Trained], threads: int) -> list[list[Trained]]:
     """A list for each thread that it is worth to wake, the caller's own first."""
     total = sum(len(each.parameter) for each in trained)
     count = max(1, min(threads, total // MIN_SHARE))
-    ends = [total * number // count for number in range(1, count + 1)]
+    head_start = HEAD_START if count > 1 else 0
+    size = (total - head_start) // count
+    ends = [head_start + size * number for number in range(1, count)] + [total]
     shares: list[list[Trained]] = []
     before = 0
     for end in ends:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +18,7 @@ import pytest
 from service.training.messages import Artifacts
 from service.training.ort import session_steps, shared_adamw
 from service.training.ort.engine import OrtEngine
+from service.training.ort.helper import Helper
 from service.training.ort.optimizer_state import read_state, write_state
 from service.training.ort.session_steps import SessionSteps
 from service.training.ort.shared_adamw import PACKET, Trained, share_out
@@ -33,6 +36,7 @@ def open_both(
 ) -> Callable[..., tuple[OrtEngine, OrtEngine]]:
     """The engine with its own steps, and with ours, however small the model is."""
     monkeypatch.setattr(shared_adamw, "MIN_SHARE", 64)
+    monkeypatch.setattr(shared_adamw, "HEAD_START", 50)
 
     def make(
         *, threads: int = 2, checkpoint: Path | None = None, **kind: Any
@@ -193,10 +197,30 @@ def test_an_engine_that_is_dropped_leaves_no_thread(open_both: Any) -> None:
     assert threading.active_count() == before + 2
     del own, ours
     gc.collect()
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and "ThreadPoolExecutor" in thread.name:
-            thread.join(timeout=10)
     assert threading.active_count() == before
+
+
+def test_what_a_helper_meets_is_raised_to_who_waits() -> None:
+    helper, done = Helper(), list[int]()
+    helper.begin(lambda: done.append(1))
+    helper.wait()
+    helper.begin(lambda: done.index(7))
+    with pytest.raises(ValueError, match="7"):
+        helper.wait()
+    helper.begin(lambda: done.append(2))
+    helper.wait()
+    assert done == [1, 2]
+
+
+def test_a_process_ends_while_a_helper_is_at_work() -> None:
+    program = (
+        "import time; from service.training.ort.helper import Helper;"
+        "helper = Helper(); helper.begin(lambda: (time.sleep(0.3), print('carried out')))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=30
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"carried out\n", b"")
 
 
 def trained(*sizes: int) -> list[Trained]:
@@ -209,6 +233,7 @@ def test_shares_hold_every_element_once_and_whole_packets(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_adamw, "MIN_SHARE", 100)
+    monkeypatch.setattr(shared_adamw, "HEAD_START", 40)
     whole = trained(5, 700, 33, 1, 300)
     shares = share_out(whole, threads)
     assert len(shares) == threads
