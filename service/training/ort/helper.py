@@ -19,7 +19,7 @@ class Helper:
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
-        self._ends: SimpleQueue[Exception | None] = SimpleQueue()
+        self._ends: SimpleQueue[bool] = SimpleQueue()
         thread = threading.Thread(
             target=_serve, args=(self._calls, self._ends), name="helper", daemon=True
         )
@@ -31,20 +31,19 @@ class Helper:
         self._calls.put(call)
 
     def wait(self) -> None:
-        """Return when it has, and raise what it raised."""
-        error = self._ends.get()
-        if error is not None:
-            raise error
+        """Return when it has. Raises RuntimeError if it failed, which also ends the thread."""
+        if not self._ends.get():
+            raise RuntimeError("a helper's call failed; stderr tells how")
 
 
-def _serve(calls: SimpleQueue[Call | None], ends: SimpleQueue[Exception | None]) -> None:
+def _serve(calls: SimpleQueue[Call | None], ends: SimpleQueue[bool]) -> None:
     while (call := calls.get()) is not None:
+        done = False
         try:
             call()
-        except Exception as error:  # noqa: BLE001 - `wait` raises it, whatever it is
-            ends.put(error)
-        else:
-            ends.put(None)
+            done = True
+        finally:
+            ends.put(done)
 
 
 def _end(calls: SimpleQueue[Call | None], thread: threading.Thread) -> None:

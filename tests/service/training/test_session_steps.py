@@ -18,7 +18,6 @@ import pytest
 from service.training.messages import Artifacts
 from service.training.ort import session_steps, shared_adamw
 from service.training.ort.engine import OrtEngine
-from service.training.ort.helper import Helper
 from service.training.ort.optimizer_state import read_state, write_state
 from service.training.ort.session_steps import SessionSteps
 from service.training.ort.shared_adamw import PACKET, Trained, share_out
@@ -200,16 +199,18 @@ def test_an_engine_that_is_dropped_leaves_no_thread(open_both: Any) -> None:
     assert threading.active_count() == before
 
 
-def test_what_a_helper_meets_is_raised_to_who_waits() -> None:
-    helper, done = Helper(), list[int]()
-    helper.begin(lambda: done.append(1))
-    helper.wait()
-    helper.begin(lambda: done.index(7))
-    with pytest.raises(ValueError, match="7"):
-        helper.wait()
-    helper.begin(lambda: done.append(2))
-    helper.wait()
-    assert done == [1, 2]
+def test_a_helpers_failure_is_raised_to_who_waits_and_told_on_stderr() -> None:
+    program = (
+        "from service.training.ort.helper import Helper; helper = Helper();"
+        "helper.begin(lambda: print('first')); helper.wait();"
+        "helper.begin(lambda: {}['second']); helper.wait()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=30
+    )
+    assert (run.returncode, run.stdout) == (1, b"first\n")
+    assert b"KeyError: 'second'" in run.stderr
+    assert b"RuntimeError: a helper's call failed" in run.stderr
 
 
 def test_a_process_ends_while_a_helper_is_at_work() -> None:
