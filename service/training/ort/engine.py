@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,6 @@ class OrtEngine:
                 )
         self._artifacts = artifacts
         self._output = output
-        self._batches = 0
         with foreign_errors(CheckpointUnreadable, f"cannot load the checkpoint {checkpoint}"):
             self._state = api.CheckpointState.load_checkpoint(checkpoint)
         options = session_options(threads, spinning=spinning)
@@ -64,16 +62,10 @@ class OrtEngine:
         return self._output
 
     def train_batch(self, inputs: Sequence[Array], target: Array) -> float:
-        self._batches += 1
         return self._steps.train_batch([*inputs, target])
 
     def step(self, learning_rate: float) -> None:
-        # Gradients are added up, not averaged. AdamW does not see the factor, but for its epsilon;
-        # for plain SGD the mean of the gradients is the sum at a smaller rate.
-        if self._batches > 1 and self._is_sgd:
-            learning_rate /= self._batches
         self._steps.step(learning_rate)
-        self._batches = 0
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         self._steps.settle()
@@ -119,7 +111,7 @@ class OrtEngine:
         models = Path(artifacts.training_model), Path(artifacts.optimizer_model)
         graph = graph_for(*models, parameters, threads=options.intra_op_num_threads)
         if graph is None:
-            return ModuleSteps(self._module, optimizer, self._state)
+            return ModuleSteps(self._module, optimizer, self._state, optimizer_model=models[1])
         return SessionSteps(
             graph,
             state=self._state,
@@ -138,10 +130,3 @@ class OrtEngine:
                 f" additional_output_names=[{output!r}]"
             )
         return names.index(output)
-
-    @cached_property
-    def _is_sgd(self) -> bool:
-        import onnx
-
-        model = onnx.load(self._artifacts.optimizer_model, load_external_data=False)
-        return any(node.op_type.startswith("SGD") for node in model.graph.node)
