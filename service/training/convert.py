@@ -12,10 +12,11 @@ import onnx
 from service.training.checkpoints import flush
 from service.training.errors import VariantRefused
 from service.training.evaluate import ALL_SAMPLES, Bench
-from service.training.export import LOAD_ERRORS, METADATA_PREFIX
+from service.training.export import METADATA_PREFIX
 from service.training.inference import Unusable
 from service.training.messages import Comparison, Convert, Converted
 from service.training.ort.runtime import onnxruntime
+from service.training.ort.sessions import LOAD_ERRORS
 from service.training.pipe import Pipe
 from service.training.quantize import quantized_forms
 from service.training.samples import SampleReader

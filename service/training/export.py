@@ -15,17 +15,9 @@ from service.training.checkpoints import flush
 from service.training.engine import Array, Engine
 from service.training.errors import ExportMismatch, LossNotFinite
 from service.training.messages import Artifacts
-from service.training.ort.runtime import onnxruntime, pybind
+from service.training.ort.runtime import onnxruntime
+from service.training.ort.sessions import LOAD_ERRORS
 
-LOAD_ERRORS = (
-    pybind.Fail,
-    pybind.InvalidArgument,
-    pybind.InvalidGraph,
-    pybind.InvalidProtobuf,
-    pybind.NotImplemented,
-    pybind.RuntimeException,
-)
-"""What a session raises for a model that it cannot run; they share no root of their own."""
 Checked = tuple[Sequence[Array], Sequence[Array], Array]
 """Inputs of the exported model, what the engine takes for them, and the target."""
 METADATA_PREFIX = "hone."

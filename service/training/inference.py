@@ -10,8 +10,8 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from service.training.engine import Array
-from service.training.export import LOAD_ERRORS
 from service.training.ort.runtime import onnxruntime
+from service.training.ort.sessions import LOAD_ERRORS
 from storage.records import Signature
 
 

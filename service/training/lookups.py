@@ -17,8 +17,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from service.training.engine import Array
-from service.training.export import LOAD_ERRORS
 from service.training.ort.runtime import onnxruntime
+from service.training.ort.sessions import LOAD_ERRORS
 
 logger = logging.getLogger(__name__)
 

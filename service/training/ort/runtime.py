@@ -5,7 +5,7 @@ whose `__path__` is the real folder, takes its place, so that `.api`, `.artifact
 `.onnxblock` import on a device without torch.
 
 It does so before `onnxruntime` itself is imported, which looks for its ORTModule, and thereby would
-load the offline tools, onnx and protobuf before it finds that torch is missing: 13 MB and 80 ms for
+load the offline tools, onnx and protobuf before it finds that torch is missing: 13 MB and 65 ms for
 a process that wants to run a model. Nothing else imports `onnxruntime`, `onnxruntime.quantization`
 excepted.
 """

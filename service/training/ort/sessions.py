@@ -6,8 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from service.training.ort.runtime import onnxruntime
+from service.training.ort.runtime import onnxruntime, pybind
 from storage.errors import HoneError
+
+LOAD_ERRORS = (
+    pybind.Fail,
+    pybind.InvalidArgument,
+    pybind.InvalidGraph,
+    pybind.InvalidProtobuf,
+    pybind.NotImplemented,
+    pybind.RuntimeException,
+)
+"""What a session raises for a model that it cannot run; they share no root of their own."""
 
 
 def session_options(threads: int, *, spinning: bool = False) -> Any:
@@ -16,7 +26,7 @@ def session_options(threads: int, *, spinning: bool = False) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
-    # Not while the optimizer runs, which is on one thread: as fast, for a fifth less of processor.
+    # Not between runs, where the optimizer's threads want the processors.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     # The arena keeps the memory of the largest batch, and all batches of a job are of one size. It
     # is given back with the session; without it a step allocates anew what it needs, which took a
@@ -31,12 +41,12 @@ def foreign_errors(kind: type[HoneError], doing: str) -> Iterator[None]:
     """Turn the runtime's errors into one of ours."""
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, *LOAD_ERRORS) as error:
         check_memory(error)
         raise kind(f"{doing}: {error}") from error
 
 
-def check_memory(error: RuntimeError) -> None:
+def check_memory(error: Exception) -> None:
     """Raises MemoryError if that is what the runtime means."""
     if any(words in str(error) for words in ("bad_alloc", "Failed to allocate memory")):
         raise MemoryError(str(error)) from error

@@ -11,6 +11,8 @@ import pytest
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
 from service.training.messages import Artifacts
 from service.training.ort.engine import OrtEngine
+from service.training.ort.runtime import pybind
+from service.training.ort.sessions import foreign_errors
 
 MakeArtifacts = Callable[..., Artifacts]
 OpenEngine = Callable[..., OrtEngine]
@@ -58,3 +60,13 @@ def test_a_truncated_checkpoint_is_an_error(open_engine: OpenEngine, tmp_path: P
     (tmp_path / "half").write_bytes((tmp_path / "whole").read_bytes()[:500])
     with pytest.raises(CheckpointUnreadable):
         open_engine(checkpoint=tmp_path / "half")
+
+
+def test_what_a_session_raises_is_one_of_ours_or_want_of_memory() -> None:
+    for foreign, ours in (
+        (pybind.Fail("no such node"), ArtifactsUnreadable),
+        (pybind.RuntimeException("Failed to allocate memory for 5 bytes"), MemoryError),
+        (RuntimeError("std::bad_alloc"), MemoryError),
+    ):
+        with pytest.raises(ours), foreign_errors(ArtifactsUnreadable, "cannot load"):
+            raise foreign
