@@ -11,7 +11,7 @@ from api.schemas import Page
 from service.daemon import Daemon
 from service.errors import InvalidInput, NotReady
 from storage.errors import Problem
-from storage.records import Model
+from storage.records.models import Model
 from storage.store import Store
 
 Row = TypeVar("Row")

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from api.errors import problem
 from api.protocol import ZERO_COPY
 from storage.errors import NotFound, StorageBroken
-from storage.records import FileRecord
+from storage.records.models import FileRecord
 from storage.store import Store
 
 IMMUTABLE = "private, max-age=31536000, immutable"

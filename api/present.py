@@ -11,7 +11,10 @@ from service.ingest.result import IngestResult
 from service.promotion.policy import gate_policy
 from service.retention import retention_policy
 from storage.forgetting import Deletion
-from storage.records import Checkpoint, Job, Model, Sample, Variant, Version
+from storage.records.jobs import Job
+from storage.records.models import Model
+from storage.records.samples import Sample
+from storage.records.versions import Checkpoint, Variant, Version
 
 
 def model(row: Model) -> schemas.ModelBody:

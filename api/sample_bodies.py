@@ -18,7 +18,8 @@ from service.ingest.npz_upload import store_npz
 from service.ingest.require import require_images
 from service.ingest.result import IngestResult
 from storage.errors import Problem
-from storage.records import Model, Split
+from storage.records.models import Model
+from storage.records.samples import Split
 
 JSON, NPZ, CSV, FORM = "application/json", "application/x-npz", "text/csv", "multipart/form-data"
 IMAGES = ("image/png", "image/jpeg", "image/webp")

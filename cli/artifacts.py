@@ -18,7 +18,8 @@ from cli.output import echo_json
 from storage.errors import HoneError
 
 if TYPE_CHECKING:
-    from service.training.messages import Message, Prepare, Prepared
+    from service.training.messages.preparation import Prepare, Prepared
+    from service.training.messages.unions import Message
 
 TIMEOUT_S = 600.0
 """The longest silence of the child; a large graph takes minutes."""
@@ -77,7 +78,7 @@ def artifacts(
 
 
 def _prepare(model: Path, work_dir: Path, *, trainable: Any, **options: Any) -> Prepared:
-    from service.training.messages import Prepare, Prepared, Refused
+    from service.training.messages.preparation import Prepare, Prepared, Refused
 
     order = Prepare(
         source=str(model.resolve()),

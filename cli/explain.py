@@ -11,7 +11,7 @@ import click
 from cli.output import echo_json
 
 if TYPE_CHECKING:
-    from service.training.messages import Parameter, Prepared
+    from service.training.messages.preparation import Parameter, Prepared
 
 CUT, UNCUT = "cut at ", "not cut"
 """How the notes begin that tell where a graph was cut, and why it was not."""

@@ -20,7 +20,8 @@ from service.ingest.npz import READ_FAULTS
 from service.ingest.require import takes_images
 from service.ingest.result import IngestResult, commit
 from storage.errors import NotFound, Problem
-from storage.records import Model, Sample
+from storage.records.models import Model
+from storage.records.samples import Sample
 from storage.sample_filter import SampleFilter
 from storage.store import Store
 

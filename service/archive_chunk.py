@@ -23,7 +23,8 @@ from service.ingest.npz import READ_FAULTS
 from service.ingest.records import bad_image, bad_tensors
 from service.ingest.require import takes_images
 from storage.errors import Problem
-from storage.records import Model, Split
+from storage.records.models import Model
+from storage.records.samples import Split
 from storage.staging import Staging
 
 GROUP_BYTES = 4 * 2**20

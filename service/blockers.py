@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.run import Run
-from storage.records import Blocker, Job, JobState
+from storage.records.jobs import Blocker, Job, JobState
 
 PAUSED_BY_PERSON = "paused_by_person"
 ANOTHER_JOB = "another_job"

@@ -9,7 +9,7 @@ from typing import Any
 from service.errors import InvalidInput
 from service.promotion.policy import merge_gate
 from storage.errors import Problem
-from storage.records import Model
+from storage.records.models import Model
 from storage.store import Store
 
 

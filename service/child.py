@@ -10,24 +10,9 @@ from pathlib import Path
 
 from service.environment import without_token
 from service.errors import ChildDied
-from service.training.messages import (
-    Command,
-    Converted,
-    Done,
-    Evaluated,
-    Failed,
-    Message,
-    Order,
-    Prepared,
-    Refused,
-    Scored,
-    Stopped,
-    decode,
-    encode,
-)
+from service.training.messages.lines import decode_message, encode
+from service.training.messages.unions import Command, Last, Message, Order
 
-LAST = (Prepared, Refused, Done, Evaluated, Converted, Scored, Stopped, Failed)
-"""The messages that end an order."""
 MAX_LINE_BYTES = 64 * 2**20
 """Longest message; a confusion matrix of a thousand classes takes a few MiB."""
 LAST_WORDS_BYTES = 4096
@@ -94,7 +79,7 @@ class Child:
                 raise ChildDied(await self._obituary())
             message = self._decode(line)
             yield message
-            if isinstance(message, LAST):
+            if isinstance(message, Last):
                 return
 
     async def close(self, *, grace_s: float = GRACE_S) -> None:
@@ -129,11 +114,9 @@ class Child:
 
     def _decode(self, line: bytes) -> Message:
         try:
-            message = decode(line)
+            return decode_message(line)
         except ValueError as error:
             raise ChildDied(f"the training child spoke out of turn: {line[:200]!r}") from error
-        assert not isinstance(message, Order | Command)
-        return message
 
     async def _obituary(self) -> str:
         code = await self._process.wait()

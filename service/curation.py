@@ -12,7 +12,8 @@ from service.ingest.json_upload import label_reader
 from service.ingest.require import takes_images
 from service.ingest.tensors import input_bytes, little_endian
 from storage.errors import Problem
-from storage.records import UNSET, Model, Sample, Split
+from storage.records.models import Model
+from storage.records.samples import UNSET, Sample, Split
 from storage.sample_filter import SampleFilter
 from storage.store import Store
 

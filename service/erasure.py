@@ -16,7 +16,8 @@ from service.retraining import retraining
 from service.trainer import Trainer
 from storage.errors import InUse, NotFound, StateConflict
 from storage.forgetting import Deletion
-from storage.records import Job, JobState, Model
+from storage.records.jobs import Job, JobState
+from storage.records.models import Model
 from storage.sample_filter import SampleFilter
 from storage.store import Store
 

@@ -16,8 +16,8 @@ from service.observer import Look, Observer
 from service.policy import Policy, from_dict, to_dict
 from service.policy.limits import child_limits
 from service.settings import Settings
-from service.training.messages import Limits
-from storage.records import Blocker, Job, StoredPolicy
+from service.training.messages.shared import Limits
+from storage.records.jobs import Blocker, Job, StoredPolicy
 from storage.store import Store
 
 if TYPE_CHECKING:

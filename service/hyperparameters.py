@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from service.training.messages import Hyperparameters
+from service.training.messages.training import Hyperparameters
 
 ENDINGS = ("epochs", "max_steps", "max_seconds")
 """Each of these ends a job; the first met does."""

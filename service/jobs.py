@@ -10,7 +10,8 @@ from service.errors import InvalidInput
 from service.hyperparameters import merge
 from service.training.errors import NoSamples
 from storage.errors import NotFound, Problem
-from storage.records import Job, Model, NewJob
+from storage.records.jobs import Job, NewJob
+from storage.records.models import Model
 from storage.store import Store
 
 STARTS = ("latest", "base")

@@ -14,7 +14,8 @@ from service import retention
 from service.events import Announce
 from service.logs import event
 from service.promotion.conclusion import Conclusion
-from service.training.messages import (
+from service.training.messages.shared import Working
+from service.training.messages.training import (
     Decoded,
     Done,
     Measured,
@@ -23,11 +24,12 @@ from service.training.messages import (
     Saved,
     Seen,
     Started,
-    Working,
 )
 from storage.errors import HoneError
 from storage.id_set import decode
-from storage.records import FileRecord, Job, JobState, MetricPoint, NewVersion
+from storage.records.jobs import Job, JobState, MetricPoint
+from storage.records.models import FileRecord
+from storage.records.versions import NewVersion
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

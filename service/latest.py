@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from service.events import Feed, Happening
-from storage.records import Model, Version
+from storage.records.models import Model
+from storage.records.versions import Version
 from storage.store import Store
 
 CHANGES = ("alias.", "model.", "variant.", "version.")

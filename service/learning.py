@@ -16,7 +16,8 @@ from service.preprocess import Standardize, for_model
 from service.training.data import Dataset
 from service.training.errors import SamplesInvalid
 from storage.forgetting import Descriptions
-from storage.records import Model, Split
+from storage.records.models import Model
+from storage.records.samples import Split
 from storage.sample_index import SampleIndex, read_sample_index
 from storage.store import Store
 

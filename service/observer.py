@@ -15,7 +15,7 @@ from service.policy.judge import CLOCK_JUMP_S
 from service.policy.signals import Signals
 from service.settings import Settings
 from storage.errors import HoneError, StorageBroken
-from storage.records import Blocker, Job, StoredPolicy
+from storage.records.jobs import Blocker, Job, StoredPolicy
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

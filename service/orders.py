@@ -8,19 +8,12 @@ from pathlib import Path
 from service.learning import learn_preprocess
 from service.promotion.policy import gate_policy
 from service.settings import Settings, default_threads
-from service.training.messages import (
-    Artifacts,
-    Convert,
-    Evaluate,
-    Hyperparameters,
-    Limits,
-    LoopState,
-    Measurement,
-    Score,
-    Start,
-    Train,
-)
-from storage.records import Job, Model, VariantName, Version
+from service.training.messages.comparison import Convert, Evaluate, Measurement, Score
+from service.training.messages.shared import Artifacts, Limits
+from service.training.messages.training import Hyperparameters, LoopState, Start, Train
+from storage.records.jobs import Job
+from storage.records.models import Model
+from storage.records.versions import VariantName, Version
 from storage.store import Store
 
 ERRAND_NICE = 5

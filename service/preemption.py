@@ -12,7 +12,7 @@ from service.logs import event
 from service.observer import Look
 from service.run import Run
 from service.slot import Slot
-from storage.records import Blocker
+from storage.records.jobs import Blocker
 
 logger = logging.getLogger(__name__)
 

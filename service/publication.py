@@ -10,8 +10,12 @@ from service.journal import Journal
 from service.orders import evaluate_order
 from service.promotion.conclusion import conclude
 from service.promotion.policy import gate_policy
-from service.training.messages import Comparison, Done, Evaluate, Evaluated, Failed, Limits
-from storage.records import FileRecord, Job
+from service.training.messages.comparison import Comparison, Evaluate, Evaluated
+from service.training.messages.endings import Failed
+from service.training.messages.shared import Limits
+from service.training.messages.training import Done
+from storage.records.jobs import Job
+from storage.records.models import FileRecord
 from storage.store import Store
 
 ON_NOTHING = Comparison(samples=0, class_counts=(), candidate={}, baseline={})

@@ -19,9 +19,10 @@ from service.logs import event
 from service.promotion.policy import merge_gate
 from service.settings import Settings
 from service.training.errors import GraphRefused
-from service.training.messages import Message, Prepare, Prepared, Refused
+from service.training.messages.preparation import Prepare, Prepared, Refused
+from service.training.messages.unions import Message
 from storage.errors import AlreadyExists, HoneError, NotFound, Problem
-from storage.records import FileRecord, Loss, Model, NewModel, Optimizer
+from storage.records.models import FileRecord, Loss, Model, NewModel, Optimizer
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from storage.copies import check_copy
 from storage.disk import file_faults, make_folder, sync_file, sync_folder
 from storage.errors import AlreadyExists, Problem, StorageFull
 from storage.lock import DataDirLock
-from storage.records import JobState
+from storage.records.jobs import JobState
 from storage.settlement import Lost
 from storage.snapshot import DATABASE
 from storage.store import Store

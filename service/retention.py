@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from service.logs import event
-from storage.records import Model
+from storage.records.models import Model
 from storage.retention import Limits
 from storage.store import Store
 

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from service.hyperparameters import merge
 from service.jobs import random_seed
 from storage.errors import NotFound
-from storage.records import Job, Model, NewJob, Version
+from storage.records.jobs import Job, NewJob
+from storage.records.models import Model
+from storage.records.versions import Version
 from storage.store import Store
 
 TRIGGER = "erasure"

@@ -19,28 +19,22 @@ from service.logs import event
 from service.orders import train_order
 from service.publication import Answer, Publication
 from service.settings import Settings
-from service.training.messages import (
-    Cancel,
-    Command,
-    Continue,
+from service.training.messages.commands import Cancel, Continue, Hold, Pause
+from service.training.messages.comparison import Evaluate, Evaluated
+from service.training.messages.endings import Failed, Stopped
+from service.training.messages.shared import Working
+from service.training.messages.training import (
     Decoded,
     Done,
-    Evaluate,
-    Evaluated,
-    Failed,
-    Hold,
     Measured,
-    Message,
-    Pause,
     Progress,
     Quarantined,
     Saved,
     Seen,
     Started,
-    Stopped,
-    Working,
 )
-from storage.records import Blocker, Job, JobState
+from service.training.messages.unions import Command, Message
+from storage.records.jobs import Blocker, Job, JobState
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from service.logs import event
 from service.run import Run
 from service.settings import Settings
 from storage.errors import HoneError, NotFound, StateConflict, StorageBroken
-from storage.records import Blocker, Job, JobState
+from storage.records.jobs import Blocker, Job, JobState
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import sys
 from service.errors import ChildDied
 from service.ingest.require import takes_images
 from storage.errors import NotFound
-from storage.records import Model
+from storage.records.models import Model
 from storage.store import Store
 
 TIMEOUT_S = 30.0

@@ -24,7 +24,8 @@ from service.settings import Settings
 from service.slot import Slot
 from service.turns import in_turn
 from storage.errors import Busy, NotFound, StateConflict, StorageFull
-from storage.records import Blocker, Event, Job, JobState
+from storage.records.events import Event
+from storage.records.jobs import Blocker, Job, JobState
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

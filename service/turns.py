@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 
-from storage.records import Job
+from storage.records.jobs import Job
 
 NEVER = datetime.min.replace(tzinfo=timezone.utc)
 

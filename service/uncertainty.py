@@ -15,9 +15,11 @@ from service import orders
 from service.child import Child
 from service.errors import ChildDied, InvalidInput
 from service.settings import Settings
-from service.training.messages import Failed, Score, Scored
+from service.training.messages.comparison import Score, Scored
+from service.training.messages.endings import Failed
 from storage.errors import Problem
-from storage.records import Model, Sample
+from storage.records.models import Model
+from storage.records.samples import Sample
 from storage.sample_filter import SampleFilter
 from storage.store import Store
 

@@ -18,8 +18,11 @@ from service.promotion import gate
 from service.promotion.policy import GatePolicy, gate_policy
 from service.settings import Settings
 from service.training.errors import VariantRefused
-from service.training.messages import Converted, Failed, Working
-from storage.records import FileRecord, Model, Variant, VariantName, Version
+from service.training.messages.comparison import Converted
+from service.training.messages.endings import Failed
+from service.training.messages.shared import Working
+from storage.records.models import FileRecord, Model
+from storage.records.versions import Variant, VariantName, Version
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from storage.codec import dump_time
 from storage.connection import Readers
 from storage.errors import InUse, NotFound, StateConflict
 from storage.promotions import LATEST, move_alias, point, undo_promotion
-from storage.records import Version
+from storage.records.versions import Version
 from storage.versions import find_version
 from storage.writer import Transaction, Writer
 

@@ -11,7 +11,8 @@ from storage.connection import Readers, sqlite3
 from storage.errors import InUse, NotFound
 from storage.files import FileStore
 from storage.job_rows import find_job
-from storage.records import Checkpoint, FileRecord
+from storage.records.models import FileRecord
+from storage.records.versions import Checkpoint
 from storage.writer import Transaction, Writer
 
 _SELECT = "SELECT checkpoints.*, size_bytes FROM checkpoints JOIN files USING (sha256)"

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
-from storage.records import Blocker, Signature, TargetSpec, TensorSpec
+from storage.records.jobs import Blocker
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 
 def utc_now() -> datetime:

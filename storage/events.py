@@ -6,7 +6,7 @@ from typing import Any
 
 from storage.codec import load, load_time
 from storage.connection import Readers, sqlite3
-from storage.records import Event
+from storage.records.events import Event
 from storage.writer import Subscriber, Transaction, Writer
 
 

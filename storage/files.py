@@ -17,7 +17,7 @@ from pathlib import Path
 from storage.connection import Readers
 from storage.disk import file_faults, publish, sync_file
 from storage.errors import NotFound
-from storage.records import FileRecord
+from storage.records.models import FileRecord
 from storage.writer import Transaction, Writer
 
 _CHUNK_BYTES = 1 << 20

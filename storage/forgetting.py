@@ -20,7 +20,7 @@ from storage.forgotten_versions import forget_versions
 from storage.id_set import decode, encode
 from storage.job_rows import fetch_jobs, find_job, insert_job, move_job
 from storage.model_rows import model_name
-from storage.records import Job, JobState, NewJob
+from storage.records.jobs import Job, JobState, NewJob
 from storage.seen import Ids, count_as_seen, jobs_that_saw, seen_by
 from storage.writer import Transaction, Writer
 

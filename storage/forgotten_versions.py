@@ -5,7 +5,7 @@ from __future__ import annotations
 from storage.files import FileStore
 from storage.job_rows import move_job
 from storage.promotions import LATEST, move_alias
-from storage.records import JobState
+from storage.records.jobs import JobState
 from storage.seen import Ids, jobs_that_saw
 from storage.versions import find_version
 from storage.writer import Transaction

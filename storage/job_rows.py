@@ -16,7 +16,7 @@ from storage.codec import (
 from storage.connection import sqlite3
 from storage.errors import NotFound, StateConflict
 from storage.model_rows import no_model
-from storage.records import NEXT, Job, JobState, NewJob
+from storage.records.jobs import NEXT, Job, JobState, NewJob
 from storage.writer import Transaction
 
 _SELECT = "SELECT jobs.*, models.name AS model FROM jobs JOIN models ON models.id = jobs.model_id"

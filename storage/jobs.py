@@ -16,7 +16,7 @@ from storage.job_rows import (
     move_job,
     update_job,
 )
-from storage.records import Blocker, Job, JobState, NewJob
+from storage.records.jobs import Blocker, Job, JobState, NewJob
 from storage.writer import Writer
 
 _LAST_STARTS = """

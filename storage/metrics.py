@@ -6,7 +6,7 @@ import builtins
 
 from storage.codec import dump, load
 from storage.connection import Readers
-from storage.records import MetricPoint
+from storage.records.jobs import MetricPoint
 from storage.writer import Transaction, Writer
 
 _ADD = """

@@ -15,7 +15,7 @@ from storage.codec import (
 )
 from storage.connection import sqlite3
 from storage.errors import AlreadyExists, NotFound
-from storage.records import FileRecord, Model, NewModel, Quota, SampleCounts
+from storage.records.models import FileRecord, Model, NewModel, Quota, SampleCounts
 from storage.writer import Transaction
 
 _SELECT = """

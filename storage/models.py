@@ -14,7 +14,7 @@ from storage.files import FileStore
 from storage.model_rows import fetch_models, find_model, insert_model
 from storage.packs import Packs
 from storage.promotions import record_promotion
-from storage.records import FileRecord, Model, NewModel
+from storage.records.models import FileRecord, Model, NewModel
 from storage.writer import Transaction, Writer
 
 _FILES_OF_MODEL = """

@@ -7,7 +7,7 @@ from typing import Any
 
 from storage.codec import dump, dump_time, load, load_optional_time
 from storage.connection import Readers
-from storage.records import StoredPolicy
+from storage.records.jobs import StoredPolicy
 from storage.writer import Transaction, Writer
 
 DAYS_KEPT = 400

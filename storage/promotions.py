@@ -6,7 +6,7 @@ A rollback takes the newest row away.
 from __future__ import annotations
 
 from storage.codec import dump_time
-from storage.records import Version
+from storage.records.versions import Version
 from storage.writer import Transaction
 
 LATEST = "latest"

@@ -10,7 +10,7 @@ from storage.codec import load
 from storage.connection import sqlite3
 from storage.deletion import forget_samples
 from storage.errors import StorageFull
-from storage.records import Quota
+from storage.records.models import Quota
 from storage.writer import Transaction
 
 # What makes room makes a hundredth more of it, so that a full model does not look for

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from storage.records import Split
+from storage.records.samples import Split
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.errors import StorageBroken
-from storage.records import Split, TargetSpec
+from storage.records.samples import Split
+from storage.records.signatures import TargetSpec
 
 _ROWS_PER_FETCH = 8192
 _SELECT = """

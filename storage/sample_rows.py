@@ -10,7 +10,7 @@ from storage.connection import sqlite3
 from storage.errors import NotFound
 from storage.packs import Placement
 from storage.quota import validation_is_full
-from storage.records import Sample, Split
+from storage.records.samples import Sample, Split
 from storage.split import split_of
 from storage.writer import Transaction
 

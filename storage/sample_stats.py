@@ -5,7 +5,8 @@ from __future__ import annotations
 from storage.connection import Readers
 from storage.duplicates import find_duplicates
 from storage.model_rows import no_model
-from storage.records import SampleCounts, Split
+from storage.records.models import SampleCounts
+from storage.records.samples import Split
 
 _COUNTS = """
 SELECT

@@ -18,7 +18,8 @@ from storage.errors import NotFound, StorageBroken
 from storage.model_rows import model_name
 from storage.packs import Packs
 from storage.quota import enforce_quota
-from storage.records import UNSET, Quota, Sample, Split, Unset
+from storage.records.models import Quota
+from storage.records.samples import UNSET, Sample, Split, Unset
 from storage.sample_filter import SampleFilter
 from storage.sample_rows import find_sample_row, to_sample
 from storage.staged_rows import Label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage.records import Split
+from storage.records.samples import Split
 
 # 2**32 / golden ratio: multiples of it, modulo 2**32, spread evenly (Knuth, TAOCP vol. 3, 6.4).
 _GOLDEN = 2654435769

@@ -16,7 +16,7 @@ from storage.errors import HoneError, StorageBroken
 from storage.model_rows import model_name, no_model
 from storage.packs import Packs, Placement
 from storage.quota import enforce_quota
-from storage.records import Split, StageResult
+from storage.records.samples import Split, StageResult
 from storage.sample_rows import insert_samples
 from storage.spool import Spool
 from storage.staged_rows import Label, StagedRows

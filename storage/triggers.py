@@ -9,7 +9,7 @@ from storage.codec import dump, dump_time, load, load_optional_time, load_time
 from storage.connection import Readers, sqlite3
 from storage.errors import NotFound
 from storage.model_rows import no_model
-from storage.records import NewTrigger, Trigger
+from storage.records.jobs import NewTrigger, Trigger
 from storage.writer import Transaction, Writer
 
 _SELECT = """

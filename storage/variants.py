@@ -6,7 +6,8 @@ from typing import Any
 
 from storage.codec import dump, dump_time
 from storage.files import FileStore
-from storage.records import FileRecord, Variant, VariantName
+from storage.records.models import FileRecord
+from storage.records.versions import Variant, VariantName
 from storage.versions import find_version
 from storage.writer import Transaction, Writer
 

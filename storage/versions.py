@@ -12,7 +12,9 @@ from storage.errors import NotFound
 from storage.files import FileStore
 from storage.job_rows import move_job
 from storage.promotions import LATEST, move_alias
-from storage.records import FileRecord, JobState, NewVersion, Variant, Version
+from storage.records.jobs import JobState
+from storage.records.models import FileRecord
+from storage.records.versions import NewVersion, Variant, Version
 from storage.writer import Transaction, Writer
 
 _SELECT = """

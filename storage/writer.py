@@ -20,7 +20,7 @@ from storage.ballast import Ballast
 from storage.codec import dump, dump_time
 from storage.connection import BUSY_TIMEOUT_MS, FATAL, primary_code, sqlite3, translate
 from storage.errors import Busy, DiskFull, StorageBroken
-from storage.records import Event
+from storage.records.events import Event
 
 _T = TypeVar("_T")
 _PUT_TIMEOUT_S = 5.0

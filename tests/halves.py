@@ -15,7 +15,7 @@ from service.training.assembly import assemble
 from service.training.conform import batch_axis, trial
 from service.training.conform.load import load
 from service.training.conform.normalize import normalize
-from service.training.messages import Prepared
+from service.training.messages.preparation import Prepared
 
 
 def run(model: Path | bytes, **feeds: np.ndarray) -> list[np.ndarray]:

@@ -12,19 +12,13 @@ from service.training.data import Dataset
 from service.training.job import finish
 from service.training.loop import train
 from service.training.material import Material
-from service.training.messages import (
-    Artifacts,
-    Hyperparameters,
-    Limits,
-    LoopState,
-    Message,
-    Start,
-    Train,
-)
+from service.training.messages.shared import Artifacts, Limits
+from service.training.messages.training import Hyperparameters, LoopState, Start, Train
+from service.training.messages.unions import Message
 from service.training.ort.engine import OrtEngine
 from service.training.schedule import Plan, make_plan
 from service.training.watch import JobWatch
-from storage.records import Signature
+from storage.records.signatures import Signature
 
 
 class Ear:

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from storage.records import (
-    Checkpoint,
-    FileRecord,
-    Job,
-    JobState,
-    NewJob,
-    NewModel,
-    NewVersion,
-    Signature,
-    TargetSpec,
-    TensorSpec,
-    Version,
-)
+from storage.records.jobs import Job, JobState, NewJob
+from storage.records.models import FileRecord, NewModel
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
+from storage.records.versions import Checkpoint, NewVersion, Version
 from storage.store import Store
 
 

@@ -11,20 +11,8 @@ from dataclasses import dataclass, field
 
 from support import DEADLINE_S
 
-from service.training.messages import (
-    Converted,
-    Done,
-    Evaluated,
-    Failed,
-    Line,
-    Prepared,
-    Refused,
-    Stopped,
-    decode,
-    encode,
-)
-
-LAST = (Done, Evaluated, Converted, Failed, Stopped, Prepared, Refused)
+from service.training.messages.lines import decode_message, encode
+from service.training.messages.unions import Last, Line
 
 
 @dataclass
@@ -61,13 +49,13 @@ class Child:
             line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
             if not line:
                 raise AssertionError(f"the child ended; it said {self.said[-3:]}; {self.errors()}")
-            message = decode(line)
+            message = decode_message(line)
             self.said.append(message)
             if wanted(message):
                 return message
 
     def last(self) -> Line:
-        return self.wait_for(lambda message: isinstance(message, LAST))
+        return self.wait_for(lambda message: isinstance(message, Last))
 
     def end(self) -> int:
         """Wait for the exit code."""

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from stored import adopt, new_model
 
-from service.training.messages import Artifacts, Hyperparameters, Limits, Start, Train
-from storage.records import Model, Signature, Split, TargetSpec, TensorSpec
+from service.training.messages.shared import Artifacts, Limits
+from service.training.messages.training import Hyperparameters, Start, Train
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.store import Store
 
 FEATURES, HIDDEN, CLASSES = 6, 16, 3

@@ -12,7 +12,7 @@ from api.openapi import answers
 from api.routing import Route
 from api.schemas import JobBody, JobRequest, MetricPointBody, Page, ResumeRequest, State
 from service import jobs
-from storage.records import JobState
+from storage.records.jobs import JobState
 
 router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Route)
 

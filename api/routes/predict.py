@@ -23,7 +23,7 @@ from service.prediction import inputs as bodies
 from service.prediction.inputs import READERS, Batch
 from service.prediction.predictor import Prediction
 from service.prediction.results import interpret
-from storage.records import Model
+from storage.records.models import Model
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)
 

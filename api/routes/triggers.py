@@ -15,7 +15,8 @@ from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, Trigger
 from service.triggers.change import change
 from service.triggers.rule import Rule, checked_rule
 from storage.errors import NotFound
-from storage.records import Model, NewTrigger, Trigger
+from storage.records.jobs import NewTrigger, Trigger
+from storage.records.models import Model
 from storage.store import Store
 
 router = APIRouter(prefix="/v1/models/{name}/triggers", tags=["triggers"], route_class=Route)

@@ -27,7 +27,7 @@ from api.schemas.samples import SamplesAccepted, SplitName
 from api.uploads import require_media_type
 from service.daemon import Daemon
 from service.reserve import require_room
-from storage.records import Split
+from storage.records.samples import Split
 
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=Route)
 

@@ -19,7 +19,7 @@ from api.openapi import answers
 from api.schemas import Page, VersionBody
 from api.waiting import client_of
 from service.daemon import Daemon
-from storage.records import VariantName, Version
+from storage.records.versions import VariantName, Version
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["versions"])
 

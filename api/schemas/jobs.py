@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from api.schemas.base import Body, Request
-from storage.records import Role
+from storage.records.versions import Role
 
 State = Literal["queued", "running", "paused", "succeeded", "failed", "cancelled"]
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from api.schemas.base import Body, Request, Text
 from api.schemas.jobs import JobHyperparameters
-from storage.records import Loss, Optimizer, WhenFull
+from storage.records.models import Loss, Optimizer, WhenFull
 
 
 class ModelHyperparameters(JobHyperparameters):

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from api.schemas.base import Body, Request
-from storage.records import VariantName
+from storage.records.versions import VariantName
 
 
 class AliasBody(Body):

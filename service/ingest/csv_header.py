@@ -10,7 +10,8 @@ import numpy as np
 
 from service.errors import InvalidInput
 from storage.errors import Problem
-from storage.records import Model, TensorSpec
+from storage.records.models import Model
+from storage.records.signatures import TensorSpec
 
 LABEL, KEY, SPLIT = "label", "key", "split"
 _INDEXED = re.compile(r"(.+)\[(\d+)\]")

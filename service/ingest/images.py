@@ -17,7 +17,8 @@ from service.ingest.require import require_images
 from service.ingest.result import IngestResult, commit
 from service.preprocess.kind import Unreadable
 from storage.errors import Problem
-from storage.records import Model, Split
+from storage.records.models import Model
+from storage.records.samples import Split
 from storage.store import Store
 
 MAX_IMAGE_BYTES = 64 * 2**20

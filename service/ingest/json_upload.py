@@ -13,7 +13,8 @@ from service.ingest.labels import Label, LabelReader
 from service.ingest.require import require_tensors
 from service.ingest.result import IngestResult, commit
 from storage.errors import Problem
-from storage.records import Model, Split
+from storage.records.models import Model
+from storage.records.samples import Split
 from storage.store import Store
 
 FIELDS = frozenset({"inputs", "label", "key", "split"})

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.ingest.tensors import convert, little_endian, parse, range_complaint, type_complaint
-from storage.records import TargetSpec, TensorSpec
+from storage.records.signatures import TargetSpec, TensorSpec
 
 Label = int | bytes | None
 

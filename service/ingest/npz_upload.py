@@ -19,7 +19,9 @@ from service.ingest.npz import Member, NpzReader
 from service.ingest.require import require_tensors
 from service.ingest.result import IngestResult, commit
 from storage.errors import Problem
-from storage.records import Model, Split, TensorSpec
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.records.signatures import TensorSpec
 from storage.store import Store
 
 CHUNK_BYTES = 2 * 2**20

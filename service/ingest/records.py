@@ -9,7 +9,7 @@ import numpy as np
 
 from service.ingest import tensors
 from service.preprocess.kind import Unreadable
-from storage.records import TensorSpec
+from storage.records.signatures import TensorSpec
 
 
 def bad_tensors(

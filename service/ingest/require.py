@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from service.errors import InvalidInput
 from service.preprocess import Description, for_model, for_signature
 from storage.errors import Problem
-from storage.records import Model, Signature
+from storage.records.models import Model
+from storage.records.signatures import Signature
 
 RESERVED = ("label", "key")
 """Arrays of an .npz that are no inputs."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.records import TensorSpec
+from storage.records.signatures import TensorSpec
 
 
 def record_bytes(inputs: tuple[TensorSpec, ...]) -> int:

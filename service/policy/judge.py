@@ -13,7 +13,7 @@ from service.policy.conditions import Used, checks
 from service.policy.gate import Gate
 from service.policy.policy import Policy
 from service.policy.signals import Signals
-from storage.records import Blocker
+from storage.records.jobs import Blocker
 
 UNKNOWN_AFTER_S = 30.0
 """A signal that fails keeps its last value this long: one failed reading moves no verdict."""

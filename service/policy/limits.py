@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.device.reading import Snapshot
 from service.policy.policy import Policy
 from service.policy.signals import Signals
-from service.training.messages import Limits
+from service.training.messages.shared import Limits
 
 
 def child_limits(policy: Policy, snapshot: Snapshot) -> Limits:

@@ -19,7 +19,8 @@ from service.ingest.npz import NpzReader
 from service.ingest.npz_upload import NpzBatch
 from service.prediction.frames import Tensors
 from storage.errors import Problem
-from storage.records import Model, TensorSpec
+from storage.records.models import Model
+from storage.records.signatures import TensorSpec
 from storage.store import Store
 
 

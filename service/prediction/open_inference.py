@@ -18,7 +18,8 @@ from service.ingest import tensors
 from service.prediction.frames import Array, Tensors
 from service.prediction.results import numbers
 from storage.errors import Problem
-from storage.records import Model, TensorSpec
+from storage.records.models import Model
+from storage.records.signatures import TensorSpec
 
 DATATYPES = {
     "bool": "BOOL",

@@ -19,7 +19,8 @@ from service.prediction.preparation import as_tensor, described
 from service.prediction.worker import Worker
 from service.settings import Settings
 from storage.errors import HoneError, NotFound
-from storage.records import Model, Version
+from storage.records.models import Model
+from storage.records.versions import Version
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,8 @@ import numpy as np
 
 from service.prediction.errors import PredictionFailed
 from service.prediction.frames import Tensors
-from storage.records import Model, Signature, TargetSpec, TensorSpec
+from storage.records.models import Model
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 IMAGES = "images"
 """The tensor that holds the bytes of images, one behind the other, where images are asked about."""

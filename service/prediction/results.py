@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from service.prediction.frames import Array, Tensors
-from storage.records import Model
+from storage.records.models import Model
 
 
 def interpret(model: Model, outputs: Tensors) -> list[dict[str, Any]]:

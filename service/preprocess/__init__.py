@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,10 @@ from service.preprocess.image import Image
 from service.preprocess.kind import TOO_LARGE, Kind, Unreadable, WrongDescription
 from service.preprocess.standardize import Standardize
 from storage.errors import Problem
-from storage.records import Model, Signature, TensorSpec
+from storage.records.signatures import Signature, TensorSpec
+
+if TYPE_CHECKING:  # the daemon's, not a child's
+    from storage.records.models import Model
 
 __all__ = ["KINDS", "Image", "Kind", "Pipeline", "Standardize", "Unreadable", "for_model", "parse"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.preprocess.kind import WrongDescription, numbers, refuse_unknown
-from storage.records import TensorSpec
+from storage.records.signatures import TensorSpec
 
 CHANNELS = {"rgb": 3, "gray": 1}
 CHOICES: dict[str, tuple[str, ...]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Protocol
 
-from storage.records import TensorSpec
+from storage.records.signatures import TensorSpec
 
 TOO_LARGE = "it does not fit into memory when it is decoded; send it with fewer pixels"
 

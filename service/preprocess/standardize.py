@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.preprocess.kind import WrongDescription, numbers, refuse_unknown
-from storage.records import TensorSpec
+from storage.records.signatures import TensorSpec
 
 LEARN_FROM = 1000
 MOST_LEARN_FROM = 1_000_000

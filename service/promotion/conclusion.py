@@ -7,7 +7,8 @@ from typing import Any
 
 from service.promotion.gate import Decision, decide, without_evaluation
 from service.promotion.policy import GatePolicy
-from service.training.messages import Evaluated, Failed
+from service.training.messages.comparison import Evaluated
+from service.training.messages.endings import Failed
 
 
 @dataclass(frozen=True, slots=True)

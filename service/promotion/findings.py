@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from service.promotion.mcnemar import exact_p_value
 from service.promotion.policy import SIGNIFICANCE, GatePolicy
-from service.training.messages import Comparison
+from service.training.messages.comparison import Comparison
 
 Outcome = Literal["better", "same", "worse", "too_few", "not_comparable"]
 SMALLEST_SHOWN = 0.001

@@ -7,7 +7,7 @@ from typing import Any
 
 from service.promotion.findings import Finding, find
 from service.promotion.policy import GatePolicy
-from service.training.messages import Comparison, Evaluated
+from service.training.messages.comparison import Comparison, Evaluated
 
 
 @dataclass(frozen=True, slots=True)

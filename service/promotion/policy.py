@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from service.errors import InvalidInput
 from storage.errors import Problem
-from storage.records import Model
+from storage.records.models import Model
 
 Mode = Literal["always", "if_not_worse", "manual"]
 METRICS = {

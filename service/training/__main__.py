@@ -10,22 +10,16 @@ import logging
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from service.training.errors import OutOfMemory
 from service.training.limits import apply_limits
-from service.training.messages import (
-    Convert,
-    Evaluate,
-    Failed,
-    Message,
-    Order,
-    Prepare,
-    Score,
-    Stopped,
-    Train,
-)
+from service.training.messages.endings import Failed, Stopped
 from service.training.pipe import Interrupted, Pipe, claim_stdout
 from storage.errors import HoneError
+
+if TYPE_CHECKING:  # a child needs those of its own order only
+    from service.training.messages.unions import Message, Order
 
 logger = logging.getLogger("service.training")
 
@@ -59,33 +53,30 @@ def answer(order: Order, pipe: Pipe) -> Message:
 
 
 def carry_out(order: Order, pipe: Pipe) -> Message:
-    match order:
-        case Train():
-            from service.training.job import run
+    if order.kind == "train":
+        from service.training.job import run
 
-            pipe.listen()
-            return run(order, pipe)
-        case Evaluate():
-            from service.training.evaluate import evaluate
+        pipe.listen()
+        return run(order, pipe)
+    if order.kind == "evaluate":
+        from service.training.evaluate import evaluate
 
-            pipe.listen()
-            return evaluate(order, pipe)
-        case Convert():
-            from service.training.convert import convert
+        pipe.listen()
+        return evaluate(order, pipe)
+    if order.kind == "score":
+        from service.training.score import score
 
-            pipe.listen(on_orphaned=lambda: os._exit(0))
-            return convert(order, pipe)
-        case Score():
-            from service.training.score import score
+        pipe.listen()
+        return score(order, pipe)
+    # Native code that prepares a model cannot be asked to stop, and leaves nothing to keep.
+    pipe.listen(on_orphaned=lambda: os._exit(0))
+    if order.kind == "convert":
+        from service.training.convert import convert
 
-            pipe.listen()
-            return score(order, pipe)
-        case Prepare():
-            from service.training.prepare import prepare
+        return convert(order, pipe)
+    from service.training.prepare import prepare
 
-            # Native code that prepares a model cannot be asked to stop, and leaves nothing to keep.
-            pipe.listen(on_orphaned=lambda: os._exit(0))
-            return prepare(order)
+    return prepare(order)
 
 
 def threads_of(order: Order) -> int:
@@ -93,7 +84,7 @@ def threads_of(order: Order) -> int:
 
     Results differ in the last bits between thread counts.
     """
-    if isinstance(order, Train) and order.start.how == "resume" and order.start.state is not None:
+    if order.kind == "train" and order.start.how == "resume" and order.start.state is not None:
         return order.start.state.threads
     return order.limits.threads
 
@@ -101,7 +92,7 @@ def threads_of(order: Order) -> int:
 def out_of_memory(order: Order) -> str:
     limit = order.limits.memory_bytes
     within = "the device's memory" if limit is None else f"the limit of {limit} bytes"
-    remedy = "a smaller batch_size" if isinstance(order, Train) else "a smaller model"
+    remedy = "a smaller batch_size" if order.kind == "train" else "a smaller model"
     return f"the order does not fit into {within}; try {remedy}, or allow more memory"
 
 

@@ -9,14 +9,17 @@ from typing import Any
 
 import onnx
 
-from service.training import messages, remainder
+from service.training import remainder
 from service.training.assembly import assemble
-from service.training.conform import Conformed, backward, conform, proof, trial, verdict
+from service.training.conform import backward, proof, trial, verdict
+from service.training.conform.conform import Conformed, conform
 from service.training.conform.errors import refusal, refuse
 from service.training.conform.load import load
 from service.training.conform.losses import append_loss
 from service.training.conform.normalize import normalize, stamp
 from service.training.conform.signature import specification_problems
+from service.training.messages.preparation import Prepared
+from service.training.messages.shared import FEATURE_DTYPE, Artifacts
 from service.training.ort import runtime
 from service.training.ort.engine import OrtEngine
 
@@ -51,7 +54,7 @@ def make_artifacts(
     max_grad_norm: float | None = None,
     divide: bool = False,
     feature_dtype: str = "float32",
-) -> messages.Prepared:
+) -> Prepared:
     """Check a forward model, conform it, and write artifacts that are proven to train.
 
     trainable: initializer names or globs over them, `head` or `last:N`, None for every weight.
@@ -81,7 +84,7 @@ def make_artifacts(
     whole = _as_it_infers(model_path, conformed.output)
     artifacts, notes = _with_other_outputs(artifacts, conformed, whole, directory)
     base, base_notes = _base_model(model_path, whole, directory, output=conformed.output)
-    return messages.Prepared(
+    return Prepared(
         artifacts=artifacts,
         base_model=str(base),
         signature=conformed.signature,
@@ -95,9 +98,9 @@ def make_artifacts(
     )
 
 
-def paths(directory: Path) -> messages.Artifacts:
+def paths(directory: Path) -> Artifacts:
     """Where the artifacts of a folder lie."""
-    return messages.Artifacts(**{role: str(directory / name) for role, name in FILES.items()})
+    return Artifacts(**{role: str(directory / name) for role, name in FILES.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +113,14 @@ class _Recipe:
 
 def _write(
     conformed: Conformed, recipe: _Recipe, *, directory: Path, feature_dtype: str
-) -> messages.Artifacts:
+) -> Artifacts:
     """The engine's files, and the prefix model where the graph was cut."""
     directory.mkdir(parents=True, exist_ok=True)
     _generate(conformed, recipe, directory)
     artifacts = paths(directory)
     if conformed.prefix is None:
         return artifacts
-    onnx.helper.set_model_props(conformed.prefix, {messages.FEATURE_DTYPE: feature_dtype})
+    onnx.helper.set_model_props(conformed.prefix, {FEATURE_DTYPE: feature_dtype})
     onnx.save_model(conformed.prefix, directory / PREFIX_MODEL)
     return replace(artifacts, prefix_model=str(directory / PREFIX_MODEL))
 
@@ -171,8 +174,8 @@ def _as_it_infers(path: Path, output: str) -> onnx.ModelProto:
 
 
 def _with_other_outputs(
-    artifacts: messages.Artifacts, conformed: Conformed, whole: onnx.ModelProto, directory: Path
-) -> tuple[messages.Artifacts, list[str]]:
+    artifacts: Artifacts, conformed: Conformed, whole: onnx.ModelProto, directory: Path
+) -> tuple[Artifacts, list[str]]:
     """With a remainder model, if the model as it infers has outputs beside the one that trains."""
     output = conformed.output
     if {value.name for value in whole.graph.output} <= {output}:

@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 
 from service.training.join import join
-from service.training.messages import Artifacts
+from service.training.messages.shared import Artifacts
 from service.training.remainder import attach
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from service.training.messages import Interval
+from service.training.messages.comparison import Interval
 
 RESAMPLES = 2000
 SEED = 20_100

@@ -14,14 +14,14 @@ from service.training.errors import VariantRefused
 from service.training.evaluate import ALL_SAMPLES, Bench
 from service.training.export import METADATA_PREFIX
 from service.training.inference import Unusable
-from service.training.messages import Comparison, Convert, Converted
+from service.training.messages.comparison import Comparison, Convert, Converted
 from service.training.ort.runtime import onnxruntime
 from service.training.ort.sessions import LOAD_ERRORS
 from service.training.pipe import Pipe
 from service.training.quantize import quantized_forms
 from service.training.samples import SampleReader
 from service.training.ticker import Ticker
-from storage.records import Split
+from storage.records.samples import Split
 
 CALIBRATION_SAMPLES = 256
 Form = tuple[str, Path]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from service.training.engine import Array
 from service.training.errors import SamplesInvalid
-from storage.records import Signature, TargetSpec, TensorSpec
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.sample_index import SampleIndex
 
 Indices = NDArray[np.int64]

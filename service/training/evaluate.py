@@ -14,7 +14,7 @@ from service.training.bootstrap import paired_bootstrap
 from service.training.data import Indices
 from service.training.errors import ExportMismatch
 from service.training.inference import InferenceModel, Unusable
-from service.training.messages import (
+from service.training.messages.comparison import (
     Comparison,
     Evaluate,
     Evaluated,
@@ -26,7 +26,7 @@ from service.training.pipe import Pipe
 from service.training.samples import SampleReader
 from service.training.scores import LOSSES, Scores, score_for
 from service.training.ticker import Ticker
-from storage.records import Split
+from storage.records.samples import Split
 from storage.reference_index import read_reference_ids
 
 ALL_SAMPLES = 2**63 - 1

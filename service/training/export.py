@@ -14,7 +14,7 @@ from service.training.assembly import assemble
 from service.training.checkpoints import flush
 from service.training.engine import Array, Engine
 from service.training.errors import ExportMismatch, LossNotFinite
-from service.training.messages import Artifacts
+from service.training.messages.shared import Artifacts
 from service.training.ort.runtime import onnxruntime
 from service.training.ort.sessions import LOAD_ERRORS
 

@@ -20,11 +20,12 @@ from service.preprocess import for_signature
 from service.training.data import Batches, Indices, size_bytes, split_records
 from service.training.engine import Array
 from service.training.errors import ArtifactsUnreadable
-from service.training.messages import FEATURE_DTYPE, Train
+from service.training.messages.shared import FEATURE_DTYPE
+from service.training.messages.training import Train
 from service.training.ort.runtime import onnxruntime
 from service.training.ort.sessions import foreign_errors, session_options
 from storage.errors import StorageFull
-from storage.records import TensorSpec
+from storage.records.signatures import TensorSpec
 from storage.row_cache import RowCache
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from service.training.data import Batches, Indices, check_labels
 from service.training.engine import Array
 from service.training.errors import OutOfMemory
 from storage.errors import StorageFull
-from storage.records import Signature
+from storage.records.signatures import Signature
 from storage.sample_index import SampleIndex
 
 if TYPE_CHECKING:

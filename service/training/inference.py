@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from service.training.engine import Array
 from service.training.ort.runtime import onnxruntime
 from service.training.ort.sessions import LOAD_ERRORS
-from storage.records import Signature
+from storage.records.signatures import Signature
 
 
 class Unusable(Exception):

@@ -14,7 +14,7 @@ from service.training.errors import CheckpointUnreadable
 from service.training.export import export
 from service.training.loop import train
 from service.training.material import Material, load_material
-from service.training.messages import Done, LoopState, Started, Train
+from service.training.messages.training import Done, LoopState, Started, Train
 from service.training.ort.engine import OrtEngine
 from service.training.pipe import Pipe
 from service.training.samples import SampleReader

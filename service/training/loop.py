@@ -9,7 +9,7 @@ from typing import Protocol
 from service.training.data import Batches, epoch_order
 from service.training.engine import Engine
 from service.training.errors import LossNotFinite
-from service.training.messages import LoopState
+from service.training.messages.training import LoopState
 from service.training.schedule import Plan
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from service.training.data import Batches
 from service.training.export import Checked
 from service.training.features import Features, Prefix, open_cache
-from service.training.messages import Train
+from service.training.messages.training import Train
 from service.training.samples import SampleReader, load_samples
 from storage.row_cache import RowCache
 

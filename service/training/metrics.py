@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from service.training.data import num_classes
 from service.training.engine import Array
-from storage.records import TargetSpec
+from storage.records.signatures import TargetSpec
 
 MAX_CONFUSION_CLASSES = 100
 """Above this the matrix is left out of the result: it would outweigh all the rest."""

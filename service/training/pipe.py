@@ -7,24 +7,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from service.training.messages import (
-    Cancel,
-    Continue,
-    Convert,
-    Evaluate,
-    Hold,
-    Line,
-    Message,
-    Order,
-    Pause,
-    Prepare,
-    Score,
-    Train,
-    decode,
-    encode,
-)
+from service.training.messages.commands import Cancel, Continue, Hold, Pause
+from service.training.messages.lines import decode_command, decode_order, encode
+
+if TYPE_CHECKING:  # a child needs those of its own order only
+    from service.training.messages.unions import Command, Message, Order
 
 logger = logging.getLogger(__name__)
 
@@ -75,10 +64,7 @@ class Pipe:
         line = self._stdin.readline()
         if not line:
             raise Interrupted("orphaned")
-        order = decode(line)
-        if not isinstance(order, Prepare | Train | Evaluate | Convert | Score):
-            raise ValueError(f"the first line is a {order.kind!r} message; it must be an order")
-        return order
+        return decode_order(line)
 
     def listen(self, *, on_orphaned: Callable[[], None] | None = None) -> None:
         """Take commands from now on, in a thread; on_orphaned runs in it at end of file."""
@@ -100,7 +86,7 @@ class Pipe:
         if on_orphaned is not None:
             on_orphaned()
 
-    def _obey(self, command: Line | None) -> None:
+    def _obey(self, command: Command | None) -> None:
         match command:
             case Cancel():
                 self.stop = "cancelled"
@@ -112,9 +98,9 @@ class Pipe:
                 self.held = False
 
 
-def _command(line: bytes) -> Line | None:
+def _command(line: bytes) -> Command | None:
     try:
-        return decode(line)
+        return decode_command(line)
     except ValueError as error:
         logger.warning("command_ignored error=%s", error)
         return None

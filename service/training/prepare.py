@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.training import messages
 from service.training.artifacts import make_artifacts, paths
 from service.training.conform import bundle
 from service.training.errors import GraphRefused
+from service.training.messages import preparation
 
 
-def prepare(order: messages.Prepare) -> messages.Prepared | messages.Refused:
+def prepare(order: preparation.Prepare) -> preparation.Prepared | preparation.Refused:
     """Make an upload ready to train, or say all that is wrong with it."""
     try:
         return _prepare(order)
     except GraphRefused as refused:
-        return messages.Refused(refused.detail, refused.problems)
+        return preparation.Refused(refused.detail, refused.problems)
 
 
-def _prepare(order: messages.Prepare) -> messages.Prepared:
+def _prepare(order: preparation.Prepare) -> preparation.Prepared:
     if order.form == "artifacts":
         return bundle.take(Path(order.source), paths(Path(order.work_dir)), order)
     return make_artifacts(

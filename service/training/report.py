@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from service.training.messages import LoopState, Measured, Message, Progress
+from service.training.messages.training import LoopState, Measured, Progress
 from service.training.schedule import Plan
+
+if TYPE_CHECKING:
+    from service.training.messages.unions import Message
 
 PROGRESS_INTERVAL_S = 0.5
 CURVE_POINTS = 200

@@ -15,22 +15,17 @@ from service.training.data import Batches, Dataset, Indices, size_bytes
 from service.training.engine import Array
 from service.training.errors import NoSamples
 from service.training.images import Images, decode_all
-from service.training.messages import (
-    Artifacts,
-    Decoded,
-    Measurement,
-    Message,
-    Quarantined,
-    Seen,
-    Train,
-)
+from service.training.messages.shared import Artifacts
+from service.training.messages.training import Decoded, Quarantined, Seen, Train
 from storage.id_set import encode
-from storage.records import Split
+from storage.records.samples import Split
 from storage.row_cache import RowCache
 from storage.sample_index import SampleIndex, read_sample_index
 
 if TYPE_CHECKING:
     from service.training.lookups import Lookups
+    from service.training.messages.comparison import Measurement
+    from service.training.messages.unions import Message
 
 TENSORS = "tensors"
 """The kind of the cache that holds decoded images."""
@@ -92,7 +87,7 @@ class SampleReader:
         self._threads = threads
         self._tick = tick
         self._send = send
-        self._models = [model] if isinstance(order, Measurement) else run_by(order.artifacts)
+        self._models = run_by(order.artifacts) if isinstance(order, Train) else [model]
         self._pipeline = for_signature(order.signature, order.preprocess)
 
     def tell(self, message: Message) -> None:

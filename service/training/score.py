@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from service.training.engine import Array
 from service.training.errors import ExportMismatch
 from service.training.inference import InferenceModel, Unusable
-from service.training.messages import Score, Scored
+from service.training.messages.comparison import Score, Scored
 from service.training.metrics import columns
 from service.training.pipe import Pipe
 from service.training.samples import SampleReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from service.training.messages import Working
+from service.training.messages.shared import Working
 from service.training.pipe import Interrupted, Pipe
 
 SIGN_OF_LIFE_S = 5.0

@@ -19,7 +19,7 @@ import numpy as np
 from service.training.data import Batch
 from service.training.engine import Engine
 from service.training.material import Material
-from service.training.messages import Train
+from service.training.messages.training import Train
 from service.training.ort.runtime import onnxruntime
 
 FILE = "threads.json"

@@ -12,7 +12,7 @@ from service.training.checkpoints import Best, Saver
 from service.training.data import Batches
 from service.training.engine import Engine
 from service.training.errors import CheckpointUnreadable
-from service.training.messages import LoopState, Start, Train
+from service.training.messages.training import LoopState, Start, Train
 from service.training.metrics import metrics_for
 from service.training.pipe import Interrupted, Pipe
 from service.training.report import Reporter

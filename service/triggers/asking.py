@@ -14,7 +14,7 @@ from service.training.errors import NoSamples
 from service.triggers.due import is_due, is_rested
 from service.triggers.rule import UNUSABLE, Rule
 from storage.errors import NotFound
-from storage.records import Trigger
+from storage.records.jobs import Trigger
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

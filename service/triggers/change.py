@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.triggers.rule import Rule
-from storage.records import NewTrigger, Trigger
+from storage.records.jobs import NewTrigger, Trigger
 from storage.store import Store
 
 

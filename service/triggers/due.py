@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from service.triggers.cron import missed
 from service.triggers.rule import Rule, latest_moment
 from service.triggers.zone import zone_of
-from storage.records import Trigger
+from storage.records.jobs import Trigger
 
 LATE = timedelta(seconds=60)
 """How long the scheduler may take to fire a cron trigger itself; what is older was missed."""

@@ -19,7 +19,7 @@ from service.triggers.asking import Asking
 from service.triggers.cron import cron_trigger
 from service.triggers.rule import UNUSABLE, Rule, moment_of
 from service.triggers.zone import zone_of
-from storage.records import Trigger
+from storage.records.jobs import Trigger
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ import pytest
 from support import Served, blobs, mlp, wait_until
 
 from service.events import TYPES
-from storage.records import JobState
+from storage.records.jobs import JobState
 
 ROOT = Path(__file__).parents[2]
 SUFFIXES = {"onnx", "ort"}

@@ -15,7 +15,7 @@ from PIL import Image as Pillow
 from support import Served, mlp
 
 from service.preprocess import for_signature
-from storage.records import Signature, TargetSpec, TensorSpec
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 
 @pytest.fixture

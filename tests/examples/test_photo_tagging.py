@@ -12,7 +12,7 @@ import pytest
 from support import Served
 
 from service.preprocess.image import Image
-from storage.records import TensorSpec
+from storage.records.signatures import TensorSpec
 
 
 @pytest.fixture

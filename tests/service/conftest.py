@@ -10,7 +10,8 @@ import pytest
 from stored import adopt, new_model
 
 from service.device import Moment
-from storage.records import Model, Split
+from storage.records.models import Model
+from storage.records.samples import Split
 from storage.store import Store
 
 RECORD_BYTES = 16

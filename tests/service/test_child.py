@@ -10,7 +10,9 @@ import pytest
 
 from service.child import Child
 from service.errors import ChildDied
-from service.training.messages import Failed, Message, Stopped, encode
+from service.training.messages.endings import Failed, Stopped
+from service.training.messages.lines import encode
+from service.training.messages.unions import Message
 
 GOOD = encode(Failed(code="no_samples", detail="there is nothing")).decode()
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from service.preemption import LASTING, Move, Preemption
-from storage.records import Blocker
+from storage.records.jobs import Blocker
 
 LOAD = [Blocker("foreign_cpu", "other programs are busy")]
 

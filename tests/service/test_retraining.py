@@ -12,7 +12,10 @@ from stored import adopt, new_model, publish
 
 from service.learning import learn_preprocess, learn_without
 from service.retraining import retraining
-from storage.records import Job, JobState, Model, NewJob, Split, Version
+from storage.records.jobs import Job, JobState, NewJob
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.records.versions import Version
 from storage.store import Store
 
 STANDARDIZE = {"input": "x", "kind": "standardize", "mean": None, "std": None, "learn_from": 2}

@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 import stored
 
-from storage.records import (
-    FileRecord,
-    Model,
-    StageResult,
-)
+from storage.records.models import FileRecord, Model
+from storage.records.samples import StageResult
 from storage.store import Store
 
 RECORD_BYTES = 16

@@ -8,7 +8,8 @@ from stored import save_final, start_job
 
 from storage.errors import InUse, NotFound, StateConflict
 from storage.initial_schema import TABLES
-from storage.records import JobState, NewJob, Split
+from storage.records.jobs import JobState, NewJob
+from storage.records.samples import Split
 from storage.retention import Limits
 from storage.store import Store
 

@@ -1,7 +1,7 @@
 import pytest
 
 from storage.errors import InUse, NotFound
-from storage.records import JobState, NewJob
+from storage.records.jobs import JobState, NewJob
 
 
 @pytest.fixture

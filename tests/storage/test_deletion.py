@@ -5,7 +5,9 @@ import pytest
 
 from storage.compaction import reclaim
 from storage.deletion import forget_samples
-from storage.records import JobState, NewJob, Quota, Split
+from storage.records.jobs import JobState, NewJob
+from storage.records.models import Quota
+from storage.records.samples import Split
 from storage.row_cache import RowCache
 from storage.sample_filter import SampleFilter
 from storage.store import Store

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from storage.errors import NotFound
-from storage.records import FileRecord, NewModel
+from storage.records.models import FileRecord, NewModel
 
 
 def test_a_file_is_found_by_the_hash_of_its_content(store, adopt):

@@ -4,7 +4,7 @@ from stored import publish, save_final, start_job
 
 from storage.errors import InUse
 from storage.forgetting import Deletion
-from storage.records import JobState, NewJob
+from storage.records.jobs import JobState, NewJob
 
 MEAN = ({"input": "x", "kind": "standardize", "mean": [2.0], "std": [1.0], "learn_from": 9},)
 

@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 import pytest
 
 from storage.errors import NotFound, StateConflict
-from storage.records import NEXT, Blocker, JobState, NewJob
+from storage.records.jobs import NEXT, Blocker, JobState, NewJob
 from storage.store import Store
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)

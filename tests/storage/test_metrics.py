@@ -1,7 +1,7 @@
 import pytest
 
 from storage.errors import NotFound
-from storage.records import MetricPoint, NewJob
+from storage.records.jobs import MetricPoint, NewJob
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 import pytest
 
 from storage.errors import AlreadyExists, InUse, NotFound
-from storage.records import JobState, NewJob, SampleCounts
+from storage.records.jobs import JobState, NewJob
+from storage.records.models import SampleCounts
 
 
 def test_a_registered_model_has_version_1_as_latest(store, add_model):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, timezone
 
-from storage.records import StoredPolicy
+from storage.records.jobs import StoredPolicy
 from storage.store import Store
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc)

@@ -1,7 +1,8 @@
 import pytest
 
 from storage.errors import StorageFull
-from storage.records import Quota, Split
+from storage.records.models import Quota
+from storage.records.samples import Split
 from storage.sample_filter import SampleFilter
 
 

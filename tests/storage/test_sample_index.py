@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from storage.errors import StorageBroken
-from storage.records import Split, TargetSpec
+from storage.records.samples import Split
+from storage.records.signatures import TargetSpec
 from storage.sample_index import read_sample_index
 
 CLASS = TargetSpec("labels", "int64", (), 10)

@@ -1,7 +1,8 @@
 import pytest
 
 from storage.errors import NotFound, StorageBroken
-from storage.records import SampleCounts, Split
+from storage.records.models import SampleCounts
+from storage.records.samples import Split
 from storage.sample_filter import SampleFilter
 
 

@@ -14,14 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stored import adopt, new_model
 
 from storage.errors import StorageFull
-from storage.records import (
-    Quota,
-    SampleCounts,
-    Signature,
-    Split,
-    TargetSpec,
-    TensorSpec,
-)
+from storage.records.models import Quota, SampleCounts
+from storage.records.samples import Split
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.sample_filter import SampleFilter
 from storage.split import split_of
 from storage.store import Store

@@ -3,7 +3,7 @@ import pytest
 from stored import publish, save_final, start_job
 
 from storage.errors import NotFound
-from storage.records import JobState, NewJob
+from storage.records.jobs import JobState, NewJob
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 
 from storage import packs
 from storage.errors import NotFound
-from storage.records import SampleCounts, Split
+from storage.records.models import SampleCounts
+from storage.records.samples import Split
 from storage.split import split_of
 
 RECORD_BYTES = 16

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from storage.errors import NotFound
-from storage.records import NewTrigger
+from storage.records.jobs import NewTrigger
 
 
 def new(model, **changes):

@@ -2,7 +2,7 @@ import pytest
 import stored
 
 from storage.errors import InUse, NotFound, StateConflict
-from storage.records import JobState, NewJob
+from storage.records.jobs import JobState, NewJob
 
 
 @pytest.fixture

@@ -8,21 +8,22 @@ from typing import Any
 import numpy as np
 import onnx
 
-from service.training import messages
 from service.training.conform import proof, recognize, signature, trial
 from service.training.conform.archive import unpack
 from service.training.conform.errors import pointer, refusal, refuse
 from service.training.conform.graph import Graph
 from service.training.conform.load import parse, refuse_external
 from service.training.conform.normalize import stamp
+from service.training.messages import preparation
+from service.training.messages.shared import Artifacts
 from service.training.ort import runtime
 from storage.errors import Problem
-from storage.records import Signature, TensorSpec
+from storage.records.signatures import Signature, TensorSpec
 
 BASE_MODEL = "base_model.onnx"
 
 
-def take(source: Path, artifacts: messages.Artifacts, order: messages.Prepare) -> messages.Prepared:
+def take(source: Path, artifacts: Artifacts, order: preparation.Prepare) -> preparation.Prepared:
     """Unpack, check, prove by one step, and export version 1. Raises GraphRefused."""
     paths = [Path(path) for path in (artifacts.training_model, artifacts.eval_model)]
     directory = paths[0].parent
@@ -50,7 +51,7 @@ def take(source: Path, artifacts: messages.Artifacts, order: messages.Prepare) -
     base = directory / BASE_MODEL
     _export(artifacts, base, output)
     sizes = {name: int(np.prod(parameter.data.shape)) for name, parameter in parameters.items()}
-    return messages.Prepared(
+    return preparation.Prepared(
         artifacts=artifacts,
         base_model=str(base),
         signature=read,
@@ -65,7 +66,7 @@ def take(source: Path, artifacts: messages.Artifacts, order: messages.Prepare) -
     )
 
 
-def _refuse_choices(order: messages.Prepare) -> None:
+def _refuse_choices(order: preparation.Prepare) -> None:
     fixed = {
         "trainable": order.trainable is not None,
         "weight_decay": order.weight_decay > 0,
@@ -127,7 +128,7 @@ def _row(eval_model: onnx.ModelProto, output: str) -> tuple[int, ...]:
     return tuple(size or 0 for size in dims[1:])
 
 
-def _export(artifacts: messages.Artifacts, path: Path, output: str) -> None:
+def _export(artifacts: Artifacts, path: Path, output: str) -> None:
     api = runtime.training_api()
     state = api.CheckpointState.load_checkpoint(artifacts.checkpoint)
     module = api.Module(artifacts.training_model, state, artifacts.eval_model)

@@ -8,7 +8,7 @@ import onnx
 
 from service.training.conform.build import Builder
 from service.training.conform.graph import FLOAT, Graph
-from storage.records import TargetSpec
+from storage.records.signatures import TargetSpec
 
 LOSS = "loss"
 

@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training import messages
 from service.training.conform import slope, trial
 from service.training.conform.errors import refuse
+from service.training.messages.shared import Artifacts
 from service.training.ort import runtime
-from storage.records import Signature, TargetSpec, TensorSpec
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 Array = NDArray[np.generic]
 BATCHES = (1, 3)
@@ -26,7 +26,7 @@ slope from both sides agrees with any gradient.
 
 
 def prove(
-    artifacts: messages.Artifacts,
+    artifacts: Artifacts,
     signature: Signature,
     trainable: Sequence[str],
     place: str = "/model/graph",
@@ -51,7 +51,7 @@ def prove(
         raise refuse(place, f"the engine cannot train the model: {trial.sentence(error)}") from None
 
 
-def _load(artifacts: messages.Artifacts) -> tuple[Any, Any, Any]:
+def _load(artifacts: Artifacts) -> tuple[Any, Any, Any]:
     options = runtime.onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4

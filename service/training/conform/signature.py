@@ -11,7 +11,7 @@ from service.training.conform import trial
 from service.training.conform.errors import pointer, refusal, refuse
 from service.training.conform.graph import Graph, is_default
 from storage.errors import Problem
-from storage.records import TargetSpec, TensorSpec
+from storage.records.signatures import TargetSpec, TensorSpec
 
 LOSSES = ("cross_entropy", "mse", "bce_with_logits", "l1")
 OPTIMIZERS = ("adamw", "sgd")

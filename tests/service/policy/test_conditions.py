@@ -7,7 +7,7 @@ from policies import strict_laptop
 
 from service.policy import Unknown, Window
 from service.policy.windows import DAYS
-from storage.records import Blocker
+from storage.records.jobs import Blocker
 
 LAPTOP = strict_laptop()
 

@@ -12,7 +12,7 @@ from policies import strict_laptop
 
 from service.device.reading import Moment, Reading, Snapshot
 from service.policy import Judge, Window
-from storage.records import Blocker
+from storage.records.jobs import Blocker
 
 LAPTOP = strict_laptop()
 GIB = 2**30

@@ -4,7 +4,7 @@ import pytest
 
 from service.policy import default_policy
 from service.policy.limits import child_limits
-from service.training.messages import Limits
+from service.training.messages.shared import Limits
 
 
 @pytest.mark.parametrize(("idle_s", "threads"), [(301, 4), (299, 1), (None, 1)])

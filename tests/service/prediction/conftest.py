@@ -16,9 +16,7 @@ from service.events import Feed, Happening
 from service.latest import LatestVersions
 from service.prediction.predictor import Predictor
 from service.settings import load_settings
-from storage.records import (
-    Model,
-)
+from storage.records.models import Model
 from storage.store import Store
 
 

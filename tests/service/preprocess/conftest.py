@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from storage.records import TensorSpec
+from storage.records.signatures import TensorSpec
 
 Encode = Callable[..., bytes]
 

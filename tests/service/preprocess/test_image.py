@@ -14,7 +14,7 @@ from PIL import Image as Pillow
 from service.preprocess.image import Image
 from service.preprocess.kind import Unreadable, WrongDescription
 from service.preprocess.pictures import decode, read_header
-from storage.records import TensorSpec
+from storage.records.signatures import TensorSpec
 
 Encode = Callable[..., bytes]
 GRAY = TensorSpec("image", "float32", (1, 2, 2))

@@ -15,7 +15,7 @@ from PIL import ImageOps
 
 from service.preprocess import pictures
 from service.preprocess.image import Image
-from storage.records import TensorSpec
+from storage.records.signatures import TensorSpec
 
 SPEC = TensorSpec("image", "float32", (3, 16, 16))
 SIDE = 7000
@@ -112,7 +112,7 @@ def test_the_largest_picture_is_decoded_in_half_a_gibibyte(
     program = (
         "import sys; from pathlib import Path\n"
         "from service.preprocess.image import Image\n"
-        "from storage.records import TensorSpec\n"
+        "from storage.records.signatures import TensorSpec\n"
         "image = Image.parse({'kind': 'image'}, TensorSpec('image', 'float32', (3, 16, 16)))\n"
         "image.decode(Path(sys.argv[1]).read_bytes())\n"
     )

@@ -7,7 +7,7 @@ from service.errors import InvalidInput
 from service.preprocess import for_signature, parse
 from service.preprocess.kind import WrongDescription
 from service.preprocess.standardize import Standardize
-from storage.records import Signature, TargetSpec, TensorSpec
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 ROWS = TensorSpec("x", "float32", (3,))
 SERIES = TensorSpec("x", "float32", (20, 3))

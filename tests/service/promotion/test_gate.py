@@ -8,7 +8,7 @@ import pytest
 from service.errors import InvalidInput
 from service.promotion.gate import decide, without_evaluation
 from service.promotion.policy import GatePolicy, effective_gate, merge_gate
-from service.training.messages import Comparison, Evaluated, Interval
+from service.training.messages.comparison import Comparison, Evaluated, Interval
 
 ACCURACY = GatePolicy(metric="accuracy")
 LOSS = GatePolicy(metric="loss")

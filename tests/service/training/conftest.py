@@ -29,17 +29,12 @@ from workshop import (
 )
 
 from service.training.data import Dataset
-from service.training.messages import (
-    Artifacts,
-    Done,
-    Line,
-    Saved,
-    Start,
-    Train,
-)
+from service.training.messages.shared import Artifacts
+from service.training.messages.training import Done, Saved, Start, Train
+from service.training.messages.unions import Line
 from service.training.ort.engine import OrtEngine
 from service.training.ort.runtime import quiet, training_artifacts
-from storage.records import Signature
+from storage.records.signatures import Signature
 from storage.sample_index import SampleIndex
 from storage.store import Store
 

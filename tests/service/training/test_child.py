@@ -13,26 +13,23 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from service.training.messages import (
-    Artifacts,
-    Cancel,
+from service.training.messages.commands import Cancel, Pause
+from service.training.messages.endings import Stopped
+from service.training.messages.lines import encode
+from service.training.messages.preparation import Prepare, Prepared
+from service.training.messages.shared import Artifacts, Limits
+from service.training.messages.training import (
     Done,
-    Limits,
     Measured,
-    Pause,
-    Prepare,
-    Prepared,
     Progress,
     Saved,
     Seen,
     Start,
     Started,
-    Stopped,
     Train,
-    encode,
 )
 from storage.id_set import decode
-from storage.records import Signature
+from storage.records.signatures import Signature
 
 MakeArtifacts = Callable[..., Artifacts]
 LONG = {"max_steps": 10_000_000}

@@ -12,16 +12,11 @@ import numpy as np
 import pytest
 
 from service.training.limits import MIN_MEMORY_BYTES
-from service.training.messages import (
-    Artifacts,
-    Failed,
-    Limits,
-    LoopState,
-    Pause,
-    Prepare,
-    Refused,
-    Start,
-)
+from service.training.messages.commands import Pause
+from service.training.messages.endings import Failed
+from service.training.messages.preparation import Prepare, Refused
+from service.training.messages.shared import Artifacts, Limits
+from service.training.messages.training import LoopState, Start
 
 MakeArtifacts = Callable[..., Artifacts]
 
@@ -87,7 +82,7 @@ def test_an_unexpected_error_is_a_crash_with_a_traceback(
 def test_a_first_line_that_is_no_order_is_a_crash(spawn: Any) -> None:
     child = spawn(Pause())
     assert child.end() == 1
-    assert "it must be an order" in child.errors()
+    assert "this is not an order" in child.errors()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mappings on Linux alone")

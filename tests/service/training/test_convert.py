@@ -13,7 +13,9 @@ import pytest
 from linear_models import CLASSES, FEATURES, GOOD, linear, measurement
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.messages import Convert, Converted, Failed, Limits
+from service.training.messages.comparison import Convert, Converted
+from service.training.messages.endings import Failed
+from service.training.messages.shared import Limits
 
 
 @pytest.fixture

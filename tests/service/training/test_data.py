@@ -11,7 +11,7 @@ import pytest
 
 from service.training.data import Dataset, epoch_order
 from service.training.errors import SamplesInvalid
-from storage.records import Signature, TargetSpec, TensorSpec
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.sample_index import SampleIndex
 
 FLAT = Signature((TensorSpec("x", "float32", (4,)),), TargetSpec("labels", "int64", (), 10))

@@ -9,7 +9,7 @@ import pytest
 
 from service.training.errors import ExportMismatch, LossNotFinite
 from service.training.export import TOLERANCE, check_export, compare, export
-from service.training.messages import Artifacts
+from service.training.messages.shared import Artifacts
 from service.training.ort.engine import OrtEngine
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
-from service.training.messages import Artifacts
+from service.training.messages.shared import Artifacts
 from service.training.ort.engine import OrtEngine
 from service.training.ort.runtime import pybind
 from service.training.ort.sessions import foreign_errors

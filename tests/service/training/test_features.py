@@ -15,19 +15,12 @@ import pytest
 from service.training.data import Dataset
 from service.training.errors import ArtifactsUnreadable
 from service.training.features import ROWS, Features, Prefix
-from service.training.messages import (
-    Done,
-    Failed,
-    Pause,
-    Prepare,
-    Prepared,
-    Progress,
-    Saved,
-    Stopped,
-    Train,
-)
+from service.training.messages.commands import Pause
+from service.training.messages.endings import Failed, Stopped
+from service.training.messages.preparation import Prepare, Prepared
+from service.training.messages.training import Done, Progress, Saved, Train
 from service.training.prepare import prepare
-from storage.records import Signature
+from storage.records.signatures import Signature
 from storage.row_cache import RowCache, erase_from_caches
 
 FRONTIER = 16

@@ -8,17 +8,9 @@ from typing import Any
 
 import pytest
 
-from service.training.messages import (
-    Cancel,
-    Continue,
-    Done,
-    Hold,
-    Pause,
-    Progress,
-    Saved,
-    Stopped,
-    Train,
-)
+from service.training.messages.commands import Cancel, Continue, Hold, Pause
+from service.training.messages.endings import Stopped
+from service.training.messages.training import Done, Progress, Saved, Train
 
 LONG = {"max_steps": 10_000_000}
 BEATS = 2

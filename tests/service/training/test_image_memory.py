@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from service.preprocess import Unreadable, for_signature
 from service.training.images import Images, decode_all
-from storage.records import Signature, TargetSpec, TensorSpec
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.sample_index import SampleIndex
 
 path = Path(sys.argv[1])

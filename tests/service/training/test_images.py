@@ -13,7 +13,7 @@ from PIL import Image as Pillow
 
 from service.preprocess.image import Image
 from service.training.images import Images, decode_all
-from storage.records import Signature, TargetSpec, TensorSpec
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.row_cache import RowCache, erase_from_caches
 from storage.sample_index import SampleIndex
 

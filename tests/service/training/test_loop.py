@@ -15,7 +15,8 @@ from loop_bench import MakeBench
 from service.training.data import Dataset, epoch_order
 from service.training.errors import CheckpointUnreadable, LossNotFinite
 from service.training.loop import step_seed
-from service.training.messages import LoopState, Measured, Message, Saved, Start
+from service.training.messages.training import LoopState, Measured, Saved, Start
+from service.training.messages.unions import Message
 from service.training.pipe import Interrupted
 
 

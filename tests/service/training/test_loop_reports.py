@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from loop_bench import MakeBench
 
-from service.training.messages import Measured, Message, Progress, Saved
+from service.training.messages.training import Measured, Progress, Saved
+from service.training.messages.unions import Message
 from service.training.report import CURVE_POINTS, PROGRESS_INTERVAL_S
 
 

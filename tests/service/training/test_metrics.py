@@ -16,7 +16,7 @@ from service.training.metrics import (
     Regression,
     metrics_for,
 )
-from storage.records import TargetSpec
+from storage.records.signatures import TargetSpec
 
 
 def measure(metrics: Metrics, output: Any, target: Any, batch_size: int = 7) -> dict[str, Any]:

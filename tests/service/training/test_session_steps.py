@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 
-from service.training.messages import Artifacts
+from service.training.messages.shared import Artifacts
 from service.training.ort import session_steps, shared_adamw
 from service.training.ort.engine import OrtEngine
 from service.training.ort.optimizer_state import read_state, write_state

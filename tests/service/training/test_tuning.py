@@ -16,9 +16,10 @@ from service.training import tuning
 from service.training.data import Dataset
 from service.training.engine import Engine
 from service.training.material import Material
-from service.training.messages import Artifacts, Limits, Train
+from service.training.messages.shared import Artifacts, Limits
+from service.training.messages.training import Train
 from service.training.tuning import FILE, ROUNDS, Tuning, choices, choose, tune
-from storage.records import Signature
+from storage.records.signatures import Signature
 
 
 def test_the_choices_are_one_thread_powers_of_two_and_the_limit() -> None:

@@ -11,7 +11,7 @@ from service.observer import Look
 from service.policy import Verdict, default_policy
 from service.triggers.asking import Asking
 from service.triggers.change import change
-from storage.records import JobState, NewTrigger, StoredPolicy
+from storage.records.jobs import JobState, NewTrigger, StoredPolicy
 
 SET_BY_PEOPLE = ("model_id", "name", "hyperparameters", "priority", "enabled")
 

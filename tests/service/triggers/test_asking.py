@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from service.triggers.rule import Rule
-from storage.records import Blocker, JobState, NewTrigger
+from storage.records.jobs import Blocker, JobState, NewTrigger
 from storage.sample_filter import SampleFilter
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from service.triggers.rule import Rule
-from storage.records import Blocker
+from storage.records.jobs import Blocker
 
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S

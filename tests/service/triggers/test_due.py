@@ -7,7 +7,7 @@ import pytest
 from service.errors import InvalidInput
 from service.triggers.due import is_due
 from service.triggers.rule import Rule, checked_rule
-from storage.records import Trigger
+from storage.records.jobs import Trigger
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)

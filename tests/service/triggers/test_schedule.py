@@ -18,7 +18,7 @@ from service.guardian import Guardian
 from service.settings import Settings
 from service.triggers.rule import Rule
 from service.triggers.schedule import PREFIX, Schedule
-from storage.records import NewTrigger
+from storage.records.jobs import NewTrigger
 
 OUT_OF_RANGE = "9999-12-31T23:59:59-01:00"
 """No instant of UTC that a datetime can hold."""

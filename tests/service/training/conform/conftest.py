@@ -14,11 +14,12 @@ import pytest
 from graph_parts import normal
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training import messages
+from service.training.messages.preparation import Prepare, Prepared, Refused
+from service.training.messages.shared import Artifacts
 from service.training.ort import runtime
 from service.training.prepare import prepare
 
-Answer = messages.Prepared | messages.Refused
+Answer = Prepared | Refused
 ROWS = 4
 
 
@@ -85,20 +86,18 @@ def order(tmp_path: Path) -> Callable[..., Answer]:
             source.write_bytes(data)
         choices.setdefault("loss", "mse")
         choices.setdefault("form", "forward")
-        return prepare(
-            messages.Prepare(source=str(source), work_dir=str(tmp_path / "work"), **choices)
-        )
+        return prepare(Prepare(source=str(source), work_dir=str(tmp_path / "work"), **choices))
 
     return carry_out
 
 
 @pytest.fixture
-def accept(order: Callable[..., Answer]) -> Callable[..., messages.Prepared]:
+def accept(order: Callable[..., Answer]) -> Callable[..., Prepared]:
     """Prepare a model that must be taken."""
 
-    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> messages.Prepared:
+    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> Prepared:
         answer = order(model, **choices)
-        assert isinstance(answer, messages.Prepared), answer
+        assert isinstance(answer, Prepared), answer
         return answer
 
     return carry_out
@@ -110,7 +109,7 @@ def refuse(order: Callable[..., Answer]) -> Callable[..., dict[str, str]]:
 
     def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> dict[str, str]:
         answer = order(model, **choices)
-        assert isinstance(answer, messages.Refused), answer
+        assert isinstance(answer, Refused), answer
         assert answer.problems
         assert "Traceback" not in answer.detail
         return {problem.pointer: problem.detail for problem in answer.problems}
@@ -121,7 +120,7 @@ def refuse(order: Callable[..., Answer]) -> Callable[..., dict[str, str]]:
 class Trainer:
     """The bare engine on prepared artifacts, one thread."""
 
-    def __init__(self, artifacts: messages.Artifacts) -> None:
+    def __init__(self, artifacts: Artifacts) -> None:
         api = runtime.training_api()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
@@ -193,7 +192,7 @@ def check_gradients(
 ) -> Callable[..., None]:
     """Hold what the engine computes for a prepared model against finite differences."""
 
-    def check(model: onnx.ModelProto, prepared: messages.Prepared, width: float = 1e-2) -> None:
+    def check(model: onnx.ModelProto, prepared: Prepared, width: float = 1e-2) -> None:
         x, target = normal(ROWS, 6, seed=11) * 2, normal(ROWS, 3, seed=12)
         found = trainer(prepared.artifacts).gradients(prepared.trainable, x, target)
         assert {"w", "b", "v"} <= set(found)

@@ -15,7 +15,7 @@ from onnx import helper
 
 from service.training.artifacts import make_artifacts
 from service.training.errors import GraphRefused
-from service.training.messages import Prepared
+from service.training.messages.preparation import Prepared
 
 node = helper.make_node
 ROWS = 4

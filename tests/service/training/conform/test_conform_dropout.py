@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from service.training.conform import conform
+from service.training.conform.conform import conform
 
 
 def test_a_seed_of_the_nodes_own_is_taken_away(graphs: Any) -> None:

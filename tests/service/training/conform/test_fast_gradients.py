@@ -11,7 +11,7 @@ import pytest
 from graph_parts import SPATIAL, node
 from operators import weights
 
-from service.training.messages import Prepared
+from service.training.messages.preparation import Prepared
 
 
 def index(value: int) -> np.ndarray:

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.assembly import assemble
-from service.training.messages import Prepared
+from service.training.messages.preparation import Prepared
 from service.training.ort.engine import OrtEngine
 
 node = helper.make_node

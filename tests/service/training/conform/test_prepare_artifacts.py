@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from service.training.messages import Prepared
+from service.training.messages.preparation import Prepared
 from service.training.ort import runtime
 
 node = helper.make_node

@@ -1,0 +1,43 @@
+"""What several conversations speak of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FEATURE_DTYPE = "hone.feature_dtype"
+"""In the metadata of a prefix model: the type in which its float32 outputs are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the child may take. nice: 0 to 19. memory_bytes: private memory, None for no limit."""
+
+    threads: int = 1
+    nice: int = 10
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """Paths of what the offline phase makes.
+
+    prefix_model: the frozen part, an inference model whose outputs are the inputs of the others;
+    None where those take the samples themselves. remainder_model: a fragment with the model's other
+    outputs, which exports get back; None where there are none.
+    """
+
+    training_model: str
+    eval_model: str
+    optimizer_model: str
+    checkpoint: str
+    prefix_model: str | None = None
+    remainder_model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A sign of life while nothing else is to tell. done: samples."""
+
+    done: int
+    kind: Literal["working"] = "working"
