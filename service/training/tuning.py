@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import inf
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -25,17 +25,18 @@ from service.training.ort.runtime import onnxruntime
 FILE = "threads.json"
 ROUNDS = 4
 """Choices are measured in turn, so that a busy moment of the machine strikes them all."""
-WARM_STEPS = 2
+WARM_STEPS = 12
+"""Threads that spin take so many steps until they are as fast as they will be (measured)."""
 STEPS = 15
-MAX_S = 0.1
-"""Longest measurement of one choice in a round, but for the steps that it needs at least."""
+MAX_WARM_S, MAX_S = 0.03, 0.1
+"""Longest warm-up and measurement of one choice in a round, but for the steps needed at least."""
+MIN_WARM_STEPS = 2
 BUDGET_S = 1.0
 """No round begins later; a model that takes long to open is measured once."""
 MARGIN = 1.1
-"""More threads must be this many times faster: the machine is noisy, and not ours alone."""
-SPINNING_MARGIN = 1.03
-"""The same for spinning, which costs little: an MLP's step on two threads took 3.9 to 4.0 ms of
-processor time with it, and 4.0 to 4.1 without, because waking costs too (measured)."""
+"""More threads must be this many times faster: the machine is noisy, and not ours alone. Spinning
+need not: an MLP's step on two threads took 3.9 to 4.0 ms of processor time with it, and 4.0 to 4.1
+without, because waking costs too (measured)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,44 +74,55 @@ def choices(most: int) -> list[Tuning]:
     return [Tuning(count) for count in counts] + [Tuning(most, spinning=True)]
 
 
-def choose(seconds: Mapping[Tuning, float]) -> Tuning:
-    """The fastest, if each step up to it, from cheap to dear, was worth it."""
+def choose(rounds: Sequence[Mapping[Tuning, float]]) -> Tuning:
+    """The fastest, if each step up to it, from cheap to dear, was worth it.
+
+    rounds: the seconds of a step, measured in turn. Choices are compared within each round, since
+    a busy moment of the machine strikes the whole of it.
+    """
     best: Tuning | None = None
-    for each in sorted(seconds, key=lambda tuning: (tuning.spinning, tuning.threads)):
-        if best is None or seconds[each] * _margin(best, each) < seconds[best]:
+    for each in sorted(rounds[0], key=lambda tuning: (tuning.spinning, tuning.threads)):
+        if best is None or median(one[best] / one[each] for one in rounds) > _margin(best, each):
             best = each
     assert best is not None
     return best
 
 
 def _margin(best: Tuning, other: Tuning) -> float:
-    return SPINNING_MARGIN if other == replace(best, spinning=True) else MARGIN
+    return 1.0 if other == replace(best, spinning=True) else MARGIN
 
 
 def _measure(
     among: Sequence[Tuning], open_engine: OpenEngine, batch: Batch, tick: Callable[[], None]
-) -> dict[Tuning, float]:
-    """The quickest step of each; one engine is open at a time, for its memory."""
-    seconds = dict.fromkeys(among, inf)
+) -> list[dict[Tuning, float]]:
+    """The median step of each, round by round; one engine is open at a time, for its memory."""
+    rounds: list[dict[Tuning, float]] = []
     began = perf_counter()
-    for _ in range(ROUNDS):
-        for each in among:
-            seconds[each] = min(seconds[each], _step_seconds(open_engine(each), batch, tick))
-        if perf_counter() - began > BUDGET_S:
-            break
-    return seconds
+    while len(rounds) < ROUNDS and (not rounds or perf_counter() - began < BUDGET_S):
+        rounds.append({each: _step_seconds(open_engine(each), batch, tick) for each in among})
+    return rounds
 
 
 def _step_seconds(engine: Engine, batch: Batch, tick: Callable[[], None]) -> float:
-    """The quickest step on the batch, at a learning rate that moves nothing."""
+    """The median step on the batch, at a learning rate that moves nothing.
+
+    Not the quickest: threads that sleep are sometimes in time, and threads that spin always.
+    """
     times: list[float] = []
-    while len(times) < WARM_STEPS + 1 or (len(times) < STEPS and sum(times) < MAX_S):
+
+    def step() -> None:
         began = perf_counter()
         engine.train_batch(*batch)
         engine.step(0.0)
         times.append(perf_counter() - began)
         tick()
-    return min(times[WARM_STEPS:])
+
+    while len(times) < MIN_WARM_STEPS or (len(times) < WARM_STEPS and sum(times) < MAX_WARM_S):
+        step()
+    times.clear()
+    while not times or (len(times) < STEPS and sum(times) < MAX_S):
+        step()
+    return median(times)
 
 
 def _key(order: Train) -> str:

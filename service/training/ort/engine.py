@@ -9,6 +9,7 @@ from typing import Any
 from service.training.engine import Array
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
 from service.training.messages.shared import Artifacts
+from service.training.ort.gradient_graph import GradientGraph
 from service.training.ort.runtime import onnxruntime, pybind, training_api
 from service.training.ort.session_steps import SessionSteps, graph_for
 from service.training.ort.sessions import check_memory, foreign_errors, session_options
@@ -46,10 +47,13 @@ class OrtEngine:
             self._state = api.CheckpointState.load_checkpoint(checkpoint)
         options = session_options(threads, spinning=spinning)
         with foreign_errors(ArtifactsUnreadable, "cannot load the training artifacts"):
+            graph = self._graph_for(threads)
+            # Sessions whose steps are made elsewhere must not spin: each has threads of its own.
+            idle = options if graph is None else session_options(threads)
             self._module = api.Module(
-                artifacts.training_model, self._state, artifacts.eval_model, session_options=options
+                artifacts.training_model, self._state, artifacts.eval_model, session_options=idle
             )
-            self._steps = self._open_steps(checkpoint, options)
+            self._steps = self._open_steps(graph, checkpoint, options)
         self._model = self._module._model
         self._output_at = self._position_of(output)
 
@@ -105,18 +109,22 @@ class OrtEngine:
         ):
             self._module.export_model_for_inferencing(path, [self._output])
 
-    def _open_steps(self, checkpoint: Path, options: Any) -> Steps:
-        artifacts, parameters = self._artifacts, dict(self._state.parameters)
-        optimizer = api.Optimizer(artifacts.optimizer_model, self._module)
-        models = Path(artifacts.training_model), Path(artifacts.optimizer_model)
-        graph = graph_for(*models, parameters, threads=options.intra_op_num_threads)
+    def _graph_for(self, threads: int) -> GradientGraph | None:
+        models = Path(self._artifacts.training_model), Path(self._artifacts.optimizer_model)
+        return graph_for(*models, dict(self._state.parameters), threads=threads)
+
+    def _open_steps(self, graph: GradientGraph | None, checkpoint: Path, options: Any) -> Steps:
+        optimizer_model = Path(self._artifacts.optimizer_model)
+        optimizer = api.Optimizer(optimizer_model, self._module)
         if graph is None:
-            return ModuleSteps(self._module, optimizer, self._state, optimizer_model=models[1])
+            return ModuleSteps(
+                self._module, optimizer, self._state, optimizer_model=optimizer_model
+            )
         return SessionSteps(
             graph,
             state=self._state,
             optimizer=optimizer,
-            optimizer_model=models[1],
+            optimizer_model=optimizer_model,
             checkpoint=checkpoint,
             options=options,
         )
