@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from service.training.ort.placement import Aside
+
 Call = Callable[[], object]
 
 
@@ -20,19 +22,23 @@ class Helper:
     def __init__(self) -> None:
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._ends: SimpleQueue[bool] = SimpleQueue()
-        thread = threading.Thread(
+        self._thread = threading.Thread(
             target=_serve, args=(self._calls, self._ends), name="helper", daemon=True
         )
-        thread.start()
-        weakref.finalize(self, _end, self._calls, thread)
+        self._thread.start()
+        assert self._thread.native_id is not None  # it has started
+        self._aside = Aside(self._thread.native_id)
+        weakref.finalize(self, _end, self._calls, self._thread)
 
     def begin(self, call: Call) -> None:
-        """Let the thread carry it out."""
+        """Let the thread carry it out, beside the caller."""
+        self._aside.step()
         self._calls.put(call)
 
     def wait(self) -> None:
         """Return when it has. Raises RuntimeError if it failed, which also ends the thread."""
         if not self._ends.get():
+            self._thread.join()  # first it tells how
             raise RuntimeError("a helper's call failed; stderr tells how")
 
 

@@ -1,0 +1,44 @@
+"""Where threads run: one that helps stays off the processor of the one who asks.
+
+A thread that wakes goes back to where it ran last, be it the processor whose work it is to share:
+while all of them are in use, Linux does not look for a better one. It stayed so for seconds, and
+took an MLP's step from 1.7 ms to 2.0 (two processors, Linux 6.18).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+
+
+class Aside:
+    """Keeps a thread off the caller's processor, where the system can tell which it is."""
+
+    def __init__(self, thread_id: int) -> None:
+        self._thread_id = thread_id
+        self._allowed = _allowed_processors()
+        self._processor = _processor_function() if len(self._allowed) > 1 else None
+        self._avoided: int | None = None
+
+    def step(self) -> None:
+        """Call it before the thread is woken: a microsecond, unless the caller has moved."""
+        if sys.platform == "linux" and self._processor is not None:
+            processor = self._processor()
+            if processor != self._avoided:
+                self._avoided = processor
+                try:
+                    os.sched_setaffinity(self._thread_id, self._allowed - {processor})
+                except OSError:  # forbidden, or the processors are others by now: it runs anywhere
+                    self._processor = None
+
+
+def _allowed_processors() -> set[int]:
+    return os.sched_getaffinity(0) if sys.platform == "linux" else set()
+
+
+def _processor_function() -> Callable[[], int] | None:
+    """sched_getcpu(3), which Python does not have."""
+    function: Callable[[], int] | None = getattr(ctypes.CDLL(None), "sched_getcpu", None)
+    return function
