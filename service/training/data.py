@@ -1,7 +1,7 @@
 """Batches: gathered from memory-mapped packs in an order that seed and epoch decide.
 
 The samples stay in the page cache; the child owns one window of them. A window holds several
-batches, so that the cost of sorting its samples by pack is shared.
+small batches, so that the cost of sorting its samples by pack is shared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from storage.sample_index import SampleIndex
 Indices = NDArray[np.int64]
 Batch = tuple[tuple[Array, ...], Array]
 
-WINDOW_BYTES = 1 << 20
+WINDOW_BYTES = 1 << 18
+"""A larger batch is gathered alone: while the optimizer's other threads are at work, and so that
+the processor's cache still holds it when it is read."""
 
 
 class Batches(ABC):

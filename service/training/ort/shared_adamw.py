@@ -28,7 +28,7 @@ INPUTS = {
 }
 MIN_SHARE = 1 << 17
 """Elements for whose sake a thread is woken, which takes as long as some 40,000 of them."""
-HEAD_START = 30_000
+HEAD_START = 45_000
 """Elements that the caller takes more than the others, which are not awake yet."""
 PACKET = 16
 """Elements of the widest packet of any processor."""
