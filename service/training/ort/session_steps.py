@@ -89,7 +89,7 @@ class SessionSteps:
 
     def _run(self, binding: Any, arrays: Sequence[Array]) -> None:
         for name, array in zip(self._graph.fed, arrays, strict=True):
-            binding.bind_ortvalue_input(name, in_place(array))
+            binding.bind_cpu_input(name, array)
         try:
             self._session.run_with_iobinding(binding)
         except RuntimeError as error:
