@@ -134,7 +134,10 @@ class SessionSteps:
 def graph_for(
     training_model: Path, optimizer_model: Path, parameters: Parameters, *, threads: int
 ) -> GradientGraph | None:
-    """The graph to step with, if these artifacts can be stepped so, and it is worth it."""
+    """The graph to step with, if these artifacts can be stepped so, and it is worth it.
+
+    Raises DecodeError if one of them is no model.
+    """
     if threads == 1:
         return None
     trained = {name: each for name, each in parameters.items() if each.requires_grad}

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
 from service.training.ort.runtime import onnxruntime, pybind
 from storage.errors import HoneError
 
@@ -38,10 +40,10 @@ def session_options(threads: int, *, spinning: bool = False) -> Any:
 
 @contextmanager
 def foreign_errors(kind: type[HoneError], doing: str) -> Iterator[None]:
-    """Turn the runtime's errors into one of ours."""
+    """Turn the runtime's errors, and those of reading its models, into one of ours."""
     try:
         yield
-    except (RuntimeError, *LOAD_ERRORS) as error:
+    except (RuntimeError, DecodeError, *LOAD_ERRORS) as error:
         check_memory(error)
         raise kind(f"{doing}: {error}") from error
 

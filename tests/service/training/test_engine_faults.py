@@ -10,6 +10,7 @@ import pytest
 
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
 from service.training.messages.shared import Artifacts
+from service.training.ort import session_steps
 from service.training.ort.engine import OrtEngine
 from service.training.ort.runtime import pybind
 from service.training.ort.sessions import foreign_errors
@@ -27,14 +28,23 @@ def test_a_missing_artifact_is_an_error_and_no_crash(
         OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output="logits", threads=1)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("role", ["training_model", "eval_model", "optimizer_model"])
 def test_a_damaged_artifact_is_an_error_and_no_crash(
-    make_artifacts: MakeArtifacts, tmp_path: Path, role: str
+    make_artifacts: MakeArtifacts,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    role: str,
+    threads: int,
 ) -> None:
+    """On two threads the graphs are read for steps in sessions, before the engine reads them."""
+    monkeypatch.setattr(session_steps, "MIN_ELEMENTS", 0)
     (tmp_path / "damaged").write_bytes(b"\x08\x09 this is no graph")
     artifacts = replace(make_artifacts(), **{role: str(tmp_path / "damaged")})
+    checkpoint = Path(artifacts.checkpoint)
     with pytest.raises(ArtifactsUnreadable, match="cannot load the training artifacts"):
-        OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output="logits", threads=1)
+        OrtEngine(artifacts, checkpoint=checkpoint, output="logits", threads=threads)
 
 
 def test_an_output_that_the_eval_model_does_not_give_is_refused(open_engine: OpenEngine) -> None:
