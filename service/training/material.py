@@ -18,8 +18,8 @@ from storage.row_cache import RowCache
 CHECK_SAMPLES = 256
 CHECK_ROWS = 16
 """Two models run beside each other on these: batches of the job's size would set its peak."""
-CHECK_SAMPLES_WITH_PREFIX = 4
-"""The prefix costs most of what a check costs, and few rows prove that the parts fit together."""
+CHECK_SAMPLES_WITH_PREFIX = 16
+"""The prefix costs most of what a check costs, and 16 rows prove that the parts fit together."""
 
 
 @dataclass(frozen=True, slots=True)
