@@ -99,6 +99,6 @@ def out_of_memory(order: Order) -> str:
 if __name__ == "__main__":
     code = main()
     # The last message stands for what lies on the disk by then. To take the interpreter and the
-    # engine apart first would keep the parent, who waits for the end, another 35 ms.
+    # engine apart first would keep the parent, who waits for the end, another 36 to 60 ms.
     sys.stderr.flush()
     os._exit(code)
