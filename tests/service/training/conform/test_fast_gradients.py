@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from graph_parts import SPATIAL, node
+from graph_parts import SPATIAL, ints, node, normal
 from operators import weights
 
 from service.training.messages.preparation import Prepared
@@ -110,6 +110,36 @@ def test_the_gradient_of_a_bias_is_a_product(
     assert bool(sums) == stays
     read = {name for n in training.graph.node for name in n.input}
     assert {tensor.name for tensor in training.graph.initializer} <= read
+    check_gradients(model, prepared, 1e-3)
+
+
+@pytest.mark.parametrize(("halves", "vectors"), [(False, 1), (True, 3)])
+def test_biases_share_their_ones_where_the_graph_tells_the_same_rows(
+    halves: bool,
+    vectors: int,
+    graphs: Any,
+    accept: Callable[..., Prepared],
+    check_gradients: Callable[..., None],
+) -> None:
+    """With halves, a layer has twice the rows, and Reshape hides that it is not more."""
+    nodes = [
+        node("Gemm", ["h", "k", "c"], ["i"], name="second"),
+        node("Tanh", ["i"], ["j"], name="tanh"),
+        node("Gemm", ["j", "m", "d"], ["g"], name="third"),
+    ]
+    extra = {"k": normal(8, 8, seed=3), "c": normal(8, seed=4)}
+    if halves:
+        nodes[0] = node("Gemm", ["p", "k", "c"], ["q"], name="second")
+        nodes.insert(0, node("Reshape", ["h", "to_halves"], ["p"], name="to"))
+        nodes.insert(2, node("Reshape", ["q", "to_whole"], ["i"], name="back"))
+        extra = {"k": normal(4, 4, seed=3), "c": normal(4, seed=4)}
+        extra |= {"to_halves": ints(-1, 4), "to_whole": ints(-1, 8)}
+    last = {"m": normal(8, 5, seed=5), "d": normal(5, seed=6)}
+    model = graphs.around(*nodes, **extra, **last, size=8, out=5)
+    prepared = accept(model, optimizer="sgd")
+
+    operators = [n.op_type for n in onnx.load(prepared.artifacts.training_model).graph.node]
+    assert operators.count("ConstantOfShape") == vectors
     check_gradients(model, prepared, 1e-3)
 
 
