@@ -71,8 +71,10 @@ class SharedAdamW:
         )
         output = [session.get_outputs()[0].name]
         shares = share_out(list(trained.values()), threads)
-        # The engine looks at arrays where they lie, and the kernel writes where it reads.
-        self._runs = [partial(session.run, output, self._feeds(share)) for share in shares]
+        # The engine looks at arrays where they lie, and the kernel writes where it reads. The
+        # session's own run checks the names of its inputs each time: 5 to 9 µs (measured).
+        run = session._sess.run
+        self._runs = [partial(run, output, self._feeds(share), None) for share in shares]
         self._helpers = [Helper() for _ in shares[1:]]
         self._is_settled = True
 
