@@ -70,8 +70,9 @@ def _product_with_ones(node: onnx.NodeProto, ones: _Ones) -> Iterator[onnx.NodeP
     for 256 rows 30, 136 and 16 (measured).
     """
     matrix, (result,) = node.input[0], node.output
-    yield from ones.make_for(matrix)
-    yield onnx.helper.make_node("MatMul", [ones[matrix], matrix], [result], name=node.name)
+    making, vector = ones.beside(matrix)
+    yield from making
+    yield onnx.helper.make_node("MatMul", [vector, matrix], [result], name=node.name)
 
 
 class _Ones:
@@ -81,24 +82,20 @@ class _Ones:
         self._lengths = {value.name: _length(value) for value in graph.value_info}
         self._made: dict[str | int, str] = {}
 
-    def __getitem__(self, matrix: str) -> str:
-        """The name of the vector, after `make_for`."""
-        return self._made[self._key(matrix)]
-
-    def make_for(self, matrix: str) -> Iterator[onnx.NodeProto]:
-        """The nodes that make it, unless it has been made."""
-        if self._key(matrix) in self._made:
-            return
+    def beside(self, matrix: str) -> tuple[list[onnx.NodeProto], str]:
+        """The nodes that make the matrix's vector, none if it has been made, and its name."""
+        # Of a matrix whose rows the graph does not tell, the vector is its own.
+        length = self._lengths.get(matrix) or matrix
+        if length in self._made:
+            return [], self._made[length]
         rows, ones = f"{matrix}/rows", f"{matrix}/ones"
         one = onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [1], [1.0])
         make = onnx.helper.make_node
-        yield make("Shape", [matrix], [rows], name=rows, start=0, end=1)
-        yield make("ConstantOfShape", [rows], [ones], name=ones, value=one)
-        self._made[self._key(matrix)] = ones
-
-    def _key(self, matrix: str) -> str | int:
-        """What equally long matrices share; of one whose length is not told, its own name."""
-        return self._lengths.get(matrix) or f"{matrix}/rows"
+        self._made[length] = ones
+        return [
+            make("Shape", [matrix], [rows], name=rows, start=0, end=1),
+            make("ConstantOfShape", [rows], [ones], name=ones, value=one),
+        ], ones
 
 
 def _length(value: onnx.ValueInfoProto) -> str | int | None:
