@@ -76,32 +76,32 @@ def _product_with_ones(node: onnx.NodeProto, ones: _Ones) -> Iterator[onnx.NodeP
 
 
 class _Ones:
-    """Vectors of ones, as long as matrices have rows; matrices that are equally long share one."""
+    """Vectors of ones, as long as matrices have rows. Matrices with one name for them share it."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
-        self._lengths = {value.name: _length(value) for value in graph.value_info}
-        self._made: dict[str | int, str] = {}
+        self._dimensions = {value.name: _first_dimension(value) for value in graph.value_info}
+        self._made: dict[str, str] = {}
 
     def beside(self, matrix: str) -> tuple[list[onnx.NodeProto], str]:
         """The nodes that make the matrix's vector, none if it has been made, and its name."""
-        # Of a matrix whose rows the graph does not tell, the vector is its own.
-        length = self._lengths.get(matrix) or matrix
-        if length in self._made:
-            return [], self._made[length]
+        dimension = self._dimensions.get(matrix, "")
+        if dimension in self._made:
+            return [], self._made[dimension]
         rows, ones = f"{matrix}/rows", f"{matrix}/ones"
+        if dimension:
+            self._made[dimension] = ones
         one = onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [1], [1.0])
         make = onnx.helper.make_node
-        self._made[length] = ones
         return [
             make("Shape", [matrix], [rows], name=rows, start=0, end=1),
             make("ConstantOfShape", [rows], [ones], name=ones, value=one),
         ], ones
 
 
-def _length(value: onnx.ValueInfoProto) -> str | int | None:
-    """Its first dimension: a name, a number, or None if there is neither."""
+def _first_dimension(value: onnx.ValueInfoProto) -> str:
+    """Its name; empty if it has none."""
     dims = value.type.tensor_type.shape.dim
-    return dims[0].dim_param or dims[0].dim_value or None if dims else None
+    return dims[0].dim_param if dims else ""
 
 
 def _drop_unread(graph: onnx.GraphProto, names: set[str]) -> None:
