@@ -71,8 +71,8 @@ class SharedAdamW:
         )
         output = [session.get_outputs()[0].name]
         shares = share_out(list(trained.values()), threads)
-        # The engine looks at arrays where they lie, and the kernel writes where it reads. The
-        # session's own run checks the names of its inputs each time: 5 to 9 µs (measured).
+        # The engine looks at arrays where they lie, and the kernel writes where it reads. What
+        # InferenceSession.run does first, it checks names, takes 5 to 9 µs each time (measured).
         run = session._sess.run
         self._runs = [partial(run, output, self._feeds(share), None) for share in shares]
         self._helpers = [Helper() for _ in shares[1:]]
