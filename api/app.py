@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from api import docs, errors
+from api.bodies.uploads import BodyLimit
 from api.routes import (
     aliases,
     backup,
@@ -29,9 +30,8 @@ from api.routes import (
     versions,
 )
 from api.security import Guard
-from api.uploads import BodyLimit
 from service.daemon import Daemon
-from service.guardian import takes_input_reports
+from service.policy.device_monitor import takes_input_reports
 from service.settings import Settings
 
 DESCRIPTION = (

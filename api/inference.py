@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from starlette.requests import Request
 
-from api.uploads import read_small
+from api.bodies.uploads import read_small
 from service.prediction.predictor import Serving
 
 P = ParamSpec("P")

@@ -6,11 +6,11 @@ from dataclasses import asdict
 
 from api import schemas
 from api.schemas.samples import DeletionBody, SampleBody, SamplesAccepted
-from service.curation import shown_label
-from service.ingest.result import IngestResult
-from service.promotion.policy import gate_policy
-from service.retention import retention_policy
-from storage.forgetting import Deletion
+from service.models.promotion.policy import gate_policy
+from service.models.retention import retention_policy
+from service.samples.ingest.result import IngestResult
+from service.samples.updates import shown_label
+from storage.erasure.unlearning import Deletion
 from storage.records.jobs import Job
 from storage.records.models import Model
 from storage.records.samples import Sample

@@ -11,8 +11,8 @@ from fastapi.routing import APIRoute
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import Message
 
+from api.bodies.uploads import read_small
 from api.errors import READS, pointer
-from api.uploads import read_small
 from service.daemon import Daemon
 from service.errors import InvalidInput
 from storage.errors import Problem

@@ -13,10 +13,10 @@ from PIL import Image as Pillow
 
 from bench.table import Row
 from service.preprocess.image import Image
-from service.training.images import Images, decode_all
+from service.training.data.images import Images, decode_all
+from storage.blobs.row_cache import RowCache
+from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
-from storage.row_cache import RowCache
-from storage.sample_index import SampleIndex
 
 PHOTOS, SIDE, BATCH_SIZE = 10_000, 224, 32
 SHAPE = (3, SIDE, SIDE)

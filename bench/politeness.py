@@ -36,7 +36,7 @@ for _ in sys.stdin:
 """
 BARE_LOOP = """
 from service.training.limits import apply_limits
-from service.training.messages.shared import Limits
+from service.training.protocol.messages.shared import Limits
 apply_limits(Limits(), threads=1)
 print("stepped back", flush=True)
 while True:

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from service.training.artifacts import make_artifacts
 from service.training.ort.runtime import training_api
+from service.training.preparation.artifacts import make_artifacts
 
 LEARNING_RATE = 1e-3
 

@@ -9,23 +9,23 @@ from typing import Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from service.erasure import Erasure
+from service.backup.own_backups import OwnBackups
 from service.events import Feed
-from service.guardian import Guardian
-from service.hooks import PromotionHook
-from service.latest import LatestVersions
+from service.jobs.scheduler import Trainer
 from service.logs import event
-from service.own_backups import OwnBackups
+from service.models.latest import LatestVersions
+from service.models.promotion_hook import PromotionHook
+from service.models.registry import Registry
+from service.models.retention import prune_all
+from service.models.variants import Variants
+from service.policy.device_monitor import Guardian
+from service.policy.sleep import SleepWatch
 from service.prediction.predictor import Predictor
-from service.registry import Registry
-from service.retention import prune_all
+from service.samples.erasure import Erasure
+from service.samples.ranking import Uncertainty
+from service.samples.thumbnails import Thumbnails
 from service.settings import Settings
-from service.sleep import SleepWatch
-from service.thumbnails import Thumbnails
-from service.trainer import Trainer
 from service.triggers.schedule import Schedule
-from service.uncertainty import Uncertainty
-from service.variants import Variants
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from service.logs import event
-from storage.codec import utc_now
+from storage.database.codec import utc_now
 from storage.records.events import Event
 from storage.store import Store
 

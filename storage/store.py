@@ -7,46 +7,46 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from storage.aliases import Aliases
-from storage.backups import Backups
-from storage.ballast import Ballast
-from storage.checkpoints import Checkpoints
-from storage.codec import utc_now
-from storage.connection import Readers, sqlite3, translate
-from storage.copies import Copies
-from storage.deletion import Eraser
-from storage.disk import file_faults, make_folder
-from storage.events import Events
-from storage.files import FileStore
-from storage.forgetting import Forgetting
-from storage.jobs import Jobs
-from storage.lock import DataDirLock
-from storage.metrics import Metrics
-from storage.models import Models
-from storage.packs import Packs
-from storage.policy import PolicyRows
-from storage.recovery import clear_folder, finish_erasures, sweep_packs
-from storage.reference import ReferenceSets
-from storage.replacement import finish
-from storage.restoration import (
+from storage.backup.copies import Copies
+from storage.backup.own_backups import Backups
+from storage.backup.reconciling import Lost, settle
+from storage.backup.replacement import finish
+from storage.backup.restoring import (
     Restoration,
     newest_restoration,
     open_sound_database,
     settled,
     unsettled,
 )
-from storage.retention import Retention
-from storage.sample_stats import SampleStats
-from storage.samples import Samples
-from storage.seen import SeenSamples
-from storage.settlement import Lost, settle
-from storage.triggers import Triggers
-from storage.variants import Variants
-from storage.versions import Versions
-from storage.writer import Clock, Transaction, Writer
+from storage.blobs.files import FileStore
+from storage.blobs.packs import Packs
+from storage.database.codec import utc_now
+from storage.database.connection import Readers, sqlite3, translate
+from storage.database.writer import Clock, Transaction, Writer
+from storage.disk.ballast import Ballast
+from storage.disk.durable import file_faults, make_folder
+from storage.disk.lock import DataDirLock
+from storage.erasure.deletion import Eraser
+from storage.erasure.lineage import SeenSamples
+from storage.erasure.unlearning import Forgetting
+from storage.samples.reference_sets import ReferenceSets
+from storage.samples.samples import Samples
+from storage.samples.stats import SampleStats
+from storage.startup import clear_folder, finish_erasures, sweep_packs
+from storage.tables.events import Events
+from storage.tables.jobs import Jobs
+from storage.tables.metrics import Metrics
+from storage.tables.models import Models
+from storage.tables.policy import PolicyRows
+from storage.tables.triggers import Triggers
+from storage.versions.aliases import Aliases
+from storage.versions.checkpoints import Checkpoints
+from storage.versions.retention import Retention
+from storage.versions.variants import Variants
+from storage.versions.versions import Versions
 
 if TYPE_CHECKING:
-    from storage.snapshot import Snapshot
+    from storage.backup.snapshot import Snapshot
 
 _READERS = 4
 _logger = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ class Store:
 
     def snapshot(self) -> Snapshot:
         """Hold on to all that is kept now. Raises Busy, StorageFull, StorageBroken."""
-        from storage.snapshot import take_snapshot
+        from storage.backup.snapshot import take_snapshot
 
         return take_snapshot(
             self.database,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from stored import adopt, new_model
 
-from service.backup import write_backup
-from service.backup_contents import open_backup, read_contents
-from service.restore import Restored, restore
+from service.backup.backup import write_backup
+from service.backup.contents import open_backup, read_contents
+from service.backup.restore import Restored, restore
 from storage.store import Store
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)

@@ -11,11 +11,11 @@ import onnxruntime
 from graph_parts import normal
 from onnx import numpy_helper
 
-from service.training.assembly import assemble
 from service.training.conform import batch_axis, trial
 from service.training.conform.load import load
 from service.training.conform.normalize import normalize
-from service.training.messages.preparation import Prepared
+from service.training.export.assembly import assemble
+from service.training.protocol.messages.preparation import Prepared
 
 
 def run(model: Path | bytes, **feeds: np.ndarray) -> list[np.ndarray]:

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from service.training.data import Dataset
+from service.training.callbacks import JobWatch
+from service.training.data.batches import Dataset
+from service.training.data.datasets import Material
 from service.training.job import finish
 from service.training.loop import train
-from service.training.material import Material
-from service.training.messages.shared import Artifacts, Limits
-from service.training.messages.training import Hyperparameters, LoopState, Start, Train
-from service.training.messages.unions import Message
 from service.training.ort.engine import OrtEngine
+from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.training import Hyperparameters, LoopState, Start, Train
+from service.training.protocol.messages.unions import Message
 from service.training.schedule import Plan, make_plan
-from service.training.watch import JobWatch
 from storage.records.signatures import Signature
 
 

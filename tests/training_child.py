@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from support import DEADLINE_S
 
-from service.training.messages.lines import decode_message, encode
-from service.training.messages.unions import Last, Line
+from service.training.protocol.messages.lines import decode_message, encode
+from service.training.protocol.messages.unions import Last, Line
 
 
 @dataclass

@@ -17,7 +17,7 @@ from api.protocol import ABORT
 from service.logs import event
 
 if TYPE_CHECKING:
-    from storage.snapshot import Snapshot
+    from storage.backup.snapshot import Snapshot
 
 router = APIRouter(prefix="/v1", tags=["backup"])
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class BackupAnswer(StreamingResponse):
     stalled_s = 60.0
 
     def __init__(self, snapshot: Snapshot, *, now: datetime) -> None:
-        from service.backup import write_backup
+        from service.backup.backup import write_backup
 
         name = f"honed-{now.strftime('%Y%m%dT%H%M%SZ')}.zip"
         super().__init__(

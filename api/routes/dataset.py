@@ -9,13 +9,13 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from api import present
+from api.bodies.uploads import require_media_type, spooled
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import answers, body
 from api.routing import Route
 from api.schemas import Page
 from api.schemas.samples import DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
-from api.uploads import require_media_type, spooled
-from service.reserve import require_room
+from service.samples.disk_reserve import require_room
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["samples"], route_class=Route)
 
@@ -30,7 +30,7 @@ ZIP = "application/zip"
 )
 def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
     """A zip of every sample with key, label, split and pin, as it may be imported anywhere."""
-    from service.archive import write_archive
+    from service.samples.archive import write_archive
 
     headers = {"Content-Disposition": f'attachment; filename="{model.name}-samples.zip"'}
     return StreamingResponse(write_archive(store, model), media_type=ZIP, headers=headers)
@@ -45,7 +45,7 @@ def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
 )
 async def import_samples(request: Request, daemon: TheDaemon, model: TheModel) -> SamplesAccepted:
     """All or nothing. A key that the model has already is a duplicate, not an error."""
-    from service.archive import read_archive
+    from service.samples.archive import read_archive
 
     require_media_type(request, ZIP)
     settings = daemon.settings

@@ -23,9 +23,9 @@ from api.schemas.device import (
 )
 from service.device import Moment, Reading
 from service.errors import InvalidInput, NoSession
-from service.guardian import next_morning
-from service.observer import Look
 from service.policy import Policy, to_dict
+from service.policy.device_monitor import next_morning
+from service.policy.observer import Look
 from storage.errors import Problem
 
 router = APIRouter(prefix="/v1", tags=["device"], route_class=Route)

@@ -11,7 +11,7 @@ from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after
 from api.openapi import answers
 from api.routing import Route
 from api.schemas import JobBody, JobRequest, MetricPointBody, Page, ResumeRequest, State
-from service import jobs
+from service.jobs import enqueue
 from storage.records.jobs import JobState
 
 router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Route)
@@ -31,7 +31,7 @@ def ask_for_job(
 ) -> JobBody:
     """Queue a job on the samples stored by now. Without a body: the model's defaults."""
     asked = request or JobRequest()
-    job = jobs.enqueue(
+    job = enqueue.enqueue(
         store,
         model,
         asked.model_dump(exclude={"from_", "ignore_policy", "priority"}),

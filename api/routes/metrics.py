@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api.dependencies import TheDaemon
 from api.openapi import answers
-from service.observer import Look
+from service.policy.observer import Look
 from storage.records.jobs import JobState
 from storage.records.models import Model
 from storage.store import Store

@@ -12,15 +12,15 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from api import present
+from api.bodies.uploads import require_media_type, spooled_part
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, page
 from api.errors import problems_of
 from api.openapi import answers, body
 from api.routing import Route
 from api.schemas import ModelBody, ModelPatch, ModelSpecBody, Page
-from api.uploads import require_media_type, spooled_part
-from service import catalogue
 from service.errors import InvalidInput
-from service.registry import Form, ModelSpec
+from service.models import updates as catalogue
+from service.models.registry import Form, ModelSpec
 from storage.errors import Problem
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=Route)

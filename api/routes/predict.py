@@ -9,20 +9,20 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from api.bodies.samples import IMAGES, JSON, NPZ
+from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon
 from api.inference import near, not_loaded, read_body
 from api.openapi import answers, body
 from api.routes.uploads import BINARY
 from api.routing import Route
-from api.sample_bodies import IMAGES, JSON, NPZ
 from api.schemas import PredictionsBody
-from api.uploads import require_media_type
 from service.daemon import Daemon
-from service.ingest.require import require_tensors, takes_images
 from service.prediction import inputs as bodies
 from service.prediction.inputs import READERS, Batch
 from service.prediction.predictor import Prediction
 from service.prediction.results import interpret
+from service.samples.ingest.require import require_tensors, takes_images
 from storage.records.models import Model
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)

@@ -21,10 +21,10 @@ from api.schemas.samples import (
     SampleStats,
     SplitName,
 )
-from service import curation
 from service.errors import InvalidInput
+from service.samples import updates as curation
 from storage.errors import NotFound, Problem
-from storage.sample_filter import SampleFilter
+from storage.samples.filter import SampleFilter
 
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=LabelRoute)
 

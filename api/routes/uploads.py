@@ -8,10 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import present
-from api.dependencies import TheDaemon, TheModel
-from api.openapi import answers, body
-from api.routing import Route
-from api.sample_bodies import (
+from api.bodies.samples import (
     CSV,
     FORM,
     IMAGES,
@@ -23,10 +20,13 @@ from api.sample_bodies import (
     add_npz,
     label_of,
 )
+from api.bodies.uploads import require_media_type
+from api.dependencies import TheDaemon, TheModel
+from api.openapi import answers, body
+from api.routing import Route
 from api.schemas.samples import SamplesAccepted, SplitName
-from api.uploads import require_media_type
 from service.daemon import Daemon
-from service.reserve import require_room
+from service.samples.disk_reserve import require_room
 from storage.records.samples import Split
 
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=Route)

@@ -18,8 +18,8 @@ from dataset import HERE, Digits, split
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.artifacts import make_artifacts
 from service.training.ort.engine import OrtEngine
+from service.training.preparation.artifacts import make_artifacts
 
 OPSET, IR_VERSION = 17, 8
 EPOCHS, BATCH_SIZE, LEARNING_RATE = 40, 32, 2e-3

@@ -24,9 +24,9 @@ import onnxruntime
 from network import INPUT, SIDE, network
 from numpy.typing import NDArray
 
-from cli.daemon import running
-from service.training.artifacts import make_artifacts
+from cli.demo.daemon import running
 from service.training.ort.runtime import training_api
+from service.training.preparation.artifacts import make_artifacts
 
 DIGITS = Path(__file__).parent.parent / "digits" / "device.npz"
 BATCH_SIZE, LEARNING_RATE = 16, 2e-3

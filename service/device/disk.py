@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from service.device.files import reason
+from service.device.linux.files import reason
 from service.device.reading import Moment, Reading
 
 NAME = "free_disk_bytes"

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.device.bus import SystemBus
-from service.device.cpu import LinuxForeignCpu
 from service.device.disk import FreeDisk
-from service.device.idle import LinuxUserIdle, NoUserIdle
+from service.device.linux.bus import SystemBus
+from service.device.linux.cpu import LinuxForeignCpu
+from service.device.linux.idle import LinuxUserIdle, NoUserIdle
+from service.device.linux.memory import LinuxMemory
+from service.device.linux.power import LinuxPower
+from service.device.linux.pressure import LinuxPressure, NoPressure
+from service.device.linux.processes import LinuxProcesses, ProcessWatcher, unique
+from service.device.linux.temperature import LinuxTemperature, NoTemperature
+from service.device.linux.upower import UPower
 from service.device.localtime import LocalTime
-from service.device.memory import LinuxMemory
-from service.device.power_linux import LinuxPower
-from service.device.power_windows import WindowsPower
-from service.device.pressure import LinuxPressure, NoPressure
-from service.device.processes import LinuxProcesses, ProcessWatcher, unique
 from service.device.reading import Moment, Reading, Sensor, Snapshot
-from service.device.temperature import LinuxTemperature, NoTemperature
-from service.device.upower import UPower
+from service.device.windows.power import WindowsPower
 
 EVERY_TIME = 0.0
 OFTEN_S = 1.0
@@ -66,7 +66,7 @@ class Device:
             self._processes: ProcessWatcher = LinuxProcesses(procfs)
             slots = self._linux(sysfs, procfs, now)
         else:
-            from service.device.elsewhere import PsutilProcesses
+            from service.device.psutil_sensors import PsutilProcesses
 
             self._processes = PsutilProcesses()
             slots = self._elsewhere()
@@ -114,7 +114,7 @@ class Device:
         )
 
     def _elsewhere(self) -> tuple[Slot, ...]:
-        from service.device.elsewhere import MacPower, PsutilForeignCpu, PsutilMemory
+        from service.device.psutil_sensors import MacPower, PsutilForeignCpu, PsutilMemory
 
         power = WindowsPower() if sys.platform == "win32" else MacPower()
         return (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
 
-from service.device.idle import ActivityLog
+from service.device.linux.idle import ActivityLog
 from service.device.peer import Address, process_behind
 from service.device.reading import Moment, Reading
 from service.errors import NoSession

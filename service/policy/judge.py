@@ -10,7 +10,7 @@ from datetime import datetime
 from service.device.reading import Moment, Reading, Snapshot
 from service.policy.checks import Check
 from service.policy.conditions import Used, checks
-from service.policy.gate import Gate
+from service.policy.hysteresis import Gate
 from service.policy.policy import Policy
 from service.policy.signals import Signals
 from storage.records.jobs import Blocker

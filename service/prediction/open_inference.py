@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from service.errors import InvalidInput
-from service.ingest import tensors
 from service.prediction.frames import Array, Tensors
 from service.prediction.results import numbers
+from service.samples.ingest import tensors
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec

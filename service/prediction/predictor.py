@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from service.events import Feed, Happening
-from service.latest import Latest, LatestVersions
 from service.logs import event
+from service.models.latest import Latest, LatestVersions
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Frame, Tensors
 from service.prediction.preparation import as_tensor, described

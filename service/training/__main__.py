@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from service.training.errors import OutOfMemory
 from service.training.limits import apply_limits
-from service.training.messages.endings import Failed, Stopped
-from service.training.pipe import Interrupted, Pipe, claim_stdout
+from service.training.protocol.messages.endings import Failed, Stopped
+from service.training.protocol.pipe import Interrupted, Pipe, claim_stdout
 from storage.errors import HoneError
 
 if TYPE_CHECKING:  # a child needs those of its own order only
-    from service.training.messages.unions import Message, Order
+    from service.training.protocol.messages.unions import Message, Order
 
 logger = logging.getLogger("service.training")
 
@@ -59,22 +59,22 @@ def carry_out(order: Order, pipe: Pipe) -> Message:
         pipe.listen()
         return run(order, pipe)
     if order.kind == "evaluate":
-        from service.training.evaluate import evaluate
+        from service.training.evaluation.evaluate import evaluate
 
         pipe.listen()
         return evaluate(order, pipe)
     if order.kind == "score":
-        from service.training.score import score
+        from service.training.evaluation.ranking import score
 
         pipe.listen()
         return score(order, pipe)
     # Native code that prepares a model cannot be asked to stop, and leaves nothing to keep.
     pipe.listen(on_orphaned=lambda: os._exit(0))
     if order.kind == "convert":
-        from service.training.convert import convert
+        from service.training.export.convert import convert
 
         return convert(order, pipe)
-    from service.training.prepare import prepare
+    from service.training.preparation.prepare import prepare
 
     return prepare(order)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from service.training.engine import Engine
-from service.training.messages.training import LoopState, Saved
+from service.training.protocol.messages.training import LoopState, Saved
 
 
 class Saver:

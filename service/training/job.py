@@ -9,19 +9,19 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from service.training.callbacks import JobWatch
+from service.training.data.datasets import Material, load_material
+from service.training.data.samples import SampleReader
 from service.training.engine import Engine
 from service.training.errors import CheckpointUnreadable
-from service.training.export import export
+from service.training.export.export import export
 from service.training.loop import train
-from service.training.material import Material, load_material
-from service.training.messages.training import Done, LoopState, Started, Train
 from service.training.ort.engine import OrtEngine
-from service.training.pipe import Pipe
-from service.training.samples import SampleReader
+from service.training.protocol.heartbeat import Ticker
+from service.training.protocol.messages.training import Done, LoopState, Started, Train
+from service.training.protocol.pipe import Pipe
 from service.training.schedule import Plan, make_plan
-from service.training.ticker import Ticker
-from service.training.tuning import Tuning, tune
-from service.training.watch import JobWatch
+from service.training.thread_selection import Tuning, tune
 
 
 def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> Done:

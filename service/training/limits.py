@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from service.training.errors import OutOfMemory
-from service.training.messages.shared import Limits
+from service.training.protocol.messages.shared import Limits
 
 logger = logging.getLogger(__name__)
 

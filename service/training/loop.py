@@ -6,10 +6,10 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Protocol
 
-from service.training.data import Batches, epoch_order
+from service.training.data.batches import Batches, epoch_order
 from service.training.engine import Engine
 from service.training.errors import LossNotFinite
-from service.training.messages.training import LoopState
+from service.training.protocol.messages.training import LoopState
 from service.training.schedule import Plan
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil, cos, pi
 from typing import Literal
 
-from service.training.messages.training import Hyperparameters, LoopState
+from service.training.protocol.messages.training import Hyperparameters, LoopState
 
 Ending = Literal["finished", "early_stopped", "out_of_time"]
 DEFAULT_EPOCHS = 5

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
-from service import jobs
+from service.jobs import enqueue
 from service.logs import event
-from service.observer import Look
+from service.policy.observer import Look
 from service.training.errors import NoSamples
 from service.triggers.due import is_due, is_rested
 from service.triggers.rule import UNUSABLE, Rule
@@ -81,7 +81,7 @@ class Asking:
             return
         labelled = self._labelled(trigger)
         try:
-            job = jobs.enqueue(
+            job = enqueue.enqueue(
                 self._store,
                 self._store.models.get_by_id(trigger.model_id),
                 trigger.hyperparameters,

@@ -12,9 +12,9 @@ from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.date import DateTrigger
 
 from service.events import Feed, Happening
-from service.guardian import Guardian
 from service.logs import event
-from service.observer import Look
+from service.policy.device_monitor import Guardian
+from service.policy.observer import Look
 from service.triggers.asking import Asking
 from service.triggers.cron import cron_trigger
 from service.triggers.rule import UNUSABLE, Rule, moment_of

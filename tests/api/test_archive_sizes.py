@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support import Served, mlp
 
-from service.archive import CHUNK_BYTES
+from service.samples.archive import CHUNK_BYTES
 
 SAMPLES, VALUES = 250, 4096
 

@@ -18,8 +18,8 @@ import pytest
 from support import Served, blobs, mlp, wait_until
 
 from api.routes.backup import BackupAnswer
-from service.backup_contents import open_backup, read_contents
-from service.restore import restore
+from service.backup.contents import open_backup, read_contents
+from service.backup.restore import restore
 
 
 def back_up(served: Served) -> bytes:

@@ -52,7 +52,7 @@ class PosixSessions:
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> PosixSessions:
     table = PosixSessions()
-    monkeypatch.setattr("service.guardian.platform_table", lambda: table)
+    monkeypatch.setattr("service.policy.device_monitor.platform_table", lambda: table)
     return table
 
 

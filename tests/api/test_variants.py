@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 from support import Served, blobs, mlp, wait_until
 
-from service import variants
+from service.models import variants
 
 
 @pytest.fixture(scope="module")

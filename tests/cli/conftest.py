@@ -14,9 +14,10 @@ import pytest
 from click.testing import CliRunner
 from support import wait_until
 
-from cli import digits, main
+from cli import main
 from cli.client import Client, model_path
-from cli.daemon import Daemon, running
+from cli.demo import digits
+from cli.demo.daemon import Daemon, running
 
 Completed = subprocess.CompletedProcess[str]
 DEADLINE_S = 60.0

@@ -9,7 +9,7 @@ import onnx
 from graph_parts import node, normal
 from onnx import helper, numpy_helper
 
-from cli import digits
+from cli.demo import digits
 
 BASE = digits.folder() / "base.onnx"
 FILES = ["checkpoint", "eval_model.onnx", "optimizer_model.onnx", "training_model.onnx"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.client import Client
-from cli.daemon import Daemon, running
+from cli.demo.daemon import Daemon, running
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cli import checks
+from cli.doctor import checks
 
 CPU = {"onnxruntime-training-cpu": "1.19.2"}
 GPU = {"onnxruntime-training": "1.19.2"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.client import Client, model_path
-from cli.daemon import Daemon
+from cli.demo.daemon import Daemon
 from cli.errors import Failure
 
 pytestmark = pytest.mark.usefixtures("clean_environment")

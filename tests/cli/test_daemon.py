@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.daemon import running
+from cli.demo.daemon import running
 from cli.errors import Failure
 
 

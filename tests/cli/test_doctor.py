@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cli import doctor
 from cli.client import Client
-from cli.daemon import Daemon
+from cli.demo.daemon import Daemon
+from cli.doctor import doctor
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cli import digits
+from cli.demo import digits
 
 BASE = digits.folder() / "base.onnx"
 

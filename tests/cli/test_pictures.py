@@ -11,8 +11,8 @@ import pytest
 from pictures import PREPROCESS, image_model, photo
 from support import mlp
 
-from cli import pictures
 from cli.client import Client, model_path
+from cli.commands import pictures
 
 Honed = Callable[..., Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli import samples
 from cli.client import Client, model_path
+from cli.commands import samples
 
 
 @pytest.fixture

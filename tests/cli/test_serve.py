@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.daemon import Daemon
+from cli.demo.daemon import Daemon
 
 
 def test_where_it_listens_and_where_the_token_is_are_said_but_never_the_token(

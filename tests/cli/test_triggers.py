@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli import digits
+from cli.demo import digits
 
 
 @pytest.fixture

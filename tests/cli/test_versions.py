@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from cli import digits, versions
 from cli.client import Client, model_path
+from cli.commands import versions
+from cli.demo import digits
 
 
 def test_the_newest_version_is_fetched_once(

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from watcher import Watcher
 
-from cli.daemon import Daemon
+from cli.commands.watch_input import Watch
+from cli.demo.daemon import Daemon
 from cli.main import honed as group
-from cli.watch_input import Watch
 
 elsewhere = pytest.mark.skipif(sys.platform == "win32", reason="Windows tells its input")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic.fields import FieldInfo
 
-from cli.daemon import Daemon, running
+from cli.demo.daemon import Daemon, running
 from service.settings import Settings
 
 STEP = re.compile(r"<!-- run -->\n```sh\n(.*?)```\n(?:\n```(?:json)?\n(.*?)```\n)?", re.DOTALL)

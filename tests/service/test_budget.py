@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from service.budget import DayBudget
+from service.policy.budget import DayBudget
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from service.child import Child
 from service.errors import ChildDied
-from service.training.messages.endings import Failed, Stopped
-from service.training.messages.lines import encode
-from service.training.messages.unions import Message
+from service.jobs.child import Child
+from service.training.protocol.messages.endings import Failed, Stopped
+from service.training.protocol.messages.lines import encode
+from service.training.protocol.messages.unions import Message
 
 GOOD = encode(Failed(code="no_samples", detail="there is nothing")).decode()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.errors import InvalidInput, NotReady
-from service.guardian import Guardian, next_morning
+from service.policy.device_monitor import Guardian, next_morning
 from service.settings import Settings
 
 pytestmark = pytest.mark.skipif(not hasattr(time, "tzset"), reason="needs an injected /sys")

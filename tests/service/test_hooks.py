@@ -16,8 +16,8 @@ from support import until
 
 from service.errors import BadSetting
 from service.events import Feed
-from service.hooks import PromotionHook
-from service.latest import LatestVersions
+from service.models.latest import LatestVersions
+from service.models.promotion_hook import PromotionHook
 from service.settings import load_settings
 from storage.store import Store
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.hyperparameters import DEFAULT_EPOCHS, merge
+from service.jobs.hyperparameters import DEFAULT_EPOCHS, merge
 
 
 def test_without_anything_the_defaults_train() -> None:

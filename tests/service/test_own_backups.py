@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from service.backup.own_backups import OwnBackups
 from service.events import Feed
-from service.own_backups import OwnBackups
 from storage.store import Store
 
 HOUR_S = 3600

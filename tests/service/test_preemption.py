@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.preemption import LASTING, Move, Preemption
+from service.jobs.preemption import LASTING, Move, Preemption
 from storage.records.jobs import Blocker
 
 LOAD = [Blocker("foreign_cpu", "other programs are busy")]

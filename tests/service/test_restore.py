@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from backups import back_up, fill, flipped, kept, put_back
 
+from storage.backup.reconciling import Lost
 from storage.errors import AlreadyExists, DataDirLocked
-from storage.settlement import Lost
 from storage.store import Store
 
 
@@ -133,8 +133,8 @@ CRASH = """
 import os, sys
 from datetime import datetime, timezone
 from pathlib import Path
-from service.backup_contents import open_backup, read_contents
-from service.restore import restore
+from service.backup.contents import open_backup, read_contents
+from service.backup.restore import restore
 
 left = int(sys.argv[3])
 rename = Path.replace

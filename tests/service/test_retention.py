@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stored import adopt, new_model, publish, start_job
 
-from service.retention import RetentionPolicy, effective_retention, prune_all
+from service.models.retention import RetentionPolicy, effective_retention, prune_all
 from storage.store import Store
 
 

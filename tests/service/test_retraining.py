@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from stored import adopt, new_model, publish
 
-from service.learning import learn_preprocess, learn_without
-from service.retraining import retraining
+from service.preprocess.fitting import learn_preprocess, learn_without
+from service.samples.retraining import retraining
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import Model
 from storage.records.samples import Split

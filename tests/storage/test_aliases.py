@@ -6,12 +6,12 @@ import pytest
 import stored
 from stored import save_final, start_job
 
+from storage.database.initial_schema import TABLES
 from storage.errors import InUse, NotFound, StateConflict
-from storage.initial_schema import TABLES
 from storage.records.jobs import JobState, NewJob
 from storage.records.samples import Split
-from storage.retention import Limits
 from storage.store import Store
+from storage.versions.retention import Limits
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=timezone.utc)
 OLD = f"""

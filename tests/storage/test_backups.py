@@ -6,10 +6,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from storage.backups import made_at
-from storage.copies import check_copy
+from storage.backup.copies import check_copy
+from storage.backup.own_backups import made_at
 from storage.errors import DatabaseDamaged, StorageBroken
-from storage.sample_filter import SampleFilter
+from storage.samples.filter import SampleFilter
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
 SECRET = "patient-4711-secret"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from storage import ballast
+from storage.disk import ballast
 from storage.errors import StorageFull
-from storage.sample_filter import SampleFilter
+from storage.samples.filter import SampleFilter
 from storage.store import Store
 
 RECORD = 1024

@@ -3,13 +3,13 @@ import sqlite3
 import numpy as np
 import pytest
 
-from storage.compaction import reclaim
-from storage.deletion import forget_samples
+from storage.blobs.compaction import reclaim
+from storage.blobs.row_cache import RowCache
+from storage.erasure.deletion import forget_samples
 from storage.records.jobs import JobState, NewJob
 from storage.records.models import Quota
 from storage.records.samples import Split
-from storage.row_cache import RowCache
-from storage.sample_filter import SampleFilter
+from storage.samples.filter import SampleFilter
 from storage.store import Store
 
 

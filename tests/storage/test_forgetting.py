@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from stored import publish, save_final, start_job
 
+from storage.erasure.unlearning import Deletion
 from storage.errors import InUse
-from storage.forgetting import Deletion
 from storage.records.jobs import JobState, NewJob
 
 MEAN = ({"input": "x", "kind": "standardize", "mean": [2.0], "std": [1.0], "learn_from": 9},)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.id_set import decode, encode
+from storage.records.id_set import decode, encode
 
 
 @given(st.sets(st.integers(1, 300) | st.integers(2**40, 2**40 + 50)))

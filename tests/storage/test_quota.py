@@ -3,7 +3,7 @@ import pytest
 from storage.errors import StorageFull
 from storage.records.models import Quota
 from storage.records.samples import Split
-from storage.sample_filter import SampleFilter
+from storage.samples.filter import SampleFilter
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from stored import publish, start_job
 
+from storage.backup.reconciling import Lost
 from storage.errors import StorageBroken
-from storage.sample_filter import SampleFilter
-from storage.settlement import Lost
+from storage.samples.filter import SampleFilter
 from storage.store import Store
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
@@ -162,7 +162,7 @@ def test_nothing_is_swept_where_the_database_is_gone(backed_up):
 
     with pytest.raises(StorageBroken, match="database is gone"):
         Store.open(backed_up)
-    subprocess.run([sys.executable, "-m", "storage.schema", str(backed_up)], check=True)
+    subprocess.run([sys.executable, "-m", "storage.database.schema", str(backed_up)], check=True)
 
     assert all(path.exists() for path in kept)
     assert not (backed_up / "hone.db").exists()

@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from storage.row_cache import RowCache, erase_from_caches
+from storage.blobs.row_cache import RowCache, erase_from_caches
 
 
 def open_cache(folder, *, key="a", row_bytes=4, max_bytes=1 << 20):
@@ -118,5 +118,5 @@ def test_erasing_where_there_is_no_cache_does_nothing(tmp_path):
 
 
 def test_the_child_imports_it_without_sqlite_utils():
-    code = "import sys, storage.row_cache; assert 'sqlite_utils' not in sys.modules"
+    code = "import sys, storage.blobs.row_cache; assert 'sqlite_utils' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

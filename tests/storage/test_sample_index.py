@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from storage.errors import StorageBroken
+from storage.readonly.sample_index import read_sample_index
 from storage.records.samples import Split
 from storage.records.signatures import TargetSpec
-from storage.sample_index import read_sample_index
 
 CLASS = TargetSpec("labels", "int64", (), 10)
 
@@ -84,7 +84,7 @@ def test_a_hundred_thousand_samples_are_indexed_in_a_moment(store, add_model):
 
 def test_the_training_child_gets_the_index_without_sqlite_utils_or_threads():
     check = (
-        "import sys, threading, storage.sample_index; "
+        "import sys, threading, storage.readonly.sample_index; "
         "assert 'sqlite_utils' not in sys.modules; "
         "assert threading.active_count() == 1"
     )

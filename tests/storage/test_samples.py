@@ -3,7 +3,7 @@ import pytest
 from storage.errors import NotFound, StorageBroken
 from storage.records.models import SampleCounts
 from storage.records.samples import Split
-from storage.sample_filter import SampleFilter
+from storage.samples.filter import SampleFilter
 
 
 def test_lists_meet_every_condition(store, add_model, upload):

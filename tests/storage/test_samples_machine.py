@@ -17,8 +17,8 @@ from storage.errors import StorageFull
 from storage.records.models import Quota, SampleCounts
 from storage.records.samples import Split
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
-from storage.sample_filter import SampleFilter
-from storage.split import split_of
+from storage.samples.filter import SampleFilter
+from storage.samples.split import split_of
 from storage.store import Store
 
 LABELS = st.sampled_from([None, 0, 1, 2])

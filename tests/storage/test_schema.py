@@ -6,12 +6,12 @@ from pathlib import Path
 
 import sqlite_utils
 
-import storage
-from storage import migrations
-from storage.schema import KNOWN, is_current, migrated_meanwhile
+import storage.database
+from storage.database import migrations
+from storage.database.schema import KNOWN, is_current, migrated_meanwhile
 from storage.store import Store
 
-SCHEMA = Path(storage.__file__).with_name("schema.sql").read_text(encoding="utf-8")
+SCHEMA = Path(storage.database.__file__).with_name("schema.sql").read_text(encoding="utf-8")
 RELEASED = Path(__file__).parent / "schemas"
 FIRST_ROWS = """
 CREATE TABLE _sqlite_migrations (
@@ -122,6 +122,8 @@ def test_another_process_migrates_a_new_folder_while_modules_load(data_dir):
 
 def test_a_folder_that_another_daemon_owns_is_left_alone(store, data_dir):
     before = schema_of(store.database)
-    run = subprocess.run([sys.executable, "-m", "storage.schema", str(data_dir)], check=False)
+    run = subprocess.run(
+        [sys.executable, "-m", "storage.database.schema", str(data_dir)], check=False
+    )
     assert run.returncode == 0
     assert schema_of(store.database) == before

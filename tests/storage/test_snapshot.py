@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.sample_filter import SampleFilter
-from storage.snapshot import Snapshot
+from storage.backup.snapshot import Snapshot
+from storage.samples.filter import SampleFilter
 from storage.store import Store
 
 

@@ -4,11 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from storage import packs
+from storage.blobs import packs
 from storage.errors import NotFound
 from storage.records.models import SampleCounts
 from storage.records.samples import Split
-from storage.split import split_of
+from storage.samples.split import split_of
 
 RECORD_BYTES = 16
 

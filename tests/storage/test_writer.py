@@ -149,6 +149,6 @@ def wait_until(condition):
 
 
 def test_one_sqlite_library_serves_the_whole_process():
-    from storage import connection
+    from storage.database import connection
 
     assert connection.sqlite3.sqlite_version == sqlite3.sqlite_version

@@ -14,9 +14,9 @@ from service.training.conform.errors import pointer, refusal, refuse
 from service.training.conform.graph import Graph
 from service.training.conform.load import parse, refuse_external
 from service.training.conform.normalize import stamp
-from service.training.messages import preparation
-from service.training.messages.shared import Artifacts
 from service.training.ort import runtime
+from service.training.protocol.messages import preparation
+from service.training.protocol.messages.shared import Artifacts
 from storage.errors import Problem
 from storage.records.signatures import Signature, TensorSpec
 

@@ -37,7 +37,7 @@ from service.training.conform.graph import FLOAT, Graph
 from service.training.conform.normalize import normalize, select_output
 from service.training.conform.reach import keep_reached
 from service.training.errors import GraphRefused
-from service.training.messages.preparation import Cut, Parameter
+from service.training.protocol.messages.preparation import Cut, Parameter
 from storage.errors import Problem
 from storage.records.signatures import Signature
 

@@ -9,7 +9,7 @@ from service.training.conform.graph import FLOAT, Graph
 from service.training.conform.partition import Partition
 from service.training.conform.untrained import Inert
 from service.training.conform.weights import is_statistic, is_weight
-from service.training.messages.preparation import Parameter
+from service.training.protocol.messages.preparation import Parameter
 
 
 def parameters(

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from service.training.conform import slope, trial
 from service.training.conform.errors import refuse
-from service.training.messages.shared import Artifacts
 from service.training.ort import runtime
+from service.training.protocol.messages.shared import Artifacts
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 Array = NDArray[np.generic]

@@ -13,7 +13,7 @@ from service.training.conform.frontier import Whole
 from service.training.conform.gradient import FLOATS
 from service.training.conform.graph import Graph
 from service.training.conform.partition import Partition
-from service.training.messages.preparation import Cut
+from service.training.protocol.messages.preparation import Cut
 
 READ_BYTES_PER_S = 200e6
 """What an eMMC or a cheap SSD reads at random; rows in the page cache come faster."""

@@ -8,12 +8,12 @@ from typing import Any
 
 from service.training.engine import Array
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
-from service.training.messages.shared import Artifacts
 from service.training.ort.gradient_graph import GradientGraph
 from service.training.ort.runtime import onnxruntime, pybind, training_api
 from service.training.ort.session_steps import SessionSteps, graph_for
 from service.training.ort.sessions import check_memory, foreign_errors, session_options
 from service.training.ort.steps import ModuleSteps, Steps
+from service.training.protocol.messages.shared import Artifacts
 
 api = training_api()
 

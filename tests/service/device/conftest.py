@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support import wait_until
 
-from service.device.bus import SystemBus
+from service.device.linux.bus import SystemBus
 from service.device.reading import Moment, Reading
 
 DEADLINE_S = 20.0

@@ -10,14 +10,14 @@ import psutil
 import pytest
 from support import wait_until
 
-from service.device.cpu import (
+from service.device.linux.cpu import (
     CpuTimes,
     LinuxForeignCpu,
     ProcessTree,
     foreign_percent,
     parse_stat,
 )
-from service.device.elsewhere import PsutilForeignCpu
+from service.device.psutil_sensors import PsutilForeignCpu
 from service.device.reading import Moment
 
 BURN = "while True: pass"

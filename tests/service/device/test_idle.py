@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from service.device.bus import SystemBus
-from service.device.idle import ActivityLog, LinuxUserIdle
+from service.device.linux.bus import SystemBus
+from service.device.linux.idle import ActivityLog, LinuxUserIdle
 from service.device.reading import Moment
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="terminals as Linux has them")

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from service.device.bus import SystemBus
-from service.device.power_linux import LinuxPower
-from service.device.upower import UPower
+from service.device.linux.bus import SystemBus
+from service.device.linux.power import LinuxPower
+from service.device.linux.upower import UPower
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /sys")
 

@@ -5,7 +5,7 @@ import ctypes
 import pytest
 
 from service.device.power import Power
-from service.device.power_windows import SystemPowerStatus, decode
+from service.device.windows.power import SystemPowerStatus, decode
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,15 @@ import psutil
 import pytest
 from support import wait_until
 
-from service.device.cpu import LinuxForeignCpu
 from service.device.disk import FreeDisk
-from service.device.elsewhere import PsutilMemory, PsutilProcesses
+from service.device.linux.cpu import LinuxForeignCpu
+from service.device.linux.memory import LinuxMemory
+from service.device.linux.pressure import LinuxPressure
+from service.device.linux.processes import LinuxProcesses
+from service.device.linux.temperature import LinuxTemperature
 from service.device.localtime import LocalTime
-from service.device.memory import LinuxMemory
-from service.device.pressure import LinuxPressure
-from service.device.processes import LinuxProcesses
+from service.device.psutil_sensors import PsutilMemory, PsutilProcesses
 from service.device.reading import Moment
-from service.device.temperature import LinuxTemperature
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc and /sys")
 ZONE, CHIP = "class/thermal/thermal_zone0", "class/hwmon/hwmon0"

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from service.device import last_input, sessions_windows
 from service.device.sessions import Session
-from service.guardian import platform_table
+from service.device.windows import last_input
+from service.device.windows import sessions as sessions_windows
+from service.policy.device_monitor import platform_table
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support import Served, blobs, mlp, wait_until
 
-from service.device.bus import SystemBus
+from service.device.linux.bus import SystemBus
 from service.device.reading import Moment
 
 SERVICE = "org.freedesktop.login1"

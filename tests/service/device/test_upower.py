@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from service.device.bus import SystemBus
-from service.device.power_linux import LinuxPower
-from service.device.upower import UPower
+from service.device.linux.bus import SystemBus
+from service.device.linux.power import LinuxPower
+from service.device.linux.upower import UPower
 
 SERVICE = "org.freedesktop.UPower"
 UPS = "/org/freedesktop/UPower/devices/ups_hiddev0"

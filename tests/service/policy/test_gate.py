@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.policy.gate import Gate
+from service.policy.hysteresis import Gate
 
 BLOCK_S, CLEAR_S = 10.0, 15.0
 STOP, RESUME = 40.0, 60.0

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from service.policy import default_policy
-from service.policy.limits import child_limits
-from service.training.messages.shared import Limits
+from service.policy.child_limits import child_limits
+from service.training.protocol.messages.shared import Limits
 
 
 @pytest.mark.parametrize(("idle_s", "threads"), [(301, 4), (299, 1), (None, 1)])

@@ -13,7 +13,7 @@ from stored import adopt, new_model, publish, start_job
 from support import mlp
 
 from service.events import Feed, Happening
-from service.latest import LatestVersions
+from service.models.latest import LatestVersions
 from service.prediction.predictor import Predictor
 from service.settings import load_settings
 from storage.records.models import Model

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from service.errors import InvalidInput
-from service.promotion.gate import decide, without_evaluation
-from service.promotion.policy import GatePolicy, effective_gate, merge_gate
-from service.training.messages.comparison import Comparison, Evaluated, Interval
+from service.models.promotion.gate import decide, without_evaluation
+from service.models.promotion.policy import GatePolicy, effective_gate, merge_gate
+from service.training.protocol.messages.comparison import Comparison, Evaluated, Interval
 
 ACCURACY = GatePolicy(metric="accuracy")
 LOSS = GatePolicy(metric="loss")

@@ -28,14 +28,14 @@ from workshop import (
     make_samples,
 )
 
-from service.training.data import Dataset
-from service.training.messages.shared import Artifacts
-from service.training.messages.training import Done, Saved, Start, Train
-from service.training.messages.unions import Line
+from service.training.data.batches import Dataset
 from service.training.ort.engine import OrtEngine
 from service.training.ort.runtime import quiet, training_artifacts
+from service.training.protocol.messages.shared import Artifacts
+from service.training.protocol.messages.training import Done, Saved, Start, Train
+from service.training.protocol.messages.unions import Line
+from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature
-from storage.sample_index import SampleIndex
 from storage.store import Store
 
 

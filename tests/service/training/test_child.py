@@ -13,12 +13,12 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from service.training.messages.commands import Cancel, Pause
-from service.training.messages.endings import Stopped
-from service.training.messages.lines import encode
-from service.training.messages.preparation import Prepare, Prepared
-from service.training.messages.shared import Artifacts, Limits
-from service.training.messages.training import (
+from service.training.protocol.messages.commands import Cancel, Pause
+from service.training.protocol.messages.endings import Stopped
+from service.training.protocol.messages.lines import encode
+from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.training import (
     Done,
     Measured,
     Progress,
@@ -28,7 +28,7 @@ from service.training.messages.training import (
     Started,
     Train,
 )
-from storage.id_set import decode
+from storage.records.id_set import decode
 from storage.records.signatures import Signature
 
 MakeArtifacts = Callable[..., Artifacts]
@@ -259,7 +259,7 @@ def test_a_resumed_job_keeps_its_number_of_threads(
 def test_what_native_code_prints_never_reaches_the_parents_pipe() -> None:
     program = """
 import os, subprocess
-from service.training.pipe import claim_stdout
+from service.training.protocol.pipe import claim_stdout
 messages = claim_stdout()
 subprocess.run(["echo", "native"])
 print("python", flush=True)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from service.training.limits import MIN_MEMORY_BYTES
-from service.training.messages.commands import Pause
-from service.training.messages.endings import Failed
-from service.training.messages.preparation import Prepare, Refused
-from service.training.messages.shared import Artifacts, Limits
-from service.training.messages.training import LoopState, Start
+from service.training.protocol.messages.commands import Pause
+from service.training.protocol.messages.endings import Failed
+from service.training.protocol.messages.preparation import Prepare, Refused
+from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.training import LoopState, Start
 
 MakeArtifacts = Callable[..., Artifacts]
 

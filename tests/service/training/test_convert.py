@@ -13,9 +13,9 @@ import pytest
 from linear_models import CLASSES, FEATURES, GOOD, linear, measurement
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.messages.comparison import Convert, Converted
-from service.training.messages.endings import Failed
-from service.training.messages.shared import Limits
+from service.training.protocol.messages.comparison import Convert, Converted
+from service.training.protocol.messages.endings import Failed
+from service.training.protocol.messages.shared import Limits
 
 
 @pytest.fixture

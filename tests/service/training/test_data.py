@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.training.data import Dataset, epoch_order
+from service.training.data.batches import Dataset, epoch_order
 from service.training.errors import SamplesInvalid
+from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
-from storage.sample_index import SampleIndex
 
 FLAT = Signature((TensorSpec("x", "float32", (4,)),), TargetSpec("labels", "int64", (), 10))
 MIXED = Signature(

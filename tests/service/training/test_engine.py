@@ -16,9 +16,9 @@ import onnxruntime
 import pytest
 
 from service.training.errors import CheckpointUnreadable
-from service.training.messages.shared import Artifacts
 from service.training.ort.engine import OrtEngine
 from service.training.ort.sessions import session_options
+from service.training.protocol.messages.shared import Artifacts
 
 MakeArtifacts = Callable[..., Artifacts]
 OpenEngine = Callable[..., OrtEngine]
@@ -52,7 +52,7 @@ import sys
 sys.modules["torch"] = None
 import numpy as np
 from pathlib import Path
-from service.training.messages.shared import Artifacts
+from service.training.protocol.messages.shared import Artifacts
 from service.training.ort.engine import OrtEngine
 engine = OrtEngine({artifacts!r}, checkpoint=Path({artifacts.checkpoint!r}), output="logits",
                    threads=1)
@@ -107,7 +107,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_engine import OrtEngine, digest, train
-from service.training.messages.shared import Artifacts
+from service.training.protocol.messages.shared import Artifacts
 engine = OrtEngine({artifacts!r}, checkpoint=Path({checkpoint!r}), output="logits", threads=1)
 train(engine, 5, 12)
 engine.export(Path({exported!r}))

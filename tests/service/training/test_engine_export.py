@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from service.training.errors import ExportMismatch, LossNotFinite
-from service.training.export import TOLERANCE, check_export, compare, export
-from service.training.messages.shared import Artifacts
+from service.training.export.export import TOLERANCE, check_export, compare, export
 from service.training.ort.engine import OrtEngine
+from service.training.protocol.messages.shared import Artifacts
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
-from service.training.messages.shared import Artifacts
 from service.training.ort import session_steps
 from service.training.ort.engine import OrtEngine
 from service.training.ort.runtime import pybind
 from service.training.ort.sessions import foreign_errors
+from service.training.protocol.messages.shared import Artifacts
 
 MakeArtifacts = Callable[..., Artifacts]
 OpenEngine = Callable[..., OrtEngine]

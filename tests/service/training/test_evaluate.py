@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from linear_models import BAD, FEATURES, GOOD, linear, measurement
 
-from service.training.messages.commands import Pause
-from service.training.messages.comparison import Evaluate, Evaluated
-from service.training.messages.endings import Failed, Stopped
-from service.training.messages.shared import Limits
+from service.training.protocol.messages.commands import Pause
+from service.training.protocol.messages.comparison import Evaluate, Evaluated
+from service.training.protocol.messages.endings import Failed, Stopped
+from service.training.protocol.messages.shared import Limits
 from storage.records.samples import Split
 from storage.records.signatures import Signature
-from storage.sample_filter import SampleFilter
+from storage.samples.filter import SampleFilter
 
 
 @pytest.fixture

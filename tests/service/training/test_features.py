@@ -12,16 +12,16 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from service.training.data import Dataset
+from service.training.data.batches import Dataset
+from service.training.data.features import ROWS, Features, Prefix
 from service.training.errors import ArtifactsUnreadable
-from service.training.features import ROWS, Features, Prefix
-from service.training.messages.commands import Pause
-from service.training.messages.endings import Failed, Stopped
-from service.training.messages.preparation import Prepare, Prepared
-from service.training.messages.training import Done, Progress, Saved, Train
-from service.training.prepare import prepare
+from service.training.preparation.prepare import prepare
+from service.training.protocol.messages.commands import Pause
+from service.training.protocol.messages.endings import Failed, Stopped
+from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.protocol.messages.training import Done, Progress, Saved, Train
+from storage.blobs.row_cache import RowCache, erase_from_caches
 from storage.records.signatures import Signature
-from storage.row_cache import RowCache, erase_from_caches
 
 FRONTIER = 16
 """Values of a feature row: the hidden layer of the perceptron."""

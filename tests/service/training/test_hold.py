@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from service.training.messages.commands import Cancel, Continue, Hold, Pause
-from service.training.messages.endings import Stopped
-from service.training.messages.training import Done, Progress, Saved, Train
+from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
+from service.training.protocol.messages.endings import Stopped
+from service.training.protocol.messages.training import Done, Progress, Saved, Train
 
 LONG = {"max_steps": 10_000_000}
 BEATS = 2

@@ -20,9 +20,9 @@ import sys
 from pathlib import Path
 import numpy as np
 from service.preprocess import Unreadable, for_signature
-from service.training.images import Images, decode_all
+from service.training.data.images import Images, decode_all
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
-from storage.sample_index import SampleIndex
+from storage.readonly.sample_index import SampleIndex
 
 path = Path(sys.argv[1])
 size = path.stat().st_size // 2

@@ -12,10 +12,10 @@ import pytest
 from PIL import Image as Pillow
 
 from service.preprocess.image import Image
-from service.training.images import Images, decode_all
+from service.training.data.images import Images, decode_all
+from storage.blobs.row_cache import RowCache, erase_from_caches
+from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
-from storage.row_cache import RowCache, erase_from_caches
-from storage.sample_index import SampleIndex
 
 SPEC = TensorSpec("image", "float32", (3, 4, 6))
 SIGNATURE = Signature((SPEC,), TargetSpec("labels", "int64", (), 10))

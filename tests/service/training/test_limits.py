@@ -8,12 +8,12 @@ from typing import Any
 import psutil
 import pytest
 
-from service.training.messages.shared import Limits
+from service.training.protocol.messages.shared import Limits
 
 PROGRAM = """
 import json, os, sys
 from service.training.limits import AUTOGROUP, apply_limits
-from service.training.messages.shared import Limits
+from service.training.protocol.messages.shared import Limits
 apply_limits({limits!r}, threads=3)
 assert "numpy" not in sys.modules and "onnxruntime" not in sys.modules
 import psutil

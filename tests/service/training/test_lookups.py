@@ -11,7 +11,7 @@ import pytest
 from embeddings import LENGTH, ROWS, embedding_model
 from onnx import helper, numpy_helper
 
-from service.training.lookups import Lookups
+from service.training.data.lookups import Lookups
 
 Open = Callable[..., Lookups]
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from loop_bench import MakeBench
 
-from service.training.data import Dataset, epoch_order
+from service.training.data.batches import Dataset, epoch_order
 from service.training.errors import CheckpointUnreadable, LossNotFinite
 from service.training.loop import step_seed
-from service.training.messages.training import LoopState, Measured, Saved, Start
-from service.training.messages.unions import Message
-from service.training.pipe import Interrupted
+from service.training.protocol.messages.training import LoopState, Measured, Saved, Start
+from service.training.protocol.messages.unions import Message
+from service.training.protocol.pipe import Interrupted
 
 
 def test_every_sample_is_seen_once_an_epoch_in_the_seeds_order(make_bench: MakeBench) -> None:

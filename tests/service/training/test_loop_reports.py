@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from loop_bench import MakeBench
 
-from service.training.messages.training import Measured, Progress, Saved
-from service.training.messages.unions import Message
-from service.training.report import CURVE_POINTS, PROGRESS_INTERVAL_S
+from service.training.protocol.messages.training import Measured, Progress, Saved
+from service.training.protocol.messages.unions import Message
+from service.training.reporting import CURVE_POINTS, PROGRESS_INTERVAL_S
 
 
 @pytest.mark.parametrize("max_steps", [3, 150, 1000])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.training.metrics import (
+from service.training.evaluation.metrics import (
     MAX_CONFUSION_CLASSES,
     Classification,
     Metrics,

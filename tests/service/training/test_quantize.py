@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from service.training.quantize import quantized_forms
+from service.training.export.quantize import quantized_forms
 
 GRAPHS = Path(__file__).parent / "graphs"
 PROVIDERS = ["CPUExecutionProvider"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.training.messages.training import Hyperparameters, LoopState
+from service.training.protocol.messages.training import Hyperparameters, LoopState
 from service.training.schedule import make_plan
 
 

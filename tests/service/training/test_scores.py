@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from service.training.bootstrap import paired_bootstrap
-from service.training.metrics import Classification, MultiLabel, Regression
-from service.training.scores import score_for
+from service.training.evaluation.bootstrap import paired_bootstrap
+from service.training.evaluation.metrics import Classification, MultiLabel, Regression
+from service.training.evaluation.per_sample import score_for
 
 RNG = np.random.default_rng(1)
 LOGITS = (RNG.standard_normal((40, 3)) * 3).astype(np.float32)

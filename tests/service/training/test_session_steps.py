@@ -15,13 +15,13 @@ import numpy as np
 import onnx
 import pytest
 
-from service.training.messages.shared import Artifacts
 from service.training.ort import session_steps, shared_adamw
 from service.training.ort.engine import OrtEngine
 from service.training.ort.optimizer_state import read_state, write_state
 from service.training.ort.session_steps import SessionSteps
 from service.training.ort.shared_adamw import PACKET, Trained, share_out
 from service.training.ort.steps import ModuleSteps
+from service.training.protocol.messages.shared import Artifacts
 
 MakeArtifacts = Callable[..., Artifacts]
 SIZES = (6, 67, 45, 3)

@@ -12,13 +12,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from service.training import tuning
-from service.training.data import Dataset
+from service.training import thread_selection as tuning
+from service.training.data.batches import Dataset
+from service.training.data.datasets import Material
 from service.training.engine import Engine
-from service.training.material import Material
-from service.training.messages.shared import Artifacts, Limits
-from service.training.messages.training import Train
-from service.training.tuning import FILE, ROUNDS, Tuning, choices, choose, tune
+from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.training import Train
+from service.training.thread_selection import FILE, ROUNDS, Tuning, choices, choose, tune
 from storage.records.signatures import Signature
 
 

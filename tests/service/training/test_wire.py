@@ -10,8 +10,8 @@ from typing import get_args
 
 import pytest
 
-from service.training.messages.commands import Cancel
-from service.training.messages.lines import (
+from service.training.protocol.messages.commands import Cancel
+from service.training.protocol.messages.lines import (
     COMMANDS,
     MESSAGES,
     ORDERS,
@@ -20,10 +20,23 @@ from service.training.messages.lines import (
     decode_order,
     encode,
 )
-from service.training.messages.preparation import Cut, Parameter, Prepare, Prepared, Refused
-from service.training.messages.shared import Artifacts
-from service.training.messages.training import Done, Hyperparameters, LoopState, Saved, Start, Train
-from service.training.messages.unions import Command, Line, Message, Order
+from service.training.protocol.messages.preparation import (
+    Cut,
+    Parameter,
+    Prepare,
+    Prepared,
+    Refused,
+)
+from service.training.protocol.messages.shared import Artifacts
+from service.training.protocol.messages.training import (
+    Done,
+    Hyperparameters,
+    LoopState,
+    Saved,
+    Start,
+    Train,
+)
+from service.training.protocol.messages.unions import Command, Line, Message, Order
 from storage.errors import Problem
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 

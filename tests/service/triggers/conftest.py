@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from service.device import Snapshot
-from service.observer import Look
 from service.policy import Verdict, default_policy
+from service.policy.observer import Look
 from service.triggers.asking import Asking
 from service.triggers.change import change
 from storage.records.jobs import JobState, NewTrigger, StoredPolicy

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from service.triggers.rule import Rule
 from storage.records.jobs import Blocker, JobState, NewTrigger
-from storage.sample_filter import SampleFilter
+from storage.samples.filter import SampleFilter
 
 
 def causes(store):

@@ -14,7 +14,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from support import until
 
 from service.events import Feed
-from service.guardian import Guardian
+from service.policy.device_monitor import Guardian
 from service.settings import Settings
 from service.triggers.rule import Rule
 from service.triggers.schedule import PREFIX, Schedule

@@ -14,10 +14,10 @@ import pytest
 from graph_parts import normal
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.messages.preparation import Prepare, Prepared, Refused
-from service.training.messages.shared import Artifacts
 from service.training.ort import runtime
-from service.training.prepare import prepare
+from service.training.preparation.prepare import prepare
+from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+from service.training.protocol.messages.shared import Artifacts
 
 Answer = Prepared | Refused
 ROWS = 4

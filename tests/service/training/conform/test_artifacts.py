@@ -13,9 +13,9 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from service.training.artifacts import make_artifacts
 from service.training.errors import GraphRefused
-from service.training.messages.preparation import Prepared
+from service.training.preparation.artifacts import make_artifacts
+from service.training.protocol.messages.preparation import Prepared
 
 node = helper.make_node
 ROWS = 4

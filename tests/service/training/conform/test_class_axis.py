@@ -9,7 +9,7 @@ import pytest
 from graph_parts import node, normal
 from onnx import ModelProto
 
-from service.training.messages.preparation import Prepared
+from service.training.protocol.messages.preparation import Prepared
 
 Accept = Callable[..., Prepared]
 LAST = "if the last axis holds the classes, transpose the output to (batch, 4, 7)"

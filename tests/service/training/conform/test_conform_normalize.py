@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.messages.preparation import Prepared
+from service.training.protocol.messages.preparation import Prepared
 
 node = helper.make_node
 Accept = Callable[..., Prepared]

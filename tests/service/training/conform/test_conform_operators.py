@@ -12,7 +12,7 @@ from graph_parts import SPATIAL, node, spatial
 from native_operators import NATIVE
 from operators import PLAIN, SPATIAL_OPERATORS
 
-from service.training.messages.preparation import Prepared
+from service.training.protocol.messages.preparation import Prepared
 
 CASES = {
     **{name: (nodes, extra, 5) for name, (nodes, extra) in PLAIN.items()},

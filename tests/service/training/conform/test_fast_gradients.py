@@ -11,7 +11,7 @@ import pytest
 from graph_parts import SPATIAL, ints, node, normal
 from operators import weights
 
-from service.training.messages.preparation import Prepared
+from service.training.protocol.messages.preparation import Prepared
 
 
 def index(value: int) -> np.ndarray:

@@ -12,9 +12,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.assembly import assemble
-from service.training.messages.preparation import Prepared
+from service.training.export.assembly import assemble
 from service.training.ort.engine import OrtEngine
+from service.training.protocol.messages.preparation import Prepared
 
 node = helper.make_node
 SOFTMAX = node("Softmax", ["y"], ["probabilities"], name="softmax", axis=1)

@@ -14,7 +14,7 @@ from graph_parts import DEEP, deep, node, normal
 from halves import Halves, check, run, with_weights
 from onnx import TensorProto
 
-from service.training.messages.preparation import Prepared
+from service.training.protocol.messages.preparation import Prepared
 
 GRAPHS = Path(__file__).parent.parent / "graphs"
 CURVES: list[dict[str, Any]] = json.loads((GRAPHS / "curves.json").read_text())

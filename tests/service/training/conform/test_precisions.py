@@ -12,7 +12,7 @@ from graph_parts import node, normal
 from halves import Halves, check
 from onnx import ModelProto, TensorProto, helper
 
-from service.training.messages.preparation import Prepared
+from service.training.protocol.messages.preparation import Prepared
 
 Accept = Callable[..., Prepared]
 KINDS = [np.float16, np.float64]

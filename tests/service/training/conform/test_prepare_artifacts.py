@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from service.training.messages.preparation import Prepared
 from service.training.ort import runtime
+from service.training.protocol.messages.preparation import Prepared
 
 node = helper.make_node
 Refuse = Callable[..., dict[str, str]]

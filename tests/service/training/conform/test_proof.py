@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from service.training.conform import proof
-from service.training.messages.preparation import Prepared
+from service.training.protocol.messages.preparation import Prepared
 
 ZERO, SIX = np.float32(0), np.float32(6)
 

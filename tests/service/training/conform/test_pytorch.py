@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from service.training.messages.preparation import Prepared
+from service.training.protocol.messages.preparation import Prepared
 
 GRAPHS = Path(__file__).parent.parent / "graphs"
 CURVES: list[dict[str, Any]] = json.loads((GRAPHS / "curves.json").read_text())

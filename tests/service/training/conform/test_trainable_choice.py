@@ -10,7 +10,7 @@ import pytest
 from graph_parts import DEEP, deep, node, normal
 from onnx import ModelProto, numpy_helper
 
-from service.training.messages.preparation import Prepared
+from service.training.protocol.messages.preparation import Prepared
 
 Accept = Callable[..., Prepared]
 

@@ -9,7 +9,7 @@ import numpy as np
 from graph_parts import node, normal
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from service.training.messages.preparation import Prepared
+from service.training.protocol.messages.preparation import Prepared
 
 Accept = Callable[..., Prepared]
 

@@ -1,0 +1,1 @@
+"""Request bodies: read in constant memory, bounded, and handed to ingest."""

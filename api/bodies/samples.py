@@ -1,0 +1,127 @@
+"""Bodies that hold samples: each media type, read in constant memory and stored."""
+
+from __future__ import annotations
+
+import json
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+
+from api.bodies.multipart import streamed_form
+from api.bodies.uploads import read_small, spooled
+from service.daemon import Daemon
+from service.errors import InvalidInput
+from service.samples.ingest.csv_upload import store_csv
+from service.samples.ingest.images import ImageUpload, read_about, store_images
+from service.samples.ingest.json_upload import label_reader, store_json
+from service.samples.ingest.npz_upload import store_npz
+from service.samples.ingest.require import require_images
+from service.samples.ingest.result import IngestResult
+from storage.errors import Problem
+from storage.records.models import Model
+from storage.records.samples import Split
+
+JSON, NPZ, CSV, FORM = "application/json", "application/x-npz", "text/csv", "multipart/form-data"
+IMAGES = ("image/png", "image/jpeg", "image/webp")
+JSON_TOO_LARGE = (
+    "a JSON body has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES); "
+    "send several, or application/x-npz"
+)
+
+
+async def add_json(
+    request: Request, daemon: Daemon, model: Model, *, split: Split | None, skip_bad: bool
+) -> IngestResult:
+    """One sample, or a list of them."""
+    payload = await read_small(
+        request, max_bytes=daemon.settings.max_json_bytes, refusal=JSON_TOO_LARGE
+    )
+    return await run_in_threadpool(
+        store_json, daemon.store, model, payload, split=split, skip_bad=skip_bad
+    )
+
+
+async def add_npz(
+    request: Request, daemon: Daemon, model: Model, *, split: Split | None, skip_bad: bool
+) -> IngestResult:
+    """One array for each input, batch first."""
+    async with spooled(request, folder=daemon.store.tmp_dir) as path:
+        return await run_in_threadpool(
+            store_npz,
+            daemon.store,
+            model,
+            path,
+            split=split,
+            skip_bad=skip_bad,
+            max_bytes=daemon.settings.max_upload_bytes,
+        )
+
+
+async def add_csv(
+    request: Request,
+    daemon: Daemon,
+    model: Model,
+    *,
+    label_column: str | None,
+    split: Split | None,
+    skip_bad: bool,
+) -> IngestResult:
+    """A header line, then one sample a line."""
+    async with spooled(request, folder=daemon.store.tmp_dir) as path:
+        return await run_in_threadpool(
+            store_csv,
+            daemon.store,
+            model,
+            path,
+            label_column=label_column,
+            split=split,
+            skip_bad=skip_bad,
+        )
+
+
+async def add_images(
+    request: Request,
+    daemon: Daemon,
+    model: Model,
+    given: str,
+    *,
+    about: dict[str, object],
+    skip_bad: bool,
+) -> IngestResult:
+    """One image as the body, or the files of a form; about: what the query says of each."""
+    require_images(model)
+    folder, store = daemon.store.tmp_dir, daemon.store
+    if given != FORM:
+        async with spooled(request, folder=folder) as path:
+            upload = ImageUpload("the image", given, 0, path.stat().st_size, about)
+            return await run_in_threadpool(
+                store_images, store, model, path, [upload], skip_bad=skip_bad
+            )
+    async with streamed_form(request, folder=folder) as form:
+        if about["key"] is not None and len(form.files) > 1:
+            raise _wrong("/query/key", 'one key cannot name many images; send the part "samples"')
+        names = [part.filename or f"file {at}" for at, part in enumerate(form.files)]
+        said = read_about(form.fields.get("samples"), names, defaults=about)
+        uploads = [
+            ImageUpload(name, part.media_type, part.offset, part.length, each)
+            for name, part, each in zip(names, form.files, said, strict=True)
+        ]
+        return await run_in_threadpool(
+            store_images, store, model, form.path, uploads, skip_bad=skip_bad
+        )
+
+
+def label_of(model: Model, text: str | None) -> object:
+    """A label from the query, as JSON would hold it; empty for none. Raises InvalidInput."""
+    if not text:
+        return None
+    if text in (model.signature.target.classes or ()):
+        return text
+    _, complaint = label_reader(model).parse_text(text)
+    if complaint:
+        raise _wrong("/query/label", complaint)
+    return json.loads(text)
+
+
+def _wrong(pointer: str, detail: str) -> InvalidInput:
+    return InvalidInput("the request is wrong", problems=[Problem(pointer, detail)])

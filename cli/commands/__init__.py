@@ -1,0 +1,1 @@
+"""The commands of `honed`, one module for each group."""

@@ -1,0 +1,142 @@
+"""`honed artifacts`: the offline phase, without a daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.commands.explain import show_explanation
+from cli.commands.models import ARTIFACTS, LOSSES, OPTIMIZERS
+from cli.errors import Failure, from_error
+from cli.options import as_json, output_option, trainable_option
+from cli.output import echo_json
+from storage.errors import HoneError
+
+if TYPE_CHECKING:
+    from service.training.protocol.messages.preparation import Prepare, Prepared
+    from service.training.protocol.messages.unions import Message
+
+TIMEOUT_S = 600.0
+"""The longest silence of the child; a large graph takes minutes."""
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "-o",
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write into; it is made. Needed without --explain.",
+)
+@click.option("--loss", type=click.Choice(LOSSES), required=True, help="What training lowers.")
+@click.option(
+    "--optimizer",
+    type=click.Choice(OPTIMIZERS),
+    default="adamw",
+    show_default=True,
+    help="What moves the parameters.",
+)
+@output_option
+@trainable_option
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="List the parameters, and where the frozen part would be cut off; write nothing.",
+)
+@click.option(
+    "--weight-decay", type=float, default=0.0, show_default=True, help="AdamW's weight decay."
+)
+@click.option("--max-grad-norm", type=float, help="Clip gradients to this norm.")
+@as_json
+def artifacts(
+    model: Path, *, output_dir: Path | None, explain: bool, as_json: bool, **options: Any
+) -> None:
+    """Make training artifacts from the forward ONNX file MODEL.
+
+    Writes training_model.onnx, eval_model.onnx, optimizer_model.onnx and checkpoint, as
+    `honed models add` and Microsoft's own tools take them. Runs in a child process: a hostile or
+    unlucky file cannot harm more than it.
+
+    The artifacts are of the whole model. A daemon that is given MODEL itself cuts off what is
+    frozen and runs it once for each sample; --explain tells where.
+    """
+    if output_dir is None and not explain:
+        raise click.UsageError("name a folder with --output-dir, or ask with --explain")
+    with tempfile.TemporaryDirectory(prefix="honed-artifacts-") as work_dir:
+        prepared = _prepare(model, Path(work_dir), divide=explain, **options)
+        if not explain and output_dir is not None:
+            _publish(prepared, output_dir)
+    if explain:
+        show_explanation(prepared, as_json=as_json)
+    elif output_dir is not None:
+        _echo(prepared, output_dir, as_json=as_json)
+
+
+def _prepare(model: Path, work_dir: Path, *, trainable: Any, **options: Any) -> Prepared:
+    from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+
+    order = Prepare(
+        source=str(model.resolve()),
+        form="forward",
+        work_dir=str(work_dir.resolve()),
+        trainable=tuple(trainable) or None,
+        **options,
+    )
+    answer = asyncio.run(_ask(order, work_dir))
+    if isinstance(answer, Refused):
+        raise from_error(HoneError(f"{model}: {answer.detail}", problems=answer.problems))
+    if not isinstance(answer, Prepared):
+        raise Failure(f"{model}: {getattr(answer, 'detail', answer)}")
+    return answer
+
+
+async def _ask(order: Prepare, work_dir: Path) -> Message:
+    """The last message of the order."""
+    from service.jobs.child import Child
+
+    child = await Child.spawn(order, work_dir=work_dir)
+    try:
+        async for message in child.messages(silence_timeout_s=TIMEOUT_S):
+            answer = message
+        return answer
+    finally:
+        await child.close()
+
+
+def _publish(prepared: Prepared, output_dir: Path) -> None:
+    made = prepared.artifacts
+    paths = (made.training_model, made.eval_model, made.optimizer_model, made.checkpoint)
+    try:
+        output_dir.mkdir(parents=True, exist_ok=True)
+        for path, name in zip(paths, ARTIFACTS, strict=True):
+            shutil.move(path, output_dir / name)
+    except OSError as error:
+        raise Failure(f"cannot write into {output_dir}: {error.strerror}") from error
+
+
+def _echo(prepared: Prepared, output_dir: Path, *, as_json: bool) -> None:
+    if as_json:
+        echo_json(
+            {
+                "artifacts": {Path(name).stem: str(output_dir / name) for name in ARTIFACTS},
+                "parameters": {
+                    "trainable": prepared.trainable_parameters,
+                    "frozen": prepared.frozen_parameters,
+                },
+                "trainable": list(prepared.trainable),
+                "output": prepared.output,
+                "notes": list(prepared.notes),
+            }
+        )
+        return
+    click.echo(
+        f"{output_dir}: {prepared.trainable_parameters:,} parameters train, "
+        f"{prepared.frozen_parameters:,} are frozen"
+    )
+    for note in prepared.notes:
+        click.echo(f"  {note}")

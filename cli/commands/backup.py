@@ -1,0 +1,149 @@
+"""`honed backup` and `honed restore`: everything the daemon keeps, as one file."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from cli.client import Client
+from cli.errors import Failure
+from cli.options import as_json
+from cli.output import echo_json, file_size
+from cli.progress import bar
+from service.backup.contents import Contents, open_backup, read_contents
+
+PAYLOAD = "Hone-Payload-Bytes"
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write it. Default: honed-TIME.zip in this folder.",
+)
+@as_json
+@click.pass_obj
+def backup(client: Client, *, output: Path | None, as_json: bool) -> None:
+    """Back up the daemon's models, samples, versions and jobs while it runs.
+
+    The file appears whole or not at all, and only its owner may read it: samples are in it.
+    """
+    output = output or Path(f"honed-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}.zip")
+    contents = download(client, output)
+    size_bytes = output.stat().st_size
+    if as_json:
+        told = {"output": str(output), "size_bytes": size_bytes, **_told(contents)}
+        echo_json(told)
+        return
+    click.echo(f"{output}: {len(contents.entries):,} files, {file_size(size_bytes)}")
+    _warn(contents)
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to restore into. Default: the setting data_dir.",
+)
+@click.option("--replace", is_flag=True, help="Move data that are there away; they are kept.")
+@as_json
+@click.pass_obj
+def restore(
+    client: Client, file: Path, *, data_dir: Path | None, replace: bool, as_json: bool
+) -> None:
+    """Put the backup FILE in place; stop the daemon first.
+
+    Every byte is verified before anything changes. The admin token of the folder stays.
+    """
+    from service.backup.restore import restore as put_in_place
+
+    data_dir = data_dir or client.settings.data_dir
+    with closing(open_backup(file)) as archive:
+        contents = read_contents(archive, archive_bytes=file.stat().st_size)
+        with bar(contents.size_bytes, file.name) as advance:
+            done = put_in_place(
+                archive,
+                contents,
+                data_dir,
+                set_aside=replace,
+                now=datetime.now(timezone.utc),
+                advance=advance,
+            )
+    if as_json:
+        told = {
+            "data_dir": str(data_dir),
+            "models": done.models,
+            "samples": done.samples,
+            "interrupted_jobs": done.interrupted_jobs,
+            "set_aside": None if done.set_aside is None else str(done.set_aside),
+            "lost": asdict(done.lost),
+        }
+        echo_json({**told, **_told(contents)})
+        return
+    click.echo(
+        f"{data_dir}: {_count(done.models, 'model')} and {_count(done.samples, 'sample')}, "
+        f"as they were at {contents.created_at}"
+    )
+    if done.interrupted_jobs:
+        jobs = _count(done.interrupted_jobs, "job")
+        click.echo(f"{jobs} in training then; honed serve goes on from the last checkpoint")
+    if done.set_aside is not None:
+        click.echo(f"what was there before is in {done.set_aside}; erasure does not reach it")
+    _warn(contents)
+
+
+def download(client: Client, output: Path) -> Contents:
+    """Write a backup to `output`, in one move, and say what is in it."""
+    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            _copy(client, file, output.name)
+            file.flush()
+            os.fsync(file.fileno())
+        with closing(open_backup(partial)) as archive:
+            contents = read_contents(archive, archive_bytes=partial.stat().st_size)
+        partial.replace(output)
+    except OSError as error:
+        raise Failure(f"cannot write {output}: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return contents
+
+
+def _copy(client: Client, file: IO[bytes], name: str) -> None:
+    with client.stream("GET", "/v1/backup") as response:
+        total = int(response.headers.get(PAYLOAD, 0))
+        with bar(total, name) as advance:
+            for chunk in response.iter_bytes():
+                file.write(chunk)
+                advance(len(chunk))
+
+
+def _told(contents: Contents) -> dict[str, Any]:
+    return {
+        "honed": contents.honed,
+        "schema": contents.schema,
+        "created_at": contents.created_at,
+        "files": len(contents.entries),
+        "missing": list(contents.missing),
+        "damaged": list(contents.damaged),
+    }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _warn(contents: Contents) -> None:
+    for words, names in (("missing", contents.missing), ("damaged", contents.damaged)):
+        for name in names:
+            click.echo(f"warning: {words} in the data folder: {name}", err=True)

@@ -1,0 +1,247 @@
+"""`honed samples …`: what a model learns from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.commands import pictures
+from cli.errors import Failure
+from cli.options import as_json, given
+from cli.output import echo_json
+from cli.progress import Advance, bar
+
+CHUNK_BYTES = 256 * 1024
+BATCH_BYTES = 4 * 2**20
+"""Lines of a .jsonl file that travel in one request."""
+
+
+@click.group()
+def samples() -> None:
+    """Add samples."""
+
+
+@samples.command("add")
+@click.argument("model")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--split",
+    type=click.Choice(["train", "validation"]),
+    help="Split of every sample. Default: derived from each sample's id.",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(["refuse", "skip", "fail"]),
+    metavar="refuse|skip",
+    default="refuse",
+    show_default=True,
+    help="One bad sample refuses its whole request, or is skipped and named.",
+)
+@click.option(
+    "--label", help="Label of every image: a class's name, or a number. Default: see above."
+)
+@click.option(
+    "--label-column",
+    metavar="NAME",
+    help="Of .csv: the label's column, or several with commas. Default: label.",
+)
+@as_json
+@click.pass_obj
+def add(
+    client: Client,
+    /,
+    model: str,
+    files: tuple[Path, ...],
+    *,
+    as_json: bool,
+    **options: str | None,
+) -> None:
+    """Add the samples of FILES to MODEL.
+
+    .npz: one array per input, batch first, and `label`, optionally `key`. .json: one sample, a
+    list of them, or {"samples": [...]}. .jsonl: one sample a line, sent in requests of about 4 MiB.
+    .csv: a header line, then one sample a line. .png, .jpg, .webp: an image. A folder: all images
+    below it; if the model has classes, the name of an image's folder is its label.
+    A request is stored whole or not at all; with keys, a file can be sent again without harm.
+    """
+    results = []
+    for file in files:
+        is_image = file.is_dir() or file.suffix.lower() in pictures.ENDINGS
+        params = _query(file, is_image=is_image, **options)
+        if is_image:
+            result = add_images(client, model, file, params=params)
+        else:
+            result = add_file(client, model_path(model, "samples"), file, params=params)
+        results.append({"file": str(file), **result})
+        if not as_json:
+            _echo(results[-1])
+    if as_json:
+        echo_json(results)
+
+
+def add_file(client: Client, path: str, file: Path, *, params: dict[str, str]) -> dict[str, Any]:
+    """Send a file of samples; params: of the query."""
+    send = SENDERS.get(file.suffix.lower())
+    if send is None:
+        kinds = ", ".join([*SENDERS, *pictures.ENDINGS])
+        raise click.UsageError(f"{file}: samples are {kinds} files, or folders of images")
+    size_bytes = file.stat().st_size
+    with file.open("rb") as opened, bar(size_bytes, file.name) as advance:
+        try:
+            return _total(send(client, path, opened, params=params, advance=advance))
+        except Failure as failure:
+            raise failure.within(f"{file}: ") from failure
+
+
+def add_images(
+    client: Client, model: str, source: Path, *, params: dict[str, str]
+) -> dict[str, Any]:
+    """Send an image, or all of a folder; params: of the query."""
+    classes = None
+    if source.is_dir() and "label" not in params:
+        classes = client.get(model_path(model))["target"]["classes"]
+    found, faults = pictures.find(source, classes=classes, skip="on_error" in params)
+    with bar(sum(each.size_bytes for each in found), source.name) as advance:
+        try:
+            total = _total(pictures.send(client, model, found, params=params, advance=advance))
+        except Failure as failure:
+            raise failure.within(f"{source}: ") from failure
+    total["rejected"] += len(faults)
+    total["errors"] += faults
+    return total
+
+
+def _query(
+    file: Path,
+    *,
+    is_image: bool,
+    split: str | None,
+    on_error: str | None,
+    label: str | None,
+    label_column: str | None,
+) -> dict[str, str]:
+    """What the query says of a file's samples. Raises UsageError for what its kind has not."""
+    if label is not None and not is_image:
+        raise click.UsageError(f"{file}: --label is of images; other files hold their labels")
+    if label_column is not None and file.suffix.lower() != ".csv":
+        raise click.UsageError(f"{file}: --label-column is of .csv files")
+    return given(
+        {
+            "split": split,
+            "on_error": "skip" if on_error == "skip" else None,
+            "label": label,
+            "label_column": label_column,
+        }
+    )
+
+
+def _send_whole(
+    client: Client, path: str, file: IO[bytes], *, params: dict[str, str], advance: Advance
+) -> Iterator[dict[str, Any]]:
+    kind = WHOLE[Path(file.name).suffix.lower()]
+    size_bytes = file.seek(0, 2)
+    file.seek(0)
+    yield client.request(
+        "POST",
+        path,
+        params=params,
+        content=_chunks(file, advance),
+        headers={"Content-Type": kind, "Content-Length": str(size_bytes)},
+    ).json()
+
+
+def _send_json(
+    client: Client, path: str, file: IO[bytes], *, params: dict[str, str], advance: Advance
+) -> Iterator[dict[str, Any]]:
+    document = _parse(file.read(), "")
+    if isinstance(document, dict) and "samples" in document:
+        document = document["samples"]
+    batch = document if isinstance(document, list) else [document]
+    yield _send_batch(client, path, batch, params=params)
+    advance(file.tell())
+
+
+def _send_lines(
+    client: Client, path: str, file: IO[bytes], *, params: dict[str, str], advance: Advance
+) -> Iterator[dict[str, Any]]:
+    for first, lines in _batches(file):
+        batch = [_parse(line, f"line {first + row}: ") for row, line in enumerate(lines)]
+        try:
+            yield _send_batch(client, path, batch, params=params)
+        except Failure as failure:
+            last = first + len(lines) - 1
+            raise failure.within(
+                f"lines {first} to {last} were refused, what stands before them is stored: ",
+                f"\n  (/samples/0 is line {first})",
+            ) from failure
+        advance(sum(map(len, lines)))
+
+
+def _send_batch(
+    client: Client, path: str, batch: list[Any], *, params: dict[str, str]
+) -> dict[str, Any]:
+    if split := params.get("split"):
+        batch = [{**each, "split": split} if isinstance(each, dict) else each for each in batch]
+    query = given({"on_error": params.get("on_error")})
+    answer: dict[str, Any] = client.request(
+        "POST", path, params=query, json={"samples": batch}
+    ).json()
+    return answer
+
+
+WHOLE = {".npz": "application/x-npz", ".csv": "text/csv"}
+"""Media types of files that travel as they are."""
+SENDERS = {**dict.fromkeys(WHOLE, _send_whole), ".json": _send_json, ".jsonl": _send_lines}
+
+
+def _chunks(file: IO[bytes], advance: Advance) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK_BYTES):
+        yield chunk
+        advance(len(chunk))
+
+
+def _batches(file: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """The number of a batch's first line, and its lines."""
+    first = 1
+    while lines := file.readlines(BATCH_BYTES):
+        yield first, lines
+        first += len(lines)
+
+
+def _parse(text: bytes, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Failure(f"{where}not JSON: {error}") from error
+
+
+def _total(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    accepted, duplicates, rejected = 0, 0, 0
+    ids: list[int] = []
+    errors: list[dict[str, str]] = []
+    for answer in answers:
+        accepted += answer["accepted"]
+        duplicates += answer["duplicates"]
+        rejected += answer["rejected"]
+        ids += answer["ids"] or []
+        errors += answer["errors"]
+    span = [ids[0], ids[-1]] if ids else None
+    return {
+        "accepted": accepted,
+        "duplicates": duplicates,
+        "rejected": rejected,
+        "ids": span,
+        "errors": errors,
+    }
+
+
+def _echo(result: dict[str, Any]) -> None:
+    counts = (f"{result[name]:,} {name}" for name in ("accepted", "duplicates", "rejected"))
+    click.echo(f"{result['file']}: {', '.join(counts)}")
+    for fault in result["errors"]:
+        click.echo(f"  skipped {fault['pointer']}: {fault['detail']}", err=True)

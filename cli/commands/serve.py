@@ -1,0 +1,40 @@
+"""`honed serve`: the daemon itself."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from cli.output import address
+from cli.signals import termination_as_interrupt
+
+
+@click.command()
+@click.option("--host", help="Address to listen on. Default: the setting host (127.0.0.1).")
+@click.option("--port", type=int, help="TCP port; 0 takes a free one. Default: the setting (8471).")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of everything the daemon keeps. Default: the setting data_dir.",
+)
+def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
+    """Run the daemon until it is told to stop (Ctrl-C, SIGTERM)."""
+    from service.settings import load_settings
+    from storage.database.schema import migrated_meanwhile
+
+    settings = load_settings(host=host, port=port, data_dir=data_dir)
+    with migrated_meanwhile(settings.data_dir):
+        from api.server import run
+
+    def announce(bound_host: str, bound_port: int) -> None:
+        click.echo(f"honed listens on {address(bound_host, bound_port)}")
+        click.echo(f"the admin token is in {settings.data_dir / 'admin.token'}")
+
+    with termination_as_interrupt():
+        try:
+            exit_code = run(settings, on_listening=announce)
+        except KeyboardInterrupt:  # uvicorn has stopped in order and hands its signal on
+            exit_code = 0
+    sys.exit(exit_code)

@@ -1,0 +1,66 @@
+"""`honed status`: what the daemon is doing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli.client import Client
+from cli.commands.jobs import in_spite
+from cli.commands.policy import verdict_line
+from cli.options import as_json
+from cli.output import echo_fields, echo_json
+
+WORKING = ("running", "queued", "paused")
+
+
+@click.command()
+@as_json
+@click.pass_obj
+def status(client: Client, *, as_json: bool) -> None:
+    """Say whether the device trains or what keeps it, what it trains, and what waits."""
+    health = client.get("/readyz")
+    device = client.get("/v1/device")
+    models = list(client.items("/v1/models"))
+    jobs = [job for state in WORKING for job in client.items("/v1/jobs", state=state)]
+    if as_json:
+        told = {"health": health, "device": device, "models": models, "jobs": jobs}
+        echo_json({"url": client.url, **told})
+        return
+    echo_fields(
+        [
+            ("daemon", f"honed {health.get('version', '')} at {client.url}"),
+            ("database", restored_line(health)),
+            ("trains", verdict_line(device)),
+            *((job["state"], _job(job)) for job in jobs),
+            *(("model", _model(model)) for model in models),
+        ]
+    )
+
+
+def restored_line(health: dict[str, Any]) -> str | None:
+    """What to know of a database that was restored; None if it was not."""
+    restored = health.get("database_restored")
+    if restored is None:
+        return None
+    return (
+        f"was damaged, and restored at {restored['restored_at']} from the backup of "
+        f"{restored['backup_from']}: what is newer is lost"
+    )
+
+
+def _model(model: dict[str, Any]) -> str:
+    counts = model["samples"]
+    return (
+        f"{model['name']}: version {model['latest_version']}, {counts['train']:,} samples train, "
+        f"{counts['validation']:,} validate, {counts['unlabelled']:,} wait for their label"
+    )
+
+
+def _job(job: dict[str, Any]) -> str:
+    progress = job["progress"] or {}
+    total = f" of {progress['total_steps']}" if progress.get("total_steps") else ""
+    reached = f", step {progress['step']}{total}" if progress.get("step") else ""
+    waits = "".join(f", waits: {b['detail']}" for b in job["blocked_by"] or ())
+    return f"job {job['id']} of {job['model']}{reached}{in_spite(job)}{waits}"

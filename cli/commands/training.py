@@ -1,0 +1,131 @@
+"""`honed train`: ask for a job, and watch it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.commands.jobs import scalars, why_not
+from cli.errors import Failure
+from cli.options import as_json, given, hyperparameters
+from cli.output import echo_fields, echo_json
+from cli.progress import bar
+
+POLL_S = 0.2
+BAR_UNITS = 1000
+ENDED = frozenset({"succeeded", "failed", "cancelled"})
+
+
+@click.command()
+@click.argument("model")
+@hyperparameters
+@click.option(
+    "--from", "start", help="Where to begin: latest, base or a checkpoint's id. Default: latest."
+)
+@click.option(
+    "--now",
+    "--ignore-policy",
+    "ignore_policy",
+    is_flag=True,
+    help="Run in spite of the policy. A pause and a snooze hold it still.",
+)
+@click.option("--priority", type=int, help="Of two jobs that wait the higher goes first.")
+@click.option("--watch", is_flag=True, help="Stay until the job ends; exit 1 unless it succeeds.")
+@as_json
+@click.pass_obj
+def train(
+    client: Client,
+    /,
+    model: str,
+    *,
+    start: str | None,
+    ignore_policy: bool,
+    priority: int | None,
+    watch: bool,
+    as_json: bool,
+    **values: Any,
+) -> None:
+    """Train MODEL on its samples."""
+    wish = given(
+        {
+            **values,
+            "from": _number(start),
+            "ignore_policy": ignore_policy or None,
+            "priority": priority,
+        }
+    )
+    job = client.post(model_path(model, "jobs"), wish)
+    if not as_json:
+        click.echo(f"job {job['id']} is {job['state']}")
+    if watch:
+        job = _watched(client, job)
+    if as_json:
+        echo_json(job)
+    elif watch:
+        _echo_end(job)
+    if watch and job["state"] != "succeeded":
+        raise Failure(why_not(job))
+
+
+def _watched(client: Client, job: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return watch_job(client, job)
+    except KeyboardInterrupt:
+        raise Failure(
+            f"no longer watching; job {job['id']} goes on: honed jobs show {job['id']}"
+        ) from None
+
+
+def watch_job(client: Client, job: dict[str, Any], *, label: str = "Training") -> dict[str, Any]:
+    """Follow a job to its end, behind a progress bar. Says what it waits for."""
+    shown, told, began_at = 0, None, None
+    with bar(BAR_UNITS, label) as advance:
+        while job["state"] not in ENDED:
+            if job["state"] == "running":
+                began_at = began_at or time.monotonic()
+                reached = round(BAR_UNITS * _share_done(job, time.monotonic() - began_at))
+                advance(max(0, reached - shown))
+                shown = max(shown, reached)
+            elif (waits := _waits_for(job)) not in (None, told):
+                click.echo(waits, err=True)
+                told = waits
+            time.sleep(POLL_S)
+            job = client.get(f"/v1/jobs/{job['id']}")
+        if job["state"] == "succeeded":
+            advance(BAR_UNITS - shown)
+    return job
+
+
+def _share_done(job: dict[str, Any], elapsed_s: float) -> float:
+    """Between 0 and 1; by the clock where only time ends the job."""
+    if total_steps := job["progress"]["total_steps"]:
+        return min(1.0, float(job["progress"]["step"] / total_steps))
+    max_seconds = job["hyperparameters"].get("max_seconds")
+    return min(1.0, elapsed_s / float(max_seconds)) if max_seconds else 0.0
+
+
+def _waits_for(job: dict[str, Any]) -> str | None:
+    if not job["blocked_by"]:
+        return None
+    reasons = "; ".join(blocker["detail"] for blocker in job["blocked_by"])
+    return f"job {job['id']} is {job['state']}: {reasons}"
+
+
+def _number(start: str | None) -> str | int | None:
+    return int(start) if start is not None and start.isdecimal() else start
+
+
+def _echo_end(job: dict[str, Any]) -> None:
+    click.echo(f"job {job['id']} {job['state']}")
+    metrics = job["metrics"]
+    echo_fields(
+        [
+            ("version", job["version"]),
+            ("train loss", metrics.get("train_loss")),
+            ("validation", scalars(metrics.get("validation"))),
+            ("baseline", scalars(metrics.get("baseline"))),
+        ]
+    )

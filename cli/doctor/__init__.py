@@ -1,0 +1,1 @@
+"""`honed doctor`: what it checks, and the probe that trains one step."""

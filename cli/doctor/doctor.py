@@ -1,0 +1,207 @@
+"""`honed doctor`: does everything stand that the daemon needs, and what to do if not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.client import Client
+from cli.commands.status import restored_line
+from cli.doctor.checks import (
+    Check,
+    check_engine_runs,
+    check_engine_wheel,
+    check_onnx,
+    check_python,
+    check_sqlite,
+    installed_version,
+)
+from cli.options import as_json
+from cli.output import echo_json, file_size
+from service.errors import BadSetting
+
+COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+LOW_SPACE_BYTES = 2**30
+NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs")
+"""Kinds, or how they begin, whose locks and shared memory SQLite cannot trust."""
+
+
+@click.command()
+@as_json
+@click.pass_obj
+def doctor(client: Client, *, as_json: bool) -> None:
+    """Check that everything stands which the daemon needs.
+
+    Every line is ok, warn or fail, with a remedy; exit code 1 if anything fails.
+    """
+    found = []
+    for check in all_checks(client):
+        found.append(check)
+        if not as_json:
+            _echo(check)
+    if as_json:
+        echo_json([asdict(check) for check in found])
+    if any(check.status == "fail" for check in found):
+        raise click.exceptions.Exit(1)
+
+
+def all_checks(client: Client) -> Iterator[Check]:
+    """Every check, the cheap ones first."""
+    yield check_python(sys.version_info[:3])
+    yield from check_engine_wheel(installed_version)
+    yield check_engine_runs()
+    yield check_onnx(installed_version)
+    yield check_sqlite()
+    try:
+        settings = client.settings
+    except BadSetting as error:
+        yield Check(
+            "settings", "fail", error.detail, "mend it; README.md has the table of settings"
+        )
+        return
+    yield from check_data_dir(settings.data_dir)
+    yield check_token_file(client.token_file)
+    yield from check_daemon(client)
+
+
+def check_data_dir(folder: Path) -> Iterator[Check]:
+    """Writable, on a disk of this machine, with room."""
+    # Path.exists raises where a folder may not be looked into.
+    parents = (folder, *folder.absolute().parents)
+    existing = next(path for path in parents if os.path.exists(path))  # noqa: PTH110
+    yield _writable(folder, existing)
+    free_bytes = shutil.disk_usage(existing).free
+    yield Check(
+        "disk space",
+        "ok" if free_bytes >= LOW_SPACE_BYTES else "warn",
+        f"{file_size(free_bytes)} free",
+        None if free_bytes >= LOW_SPACE_BYTES else "free some, or set HONED_DATA_DIR elsewhere",
+    )
+    kind = filesystem(existing)
+    if kind.startswith(NETWORK_FILESYSTEMS):
+        yield Check(
+            "filesystem",
+            "fail",
+            f"{kind}: SQLite's locks do not hold over a network",
+            "set HONED_DATA_DIR to a folder on a disk of this machine",
+        )
+    else:
+        yield Check("filesystem", "ok", kind)
+
+
+def check_token_file(path: Path) -> Check:
+    """Only its owner may read the admin token."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return Check("token", "ok", f"{path} is made at the first start")
+    except OSError as error:
+        remedy = "run as the daemon's user, or set HONED_DATA_DIR"
+        return Check("token", "fail", f"cannot look at {path}: {error.strerror}", remedy)
+    if os.name == "posix" and mode & 0o077:
+        return Check(
+            "token", "fail", f"{path} has mode {mode:04o}: others can read it", f"chmod 600 {path}"
+        )
+    return Check("token", "ok", str(path))
+
+
+def check_daemon(client: Client) -> Iterator[Check]:
+    """Whether it answers, and whether its port is free if not."""
+    response = client.answer("/healthz")
+    if response is None:
+        yield Check("daemon", "warn", f"nobody answers at {client.url}", "honed serve")
+        yield check_port(client.settings.host, client.settings.port)
+    elif response.is_error or "json" not in response.headers.get("content-type", ""):
+        yield Check(
+            "daemon",
+            "fail",
+            f"what answers at {client.url} is not honed (HTTP {response.status_code})",
+            "stop it, or give honed another port: HONED_PORT",
+        )
+    else:
+        yield _daemon(client.url, response.json())
+        yield from check_database(client)
+
+
+def check_database(client: Client) -> Iterator[Check]:
+    """Whether a backup had to take the place of a damaged database."""
+    response = client.answer("/readyz")
+    if response is None or response.is_error:
+        return
+    told = restored_line(response.json())
+    if told is not None:
+        folder = client.settings.data_dir / "broken"
+        yield Check(
+            "database", "warn", told, f"read {folder}/*/note.json; remove its folder when done"
+        )
+
+
+def check_port(host: str, port: int) -> Check:
+    """Whether the daemon could listen there."""
+    name = f"{host}:{port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            if os.name == "posix":
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        return Check("port", "fail", f"{name}: {error.strerror}", "set HONED_HOST or HONED_PORT")
+    return Check("port", "ok", f"{name} is free")
+
+
+def filesystem(path: Path) -> str:
+    """The kind of the filesystem that holds path, as `ext4`; `unknown` if no mount tells."""
+    import psutil
+
+    real = path.resolve()
+    mounts = [
+        mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)
+    ]
+    longest = max(mounts, key=lambda mount: len(mount.mountpoint), default=None)
+    return longest.fstype if longest is not None and longest.fstype else "unknown"
+
+
+def _writable(folder: Path, existing: Path) -> Check:
+    detail = str(folder) if folder == existing else f"{folder} (made at the first start)"
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            return Check("data folder", "ok", detail)
+    except OSError as error:
+        return Check(
+            "data folder",
+            "fail",
+            f"{folder}: cannot write: {error.strerror}",
+            "give it to the daemon's user, or set HONED_DATA_DIR to another folder",
+        )
+
+
+def _daemon(url: str, health: dict[str, Any]) -> Check:
+    theirs, ours = health.get("version"), installed_version("honed")
+    if theirs != ours:
+        return Check(
+            "daemon",
+            "warn",
+            f"honed {theirs} answers at {url}, this is {ours}",
+            "restart the daemon",
+        )
+    return Check("daemon", "ok", f"honed {theirs} answers at {url}")
+
+
+def _echo(check: Check) -> None:
+    status = click.style(f"{check.status:4}", fg=COLOURS[check.status])
+    click.echo(f"{status}  {check.name:12} {check.detail}")
+    if check.remedy:
+        click.echo(f"{'':19}-> {check.remedy}")

@@ -1,0 +1,47 @@
+"""Trains one step, and says so: `python -m cli.doctor.engine_probe`.
+
+A process of its own, since an engine that is broken may crash natively.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from cli.demo import digits
+from service.training.ort.engine import OrtEngine
+from service.training.preparation.artifacts import make_artifacts
+
+BATCH_SIZE = 32
+
+
+def main() -> None:
+    """Raises whatever the engine raises; a model that does not learn is a RuntimeError."""
+    images, labels = (array[:BATCH_SIZE] for array in digits.kept_back())
+    with tempfile.TemporaryDirectory() as folder:
+        engine = _engine(Path(folder))
+        before, _ = engine.evaluate([images], labels)
+        began = time.perf_counter()
+        engine.train_batch([images], labels)
+        engine.step(1e-3)
+        milliseconds = (time.perf_counter() - began) * 1000
+        after, _ = engine.evaluate([images], labels)
+    if not after < before:
+        raise RuntimeError(f"one step took the loss from {before:.4g} to {after:.4g}")
+    without = "without torch" if "torch" not in sys.modules else "with torch loaded"
+    click.echo(f"{engine.name} trains, {without}: one step in {milliseconds:.1f} ms")
+
+
+def _engine(folder: Path) -> OrtEngine:
+    made = make_artifacts(digits.folder() / "base.onnx", directory=folder, loss="cross_entropy")
+    return OrtEngine(
+        made.artifacts, checkpoint=Path(made.artifacts.checkpoint), output=made.output, threads=1
+    )
+
+
+if __name__ == "__main__":
+    main()

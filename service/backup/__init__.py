@@ -1,0 +1,1 @@
+"""Backups: written, checked, restored, and made daily by the daemon itself."""

@@ -1,0 +1,157 @@
+"""What a backup says that it holds, and whether its entries agree; nothing is unpacked here."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service.backup.backup import FORMAT, MANIFEST, VERSION
+from service.errors import InvalidInput
+from storage.backup.snapshot import DATABASE
+from storage.errors import Problem
+
+READ_FAULTS = (zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, zlib.error)
+MAX_MANIFEST_BYTES = 64 * 2**20
+_NAME = re.compile(
+    r"hone\.db|files/([0-9a-f]{2})/\1[0-9a-f]{62}|packs/[1-9]\d{0,17}/[1-9]\d{0,17}\.pack", re.ASCII
+)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of the backup, and what it must be."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """missing: files that rows named and that were not there. damaged: whose bytes had changed."""
+
+    honed: str
+    schema: str
+    created_at: str
+    entries: tuple[Entry, ...]
+    missing: tuple[str, ...]
+    damaged: tuple[str, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all entries together."""
+        return sum(entry.size_bytes for entry in self.entries)
+
+
+def read_contents(archive: zipfile.ZipFile, *, archive_bytes: int) -> Contents:
+    """Raises InvalidInput with everything about the list of entries that is wrong."""
+    contents = _manifest(archive)
+    problems = list(_complaints(archive, contents, archive_bytes=archive_bytes))
+    if problems:
+        raise InvalidInput("the backup cannot be restored", problems=problems)
+    return contents
+
+
+def open_backup(path: Path) -> zipfile.ZipFile:
+    """Raises InvalidInput if it is no whole zip."""
+    try:
+        return zipfile.ZipFile(path)
+    except READ_FAULTS as error:
+        raise _wrong("", f"{path} is no whole zip: {error}") from error
+    except OSError as error:
+        raise _wrong("", f"cannot read {path}: {error.strerror}") from error
+
+
+def _complaints(
+    archive: zipfile.ZipFile, contents: Contents, *, archive_bytes: int
+) -> Iterator[Problem]:
+    expected = {entry.name: entry for entry in contents.entries}
+    infos = [info for info in archive.infolist() if info.filename != MANIFEST]
+    names = Counter(info.filename for info in infos)
+    listed = Counter(entry.name for entry in contents.entries)
+    for name, count in (names | listed).items():
+        if count > 1:
+            yield Problem(f"/{name}", "it is there twice")
+    for name in sorted(expected.keys() - names.keys()):
+        yield Problem(f"/{name}", "the manifest lists it, and it is not there")
+    for info in infos:
+        if (complaint := _complaint(info, expected.get(info.filename))) is not None:
+            yield Problem(f"/{info.orig_filename}", complaint)
+    if DATABASE not in expected:
+        yield Problem(f"/{MANIFEST}/files", f"{DATABASE} is not listed")
+    if sum(info.file_size for info in infos) > archive_bytes:
+        yield Problem("", "its entries have more bytes than it has: they overlap")
+
+
+def _complaint(info: zipfile.ZipInfo, expected: Entry | None) -> str | None:
+    if not _NAME.fullmatch(info.orig_filename):
+        return "no file of a backup has this name"
+    if expected is None:
+        return "the manifest does not list it"
+    if info.flag_bits & 1 or info.compress_type != zipfile.ZIP_STORED:
+        return "it is encrypted or compressed; entries of a backup are stored"
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+        return "it is no plain file"
+    if not info.file_size == info.compress_size == expected.size_bytes:
+        return f"it has {info.file_size} bytes, the manifest says {expected.size_bytes}"
+    return None
+
+
+def _manifest(archive: zipfile.ZipFile) -> Contents:
+    try:
+        info = archive.getinfo(MANIFEST)
+        if info.file_size > MAX_MANIFEST_BYTES:
+            raise _wrong(f"/{MANIFEST}", f"it has {info.file_size} bytes; that is no manifest")
+        given = json.loads(archive.read(info))
+    except KeyError as error:
+        raise _wrong(f"/{MANIFEST}", "it is missing; this is no backup of Hone") from error
+    except (ValueError, RecursionError, *READ_FAULTS) as error:
+        raise _wrong(f"/{MANIFEST}", f"it cannot be read: {error}") from error
+    if not isinstance(given, dict) or given.get("format") != FORMAT:
+        raise _wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; this is no backup of Hone")
+    if given.get("version") != VERSION:
+        raise _wrong(
+            f"/{MANIFEST}", f"it has version {given.get('version')}, this Hone reads {VERSION}"
+        )
+    return _contents(given)
+
+
+def _contents(given: dict[str, Any]) -> Contents:
+    try:
+        return Contents(
+            honed=str(given["honed"]),
+            schema=str(given["schema"]),
+            created_at=str(given["created_at"]),
+            entries=tuple(_entry(each) for each in given["files"]),
+            missing=tuple(str(each) for each in given["missing"]),
+            damaged=tuple(str(each) for each in given["damaged"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _wrong(f"/{MANIFEST}", f"it is not one that Hone wrote: {error!r}") from error
+
+
+def _entry(given: dict[str, Any]) -> Entry:
+    entry = Entry(name=given["name"], size_bytes=given["size_bytes"], sha256=given["sha256"])
+    well = (
+        isinstance(entry.name, str)
+        and type(entry.size_bytes) is int
+        and entry.size_bytes >= 0
+        and isinstance(entry.sha256, str)
+        and _SHA256.fullmatch(entry.sha256)
+    )
+    if not well:
+        raise ValueError(f"{given!r} is no file")
+    return entry
+
+
+def _wrong(pointer: str, detail: str) -> InvalidInput:
+    return InvalidInput("the backup cannot be restored", problems=[Problem(pointer, detail)])

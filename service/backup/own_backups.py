@@ -1,0 +1,98 @@
+"""The daemon's own backups of its database: one a day, when the device can spare it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from service import allocator
+from service.events import Feed, Happening
+from service.logs import event
+from service.policy.device_monitor import Guardian
+from storage.database.codec import utc_now
+from storage.errors import DatabaseDamaged, HoneError
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+DUE = timedelta(days=1)
+OVERDUE = timedelta(days=2)
+"""From then on the device need not be idle."""
+LARGEST_AT_STOP_BYTES = 256 * 2**20
+"""Whoever stops the daemon does not wait for the copy of a larger database."""
+
+
+class OwnBackups:
+    """Makes them, and deletes from them the models that are deleted. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        guardian: Guardian,
+        feed: Feed,
+        *,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._store = store
+        self._guardian = guardian
+        self._now = now
+        self._tasks: set[asyncio.Task[None]] = set()
+        feed.listen(self._on_event)
+
+    async def start(self) -> None:
+        """Delete from them what the last run left."""
+        await asyncio.to_thread(self._store.backups.forget_deleted_models)
+
+    async def stop(self) -> None:
+        """Make the one that is due, and wait for what is under way."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+        await asyncio.to_thread(self._make_at_stop)
+
+    async def make_if_due(self) -> None:
+        """Make one if the last is a day old and the device is free, or if it is two days old."""
+        age = await asyncio.to_thread(self._age)
+        if age < DUE:
+            return
+        if age < OVERDUE and not (await self._guardian.look()).verdict.eligible:
+            return
+        await asyncio.to_thread(self._make)
+
+    def _make_at_stop(self) -> None:
+        if self._store.broken is not None or self._age() < DUE:
+            return
+        if self._store.database.stat().st_size <= LARGEST_AT_STOP_BYTES:
+            self._make()
+
+    def _age(self) -> timedelta:
+        """Of the newest; of one from the future nobody knows it."""
+        now = self._now()
+        newest = self._store.backups.newest(now)
+        return timedelta.max if newest is None or newest > now else now - newest
+
+    def _make(self) -> None:
+        """A backup that fails is tried again within the hour; the log tells."""
+        try:
+            made = self._store.backups.make(self._now())
+        except DatabaseDamaged as error:
+            event(logger, logging.ERROR, "backup.not_sound", detail=error.detail)
+        except HoneError as error:
+            event(logger, logging.WARNING, "backup.failed", code=error.code, detail=error.detail)
+        else:
+            if made is not None:
+                event(logger, logging.INFO, "backup.made", file=made.name)
+        allocator.trim()
+
+    def _on_event(self, happened: Happening) -> None:
+        if happened.type == "model.deleted":
+            task = asyncio.create_task(self._forget())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _forget(self) -> None:
+        try:
+            await asyncio.to_thread(self._store.backups.forget_deleted_models)
+        except HoneError as error:
+            event(logger, logging.WARNING, "backup.not_cleaned", detail=error.detail)

@@ -1,0 +1,179 @@
+"""`honed restore`: a backup becomes the data folder, all of it or nothing; no daemon runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+
+from service.backup.backup import CHUNK_BYTES
+from service.backup.contents import READ_FAULTS, Contents, Entry
+from service.errors import InvalidInput
+from storage.backup import replacement
+from storage.backup.copies import check_copy
+from storage.backup.reconciling import Lost
+from storage.backup.snapshot import DATABASE
+from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
+from storage.disk.lock import DataDirLock
+from storage.errors import AlreadyExists, Problem, StorageFull
+from storage.records.jobs import JobState
+from storage.store import Store
+
+MODELS_AT_ONCE = 100
+UNTOLD = "its database names files that are not in it: {lost}"
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What is in place now. set_aside: where the data went that were there before.
+
+    lost: rows that went, because the backup says itself that their files were missing or damaged.
+    """
+
+    contents: Contents
+    models: int
+    samples: int
+    interrupted_jobs: int
+    set_aside: Path | None
+    lost: Lost
+
+
+def restore(
+    archive: zipfile.ZipFile,
+    contents: Contents,
+    data_dir: Path,
+    *,
+    set_aside: bool,
+    now: datetime,
+    advance: Advance,
+) -> Restored:
+    """Verify every byte of a backup, then put it in place.
+
+    set_aside: whether data that are there may be moved away. advance: told of bytes as they are
+    read. Raises InvalidInput, AlreadyExists, DataDirLocked, UnknownSchema, StorageFull,
+    StorageBroken; then what was there is as it was.
+    """
+    data_dir = data_dir.absolute()
+    with file_faults(f"cannot make the data folder {data_dir}"):
+        make_folder(data_dir)
+    with _alone(data_dir):
+        replacement.finish(data_dir)
+        if replacement.holds_data(data_dir) and not set_aside:
+            raise AlreadyExists(
+                f"{data_dir} holds data already; --replace moves them away first, or choose "
+                "another --data-dir"
+            )
+        _require_room(data_dir, contents)
+        folder = replacement.begin(data_dir)
+        try:
+            _unpack(archive, contents, folder, advance=advance)
+            models, samples, interrupted, lost = _prove(folder, contents)
+            _give_to_owner(folder, data_dir)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        aside = replacement.replace(data_dir, now=now)
+    return Restored(contents, models, samples, interrupted, aside, lost)
+
+
+@contextmanager
+def _alone(data_dir: Path) -> Iterator[None]:
+    """Hold the data folder's lock. How the last daemon ended stays noted if the block fails."""
+    lock = DataDirLock(data_dir / "hone.lock")
+    clean = not lock.unclean
+    try:
+        yield
+        clean = True
+    finally:
+        lock.release(clean=clean)
+
+
+def _require_room(data_dir: Path, contents: Contents) -> None:
+    with file_faults("cannot ask the disk for its free space"):
+        free = shutil.disk_usage(data_dir).free
+    if free < contents.size_bytes:
+        raise StorageFull(
+            f"the backup unpacks to {contents.size_bytes} bytes; the disk of {data_dir} has {free} "
+            "bytes free"
+        )
+
+
+def _unpack(
+    archive: zipfile.ZipFile, contents: Contents, folder: Path, *, advance: Advance
+) -> None:
+    folders = {folder}
+    for entry in contents.entries:
+        if entry.name in contents.damaged:
+            continue
+        path = folder / entry.name
+        with file_faults(f"cannot unpack {entry.name}"):
+            make_folder(path.parent)
+            folders.add(path.parent)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as target:
+                _copy(archive, entry, target, advance=advance)
+                target.flush()
+                sync_file(target.fileno())
+    with file_faults("cannot unpack the backup"):
+        for each in folders:
+            sync_folder(each)
+
+
+def _copy(archive: zipfile.ZipFile, entry: Entry, target: IO[bytes], *, advance: Advance) -> None:
+    digest = sha256()
+    try:
+        with archive.open(entry.name) as source:
+            while chunk := source.read(CHUNK_BYTES):
+                digest.update(chunk)
+                target.write(chunk)
+                advance(len(chunk))
+    except READ_FAULTS as error:
+        raise _wrong(f"/{entry.name}", f"it is damaged: {error}") from error
+    is_named_so = entry.name.startswith("files/")
+    expected = {entry.sha256, Path(entry.name).name} if is_named_so else {entry.sha256}
+    if expected != {digest.hexdigest()}:
+        raise _wrong(f"/{entry.name}", "its SHA-256 is not the one that the manifest gives")
+
+
+def _prove(folder: Path, contents: Contents) -> tuple[int, int, int, Lost]:
+    """Open what was unpacked as a daemon would: models, samples, interrupted jobs, what is lost."""
+    check_copy(folder / DATABASE)
+    store = Store.open(folder, is_partial=True)
+    try:
+        lost = store.lost
+        if lost != Lost() and not (contents.missing or contents.damaged):
+            raise _wrong(f"/{DATABASE}", UNTOLD.format(lost=lost))
+        models = samples = 0
+        after: str | None = None
+        while page := store.models.list(MODELS_AT_ONCE, after):
+            after = page[-1].name
+            models += len(page)
+            counts = [model.samples for model in page]
+            samples += sum(each.train + each.validation + each.unlabelled for each in counts)
+        interrupted = store.jobs.counts().get(JobState.RUNNING, 0)
+    finally:
+        store.close()
+    return models, samples, interrupted, lost
+
+
+def _give_to_owner(folder: Path, data_dir: Path) -> None:
+    """Whoever restores as root does so for the daemon's user."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return
+    owner = data_dir.stat()
+    with file_faults("cannot give what was unpacked to the data folder's owner"):
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def _wrong(pointer: str, detail: str) -> InvalidInput:
+    return InvalidInput("the backup cannot be restored", problems=[Problem(pointer, detail)])

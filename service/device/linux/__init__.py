@@ -1,0 +1,1 @@
+"""Signals on Linux, from /proc, /sys and D-Bus."""

@@ -1,0 +1,67 @@
+"""Sessions of logind, over D-Bus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.device.linux.bus import SystemBus
+from service.device.reading import Moment
+
+SERVICE = "org.freedesktop.login1"
+GRAPHICAL = frozenset({"x11", "wayland", "mir"})
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A person's session.
+
+    is_active: in the foreground of its seat; always for one without a seat, as over ssh.
+    is_idle, idle_hint_at_s: what the desktop said last and when, seconds since the epoch; 0 if it
+    never said anything, as KDE. tty: `pts/3`, or empty.
+    """
+
+    id: str
+    user: str
+    is_graphical: bool
+    is_active: bool
+    is_idle: bool
+    idle_hint_at_s: float
+    is_locked: bool
+    tty: str
+
+    @property
+    def title(self) -> str:
+        """How the session is called in front of people."""
+        return f"session {self.id} of {self.user}"
+
+
+def sessions(bus: SystemBus, now: Moment) -> list[Session]:
+    """Sessions in which a person may be at work: no greeter, no service, none that closes.
+
+    Raises OSError if logind does not answer.
+    """
+    (listed,) = bus.call(
+        now,
+        service=SERVICE,
+        path="/org/freedesktop/login1",
+        interface=f"{SERVICE}.Manager",
+        method="ListSessions",
+    )
+    found = []
+    for session_id, _, user, _, path in listed:
+        known = bus.properties(now, service=SERVICE, path=path, interface=f"{SERVICE}.Session")
+        if not str(known["Class"]).startswith("user") or known["State"] == "closing":
+            continue
+        found.append(
+            Session(
+                id=session_id,
+                user=user,
+                is_graphical=known["Type"] in GRAPHICAL,
+                is_active=known["Active"],
+                is_idle=known["IdleHint"],
+                idle_hint_at_s=known["IdleSinceHint"] / 1e6,
+                is_locked=known.get("LockedHint", False),
+                tty=known["TTY"],
+            )
+        )
+    return found

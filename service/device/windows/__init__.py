@@ -1,0 +1,1 @@
+"""Signals on Windows, from the Win32 API."""

@@ -1,0 +1,42 @@
+"""What keeps a job from running: a person, the daemon itself, another job, the device."""
+
+from __future__ import annotations
+
+from service.jobs.run import Run
+from storage.records.jobs import Blocker, Job, JobState
+
+PAUSED_BY_PERSON = "paused_by_person"
+ANOTHER_JOB = "another_job"
+BY_PERSON = Blocker(PAUSED_BY_PERSON, "paused by a person; resume it to go on")
+DAEMON_STOPPED = Blocker(
+    "daemon_stopped", "the daemon was stopped; the job goes on when it is back"
+)
+DAEMON_KILLED = Blocker("daemon_stopped", "the daemon ended in mid-job; the job goes on soon")
+WAITING = frozenset({JobState.QUEUED, JobState.PAUSED})
+
+
+def blockers_of(job: Job, run: Run | None, by_device: tuple[Blocker, ...]) -> tuple[Blocker, ...]:
+    """All that keeps a job from running now; nothing keeps one that steps, or has ended.
+
+    run: what is in the slot. by_device: what the newest look has against this job.
+    """
+    if run is not None and run.job.id == job.id and job.state is JobState.RUNNING:
+        return by_device if run.is_held else ()
+    if job.state not in WAITING:
+        return ()
+    by_person = tuple(each for each in job.blocked_by if each.condition == PAUSED_BY_PERSON)
+    if by_person:
+        return by_person
+    if run is None or run.job.id == job.id:
+        return by_device
+    return (_by(run), *by_device)
+
+
+def conditions_of(blockers: tuple[Blocker, ...]) -> list[str]:
+    """Their names: they change less often than the details."""
+    return [blocker.condition for blocker in blockers]
+
+
+def _by(run: Run) -> Blocker:
+    does = "is held in memory" if run.is_held else "is training"
+    return Blocker(ANOTHER_JOB, f"job {run.job.id} of model {run.job.model!r} {does}")

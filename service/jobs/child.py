@@ -1,0 +1,139 @@
+"""The parent's end of a training child: spawn it, hear it, command it, bury it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from service.environment import without_token
+from service.errors import ChildDied
+from service.training.protocol.messages.lines import decode_message, encode
+from service.training.protocol.messages.unions import Command, Last, Message, Order
+
+MAX_LINE_BYTES = 64 * 2**20
+"""Longest message; a confusion matrix of a thousand classes takes a few MiB."""
+LAST_WORDS_BYTES = 4096
+GRACE_S = 5.0
+"""How long a child may take to end after it was asked to."""
+
+
+class Child:
+    """A fresh interpreter that carries out one order."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._last_words = b""
+        self._listener = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def spawn(cls, order: Order, *, work_dir: Path) -> Child:
+        """Start `python -m service.training` in work_dir and hand it the order."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "service.training",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=work_dir,
+            env=without_token(),
+            limit=MAX_LINE_BYTES,
+        )
+        child = cls(process)
+        await child._write(encode(order))
+        return child
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, None while it runs; negative: the signal."""
+        return self._process.returncode
+
+    async def send(self, command: Command) -> None:
+        """Ask the child to pause or cancel; it answers with `Stopped`."""
+        await self._write(encode(command))
+
+    async def messages(self, *, silence_timeout_s: float) -> AsyncIterator[Message]:
+        """Every message up to the last of the order.
+
+        Raises ChildDied when the child ends before, or says nothing for silence_timeout_s.
+        """
+        assert self._process.stdout is not None
+        while True:
+            try:
+                line = await asyncio.wait_for(self._process.stdout.readline(), silence_timeout_s)
+            except asyncio.TimeoutError:
+                await self.close(grace_s=0)
+                raise ChildDied(
+                    f"the training child said nothing for {silence_timeout_s:g} s and was killed"
+                    f"{self._quote()}"
+                ) from None
+            if not line:
+                raise ChildDied(await self._obituary())
+            message = self._decode(line)
+            yield message
+            if isinstance(message, Last):
+                return
+
+    async def close(self, *, grace_s: float = GRACE_S) -> None:
+        """End the child: end of input, then terminate, then kill. Safe to call twice."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        for stop, patience_s in ((None, grace_s), (self._process.terminate, grace_s)):
+            if stop is not None and self._process.returncode is None:
+                stop()
+            try:
+                await asyncio.wait_for(self._process.wait(), patience_s)
+                break
+            except asyncio.TimeoutError:
+                continue
+        if self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+        await self._listener
+
+    async def _write(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line)
+            await self._process.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            return  # the child is gone: messages() tells how
+
+    async def _listen(self) -> None:
+        assert self._process.stderr is not None
+        while chunk := await self._process.stderr.read(LAST_WORDS_BYTES):
+            self._last_words = (self._last_words + chunk)[-LAST_WORDS_BYTES:]
+
+    def _decode(self, line: bytes) -> Message:
+        try:
+            return decode_message(line)
+        except ValueError as error:
+            raise ChildDied(f"the training child spoke out of turn: {line[:200]!r}") from error
+
+    async def _obituary(self) -> str:
+        code = await self._process.wait()
+        await self._listener
+        return f"the training child {_how(code)}{self._quote()}"
+
+    def _quote(self) -> str:
+        words = self._last_words.decode(errors="replace").strip()
+        return f"; its last words: {words}" if words else ""
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code} before it was done"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    hint = " (the system may be out of memory)" if name == "SIGKILL" else ""
+    return f"was ended by {name}{hint}"

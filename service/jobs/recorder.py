@@ -1,0 +1,186 @@
+"""What a run writes into the store: progress, points of the curves, checkpoints, the end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from service.events import Announce
+from service.logs import event
+from service.models import retention
+from service.models.promotion.conclusion import Conclusion
+from service.training.protocol.messages.shared import Working
+from service.training.protocol.messages.training import (
+    Decoded,
+    Done,
+    Measured,
+    Progress,
+    Quarantined,
+    Saved,
+    Seen,
+    Started,
+)
+from storage.errors import HoneError
+from storage.records.id_set import decode
+from storage.records.jobs import Job, JobState, MetricPoint
+from storage.records.models import FileRecord
+from storage.records.versions import NewVersion
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+REPORT_INTERVAL_S = 1.0
+"""Progress reaches the job's row at most this often: each write costs a flush of the disk."""
+
+
+class Journal:
+    """The written side of one job. Blocking: call it from a thread."""
+
+    def __init__(
+        self,
+        job: Job,
+        store: Store,
+        *,
+        announce: Announce,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._job = job
+        self._store = store
+        self._announce = announce
+        self._monotonic = monotonic
+        self._points: list[MetricPoint] = []
+        self._unwritten: Progress | None = None
+        self._reported_at = -REPORT_INTERVAL_S
+
+    def started(self, message: Started) -> None:
+        """The child has loaded engine and samples."""
+        self._log(
+            "job.training",
+            engine=message.engine,
+            threads=message.threads,
+            samples=message.train_samples,
+        )
+
+    def noted(self, message: Seen | Quarantined | Decoded | Working) -> None:
+        """What the child says of the samples before it trains."""
+        match message:
+            case Seen():
+                self.seen(message)
+            case Quarantined():
+                self.quarantined(message)
+            case Decoded():
+                self.decoded(message)
+
+    def seen(self, message: Seen) -> None:
+        """Write down what the job is about to train on, before it does."""
+        ids = decode(b64decode(message.ids))
+        self._store.seen.add(self._job.id, ids, started_from=message.started_from)
+
+    def quarantined(self, message: Quarantined) -> None:
+        """Set aside the samples that cannot be read."""
+        reasons = {int(sample_id): reason for sample_id, reason in message.reasons.items()}
+        self._store.samples.quarantine(self._job.model_id, reasons)
+        self._log("samples.quarantined", samples=len(message.reasons))
+
+    def decoded(self, message: Decoded) -> None:
+        """Images were decoded; those beyond the cache's bound are decoded for every epoch."""
+        self._log(
+            "job.decoded",
+            samples=message.samples,
+            decoded=message.decoded,
+            cached=message.kept,
+            seconds=round(message.seconds, 3),
+        )
+
+    def measured(self, message: Measured) -> None:
+        """Keep a point for the next report."""
+        self._points.append(MetricPoint(message.step, message.epoch, message.values))
+
+    def progressed(self, message: Progress) -> bool:
+        """Keep the progress. True when it is time to `report` it."""
+        self._unwritten = message
+        return self._monotonic() - self._reported_at >= REPORT_INTERVAL_S
+
+    def report(self) -> None:
+        """Write the progress and the points since the last report."""
+        points, self._points = self._points, []
+        if points:
+            self._store.metrics.add(self._job.id, points)
+        message, self._unwritten = self._unwritten, None
+        if message is not None:
+            self._reported_at = self._monotonic()
+            progress = asdict(message)
+            progress.pop("kind")
+            loss = progress.pop("train_loss")
+            self._store.jobs.report(self._job.id, progress=progress, metrics={"train_loss": loss})
+            told = {"job_id": self._job.id, **progress, "train_loss": loss}
+            self._announce("job.progress", self._job.model, told)
+
+    def saved(self, message: Saved) -> None:
+        """Publish a checkpoint's file, then its row."""
+        self.report()
+        self._store.checkpoints.add(
+            model_id=self._job.model_id,
+            job_id=self._job.id,
+            role=message.role,
+            step=message.state.step,
+            epoch=message.state.epoch,
+            file=self._store.files.adopt(Path(message.path)),
+            state=asdict(message.state),
+        )
+
+    def succeeded(self, message: Done, file: FileRecord, conclusion: Conclusion) -> bool:
+        """Publish the version by the gate's decision, and end the job: one transaction.
+
+        False, and nothing is kept, if `latest` has moved since it was compared with.
+        """
+        self.report()
+        final = self._store.checkpoints.latest_of(self._job.id, roles=("final",))
+        decision = conclusion.decision
+        new = NewVersion(
+            model_id=self._job.model_id,
+            job_id=self._job.id,
+            checkpoint_id=final.id if final else None,
+            file=file,
+            promoted=decision.promoted,
+            reason=decision.reason,
+            metrics=conclusion.metrics,
+            baseline=conclusion.baseline,
+            verdict=decision.verdict,
+            provenance=message.provenance,
+        )
+        job_metrics = {
+            "train_loss": message.train_loss,
+            "validation": message.validation,
+            "baseline": message.baseline,
+            "ended": message.reason,
+        }
+        version = self._store.versions.publish(
+            new, compared_with=conclusion.compared_with, job_metrics=job_metrics
+        )
+        if version is None:
+            return False
+        self._log("job.succeeded", version=version.version, promoted=version.promoted)
+        self._prune()
+        return True
+
+    def _prune(self) -> None:
+        """The job has ended whatever becomes of this, and within the hour it is tried again."""
+        try:
+            retention.prune(self._store, self._store.models.get_by_id(self._job.model_id))
+        except HoneError as error:
+            self._log("versions.not_pruned", error=error.detail)
+
+    def ended(self, to: JobState, **fields: Any) -> None:
+        """Move the job out of `running`."""
+        self.report()
+        self._store.jobs.move(self._job.id, JobState.RUNNING, to, **fields)
+        self._log(f"job.{to.value}", **fields)
+
+    def _log(self, name: str, **fields: Any) -> None:
+        event(logger, logging.INFO, name, job=self._job.id, model=self._job.model, **fields)

@@ -1,0 +1,242 @@
+"""One job on its way through the child: order, messages, commands, retries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from service.errors import ChildDied
+from service.events import Announce
+from service.jobs.child import Child
+from service.jobs.publication import Answer, Publication
+from service.jobs.recorder import Journal
+from service.jobs.tasks import train_order
+from service.logs import event
+from service.policy.device_monitor import Guardian
+from service.settings import Settings
+from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
+from service.training.protocol.messages.comparison import Evaluate, Evaluated
+from service.training.protocol.messages.endings import Failed, Stopped
+from service.training.protocol.messages.shared import Working
+from service.training.protocol.messages.training import (
+    Decoded,
+    Done,
+    Measured,
+    Progress,
+    Quarantined,
+    Saved,
+    Seen,
+    Started,
+)
+from service.training.protocol.messages.unions import Command, Message
+from storage.records.jobs import Blocker, Job, JobState
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+MAX_RESTARTS = 3
+
+
+class Run:
+    """Trains one running job to its end, or until it is told to pause or cancel."""
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        store: Store,
+        settings: Settings,
+        guardian: Guardian,
+        announce: Announce,
+    ) -> None:
+        self.job = job
+        self._store = store
+        self._settings = settings
+        self._guardian = guardian
+        self._journal = Journal(job, store, announce=announce)
+        self._restarts = job.restarts
+        self._wish: Command | None = None
+        self._wished = asyncio.Event()
+        self._pause_reasons: tuple[Blocker, ...] = ()
+        self._is_held = False
+        self._child: Child | None = None
+        self._done: Done | None = None
+        self._answer: Answer | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the child waits in memory."""
+        return self._is_held
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it was told to pause or cancel."""
+        return self._wish is not None
+
+    async def pause(self, *reasons: Blocker) -> None:
+        """Ask for a checkpoint at the next step; the job is then paused for these reasons.
+
+        Earlier reasons stay. A job that is being cancelled is not paused any more.
+        """
+        known = {reason.condition for reason in self._pause_reasons}
+        self._pause_reasons += tuple(each for each in reasons if each.condition not in known)
+        if not isinstance(self._wish, Cancel):
+            await self._wish_for(Pause())
+
+    async def hold(self, *reasons: Blocker) -> None:
+        """Let the child save, and wait in memory without stepping; without one, `pause`."""
+        if self._child is None:
+            await self.pause(*reasons)
+            return
+        self._is_held = True
+        await self._send(Hold())
+
+    async def go_on(self) -> None:
+        """Let a child that was held step again."""
+        self._is_held = False
+        await self._send(Continue())
+
+    def ignore_policy(self) -> None:
+        """From now on the policy does not keep the job."""
+        self.job = replace(self.job, ignore_policy=True)
+
+    async def cancel(self) -> None:
+        """Ask for the end; nothing more is saved."""
+        await self._wish_for(Cancel())
+
+    async def train(self) -> None:
+        """Return when the job has left the state `running`."""
+        while True:
+            try:
+                await self._attempt()
+                return
+            except ChildDied as death:
+                event(logger, logging.WARNING, "child.died", job=self.job.id, detail=death.detail)
+                if not await self._may_try_again():
+                    await asyncio.to_thread(self._bury, death)
+                    return
+
+    async def _wish_for(self, command: Command) -> None:
+        self._wish = command
+        self._wished.set()
+        await self._send(command)
+
+    async def _send(self, command: Command) -> None:
+        if self._child is not None:
+            await self._child.send(command)
+
+    async def _attempt(self) -> None:
+        work_dir = Path(tempfile.mkdtemp(prefix=f"job-{self.job.id}-", dir=self._store.tmp_dir))
+        try:
+            order = await asyncio.to_thread(
+                train_order,
+                self.job,
+                self._store,
+                self._settings,
+                limits=await self._guardian.limits(),
+                work_dir=work_dir,
+            )
+            self._done = None
+            await self._converse(await Child.spawn(order, work_dir=work_dir), self._take)
+            if self._done is not None:
+                publication = Publication(
+                    self.job,
+                    self._store,
+                    self._journal,
+                    limits=self._guardian.limits,
+                    ask=lambda question: self._ask(question, work_dir),
+                )
+                await publication.conclude(self._done)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, work_dir)
+
+    async def _ask(self, order: Evaluate, work_dir: Path) -> Answer | None:
+        """What a child of its own answers, None if it was stopped."""
+        self._answer = None
+        await self._converse(await Child.spawn(order, work_dir=work_dir), self._take_answer)
+        return self._answer
+
+    async def _converse(self, child: Child, take: Callable[[Message], Awaitable[None]]) -> None:
+        self._child = child
+        try:
+            if self._is_held:
+                await child.send(Hold())
+            if self._wish is not None:
+                await child.send(self._wish)
+            silence_s = self._settings.heartbeat_timeout_s
+            async for message in child.messages(silence_timeout_s=silence_s):
+                await take(message)
+        finally:
+            self._child = None
+            await child.close()
+
+    async def _take(self, message: Message) -> None:
+        journal = self._journal
+        match message:
+            case Started():
+                journal.started(message)
+            case Seen() | Quarantined() | Decoded() | Working():
+                await asyncio.to_thread(journal.noted, message)
+            case Measured():
+                journal.measured(message)
+            case Progress():
+                if journal.progressed(message):
+                    await asyncio.to_thread(journal.report)
+            case Saved():
+                await asyncio.to_thread(journal.saved, message)
+            case Done():
+                self._done = message
+            case Stopped():
+                await asyncio.to_thread(self._settle)
+            case Failed():
+                error = {"code": message.code, "detail": message.detail}
+                await asyncio.to_thread(journal.ended, JobState.FAILED, error=error)
+            case _:
+                raise ChildDied(f"the training child answered a job with {message.kind!r}")
+
+    async def _take_answer(self, message: Message) -> None:
+        match message:
+            case Working():
+                pass
+            case Evaluated() | Failed():
+                self._answer = message
+            case Stopped():
+                await asyncio.to_thread(self._settle)
+            case _:
+                raise ChildDied(f"the training child answered a question with {message.kind!r}")
+
+    async def _may_try_again(self) -> bool:
+        """Wait for the next try. False when none is left, or the job is to stop, or was held."""
+        if self._wish is not None or self._is_held or self._restarts >= MAX_RESTARTS:
+            return False
+        delay_s = self._settings.retry_backoff_s * 2**self._restarts
+        self._restarts += 1
+        await asyncio.to_thread(self._store.jobs.report, self.job.id, restarts=self._restarts)
+        try:
+            await asyncio.wait_for(self._wished.wait(), delay_s)
+        except asyncio.TimeoutError:
+            return True
+        return False
+
+    def _settle(self) -> None:
+        """End a job whose child is gone as the wish says."""
+        if isinstance(self._wish, Cancel):
+            self._journal.ended(JobState.CANCELLED)
+        elif isinstance(self._wish, Pause):
+            self._journal.ended(JobState.PAUSED, blocked_by=self._pause_reasons)
+        else:
+            raise ChildDied("the training child stopped without being asked to")
+
+    def _bury(self, death: ChildDied) -> None:
+        if self._wish is not None:
+            self._settle()
+        elif self._is_held:
+            self._journal.ended(JobState.PAUSED, blocked_by=self._guardian.blockers(self.job))
+        else:
+            error = {"code": death.code, "detail": death.detail}
+            self._journal.ended(JobState.FAILED, error=error)

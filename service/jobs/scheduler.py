@@ -1,0 +1,235 @@
+"""The trainer: the only one that executes jobs, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any
+
+from service.events import Announce
+from service.jobs.blockers import (
+    ANOTHER_JOB,
+    BY_PERSON,
+    DAEMON_KILLED,
+    DAEMON_STOPPED,
+    blockers_of,
+    conditions_of,
+)
+from service.jobs.preemption import Preemptor
+from service.jobs.priority import in_turn
+from service.jobs.runner import Slot
+from service.logs import event
+from service.policy.device_monitor import Guardian
+from service.policy.observer import Look
+from service.settings import Settings
+from storage.errors import Busy, NotFound, StateConflict, StorageFull
+from storage.records.events import Event
+from storage.records.jobs import Blocker, Job, JobState
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+FRESH_S = 0.2
+"""No job begins on an older look."""
+FULL_RETRY_S = 5.0
+"""After a write that found no room: how long until the next try."""
+ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+
+class Trainer:
+    """Lets waiting jobs train, in turn, while the guardian has nothing against it.
+
+    announce: told of progress.
+    """
+
+    def __init__(
+        self, store: Store, settings: Settings, *, guardian: Guardian, announce: Announce
+    ) -> None:
+        self._store = store
+        self._guardian = guardian
+        self._wake = asyncio.Event()
+        self._moving = asyncio.Lock()
+        self._slot = Slot(
+            store, settings, guardian=guardian, announce=announce, on_free=self._wake.set
+        )
+        self._preemptor = Preemptor(self._slot, guardian)
+        self._conditions: object = None
+        self._stopping = False
+        guardian.listen(self._on_look)
+
+    async def run(self) -> None:
+        """Take up what was interrupted, then serve the queue until `stop`."""
+        loop = asyncio.get_running_loop()
+
+        def on_event(happened: Event) -> None:
+            if happened.type.startswith("job."):
+                loop.call_soon_threadsafe(self._wake.set)
+
+        self._store.events.subscribe(on_event)
+        try:
+            await asyncio.to_thread(self._take_up_interrupted)
+            while not self._stopping:
+                self._wake.clear()
+                await self._step_if_there_is_room()
+                await self._wake.wait()
+            await self._pause_for_next_daemon()
+        finally:
+            self._store.events.unsubscribe(on_event)
+
+    async def step(self) -> None:
+        """Obey the verdict; then start a waiting job, and note why the others wait."""
+        if await self._preemptor.tell():
+            self._expect(jobs_wait=True)
+        if self._slot.has_ended:
+            await self._slot.finish()
+        async with self._moving:
+            waiting = await asyncio.to_thread(self._store.jobs.waiting)
+            self._expect(jobs_wait=bool(waiting))
+            if not waiting:
+                return
+            await self._guardian.look(max_age_s=FRESH_S)
+            last_starts = await asyncio.to_thread(self._store.jobs.last_starts)
+            for job in in_turn(waiting, last_starts):
+                await self._consider(job)
+
+    def shown(self, job: Job) -> Job:
+        """A job with what it waits for at this moment: the row tells the conditions as they were
+        when one of them last changed, and none of a job that is held in memory. From any thread.
+        """
+        return replace(job, blocked_by=self._blockers(job))
+
+    async def cancel(self, job_id: int) -> Job:
+        """End a job, whatever it does. Raises StateConflict if it has ended already."""
+        while True:
+            job = await self._slot.cancel(job_id)
+            if job is not None and job.state is not JobState.PAUSED:
+                return _unless_over(job, but=JobState.CANCELLED)
+            async with self._moving:
+                # It may have begun while the lock was waited for; then its run must be told.
+                if not self._runs(job_id):
+                    job = await asyncio.to_thread(self._store.jobs.get, job_id)
+                    return await asyncio.to_thread(
+                        self._store.jobs.move, job_id, job.state, JobState.CANCELLED
+                    )
+
+    async def pause(self, job_id: int) -> Job:
+        """Save and stop a job until `resume`. Raises StateConflict unless it runs or is paused."""
+        while True:
+            job = await self._slot.pause(job_id, BY_PERSON)
+            if job is not None and job.state is not JobState.PAUSED:
+                return _unless_over(job)
+            async with self._moving:
+                job = await asyncio.to_thread(self._store.jobs.get, job_id)
+                if job.state is JobState.PAUSED:
+                    held = (BY_PERSON,)
+                    await asyncio.to_thread(self._store.jobs.report, job_id, blocked_by=held)
+                    return replace(job, blocked_by=held)
+                if not self._runs(job_id):
+                    raise StateConflict(
+                        f"job {job_id} is {job.state.value}; only a running or paused one is held"
+                    )
+
+    async def resume(self, job_id: int, *, ignore_policy: bool = False) -> Job:
+        """Let a paused job go on. ignore_policy: in spite of the policy, from now on; a job that is
+        queued, or runs, takes that too. Raises StateConflict if there is nothing to resume.
+        """
+        await self._slot.settle(job_id)
+        async with self._moving:
+            job = await asyncio.to_thread(self._store.jobs.get, job_id)
+            if job.state in ENDED or (job.state is not JobState.PAUSED and not ignore_policy):
+                raise _not_resumed(job, ignore_policy=ignore_policy)
+            run = self._slot.run
+            if ignore_policy and run is not None and run.job.id == job_id:
+                run.ignore_policy()
+            changes = _resumed(job, ignore_policy=ignore_policy)
+            await asyncio.to_thread(self._store.jobs.report, job_id, **changes)
+        self._wake.set()
+        return self.shown(replace(job, **changes))
+
+    async def rest(self) -> None:
+        """Return once no job trains; for when the verdict has turned already."""
+        async with self._moving:
+            pass  # a job that was being claimed has begun by now
+        await self._slot.rest()
+
+    def stop(self) -> None:
+        """Let `run` pause the running job, so that the next daemon takes it up, and return."""
+        self._stopping = True
+        self._wake.set()
+
+    def _runs(self, job_id: int) -> bool:
+        run = self._slot.run
+        return run is not None and run.job.id == job_id
+
+    def _on_look(self, look: Look) -> None:
+        """Wake only for what changes something: this runs twice a second."""
+        if self._preemptor.decide(look) or look.conditions != self._conditions:
+            self._conditions = look.conditions
+            self._wake.set()
+
+    def _expect(self, *, jobs_wait: bool) -> None:
+        run = self._slot.run
+        self._guardian.expect(trains=run is not None and not run.is_held, jobs_wait=jobs_wait)
+
+    def _blockers(self, job: Job) -> tuple[Blocker, ...]:
+        return blockers_of(job, self._slot.run, self._guardian.blockers(job))
+
+    async def _step_if_there_is_room(self) -> None:
+        try:
+            await self.step()
+        except (Busy, StorageFull) as error:
+            event(logger, logging.WARNING, "trainer.waits", code=error.code, detail=error.detail)
+            asyncio.get_running_loop().call_later(FULL_RETRY_S, self._wake.set)
+
+    def _take_up_interrupted(self) -> None:
+        for job in self._store.jobs.running():
+            self._store.jobs.move(
+                job.id, JobState.RUNNING, JobState.PAUSED, blocked_by=(DAEMON_KILLED,)
+            )
+
+    async def _consider(self, job: Job) -> None:
+        blockers = self._blockers(job)
+        try:
+            if not blockers and self._slot.run is None:
+                await self._claim(job)
+                return
+            if conditions_of(blockers) == [ANOTHER_JOB]:
+                await self._preemptor.make_room()
+            if conditions_of(blockers) != conditions_of(job.blocked_by):
+                await asyncio.to_thread(self._store.jobs.report, job.id, blocked_by=blockers)
+        except (StateConflict, NotFound):
+            return  # deleted with its model in the meantime
+
+    async def _claim(self, job: Job) -> None:
+        running = await asyncio.to_thread(
+            self._store.jobs.move, job.id, job.state, JobState.RUNNING, blocked_by=()
+        )
+        event(logger, logging.INFO, "job.started", job=job.id, model=job.model)
+        self._preemptor.begin()
+        self._slot.start(running)
+        self._expect(jobs_wait=True)
+
+    async def _pause_for_next_daemon(self) -> None:
+        run = self._slot.run
+        if run is not None:
+            await run.pause(DAEMON_STOPPED)
+        await self._slot.finish()
+
+
+def _unless_over(job: Job, *, but: JobState | None = None) -> Job:
+    """The job. Raises StateConflict if it ended by itself while it was being told."""
+    if job.state in ENDED and job.state is not but:
+        raise StateConflict(f"job {job.id} has ended meanwhile: it is {job.state.value}")
+    return job
+
+
+def _resumed(job: Job, *, ignore_policy: bool) -> dict[str, Any]:
+    """What changes in the row of a job that is let go on."""
+    let_go = {"blocked_by": ()} if job.state is JobState.PAUSED else {}
+    return {**let_go, "ignore_policy": True} if ignore_policy else let_go
+
+
+def _not_resumed(job: Job, *, ignore_policy: bool) -> StateConflict:
+    possible = "one that has not ended runs now" if ignore_policy else "a paused job resumes"
+    return StateConflict(f"job {job.id} is {job.state.value}; only {possible}")

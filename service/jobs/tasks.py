@@ -1,0 +1,171 @@
+"""What a training child is told: paths, hyperparameters, where to begin, what it may take."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from service.models.promotion.policy import gate_policy
+from service.preprocess.fitting import learn_preprocess
+from service.settings import Settings, default_threads
+from service.training.protocol.messages.comparison import Convert, Evaluate, Measurement, Score
+from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.training import Hyperparameters, LoopState, Start, Train
+from storage.records.jobs import Job
+from storage.records.models import Model
+from storage.records.versions import VariantName, Version
+from storage.store import Store
+
+ERRAND_NICE = 5
+"""Less than a job's: somebody waits for the answer."""
+
+
+def train_order(
+    job: Job, store: Store, settings: Settings, *, limits: Limits, work_dir: Path
+) -> Train:
+    """The order for a job, from its last checkpoint if it has one. limits: what it may take."""
+    model = learn_preprocess(store, store.models.get_by_id(job.model_id), watermark=job.watermark)
+    return Train(
+        artifacts=artifacts(model, store),
+        signature=model.signature,
+        loss=model.loss,
+        output=model.output,
+        database=str(store.database),
+        packs=str(store.packs_dir),
+        model_id=model.id,
+        watermark=job.watermark,
+        hyperparameters=Hyperparameters(**job.hyperparameters),
+        start=_start(job, store),
+        work_dir=str(work_dir),
+        checkpoint_interval_s=settings.checkpoint_interval_s,
+        limits=limits,
+        cache=str(store.cache_dir / str(model.id)),
+        feature_cache_bytes=settings.feature_cache_bytes,
+        preprocess=model.preprocess,
+        tensor_cache_bytes=settings.tensor_cache_bytes,
+        provenance={
+            "model": model.name,
+            "job_id": job.id,
+            "artifacts_sha256": artifacts_sha256(model),
+        },
+    )
+
+
+def evaluate_order(
+    job: Job, store: Store, *, candidate: Path, limits: Limits
+) -> tuple[Evaluate, int]:
+    """The order to compare a job's model with what `latest` names, and that version's number."""
+    model = store.models.get_by_id(job.model_id)
+    latest = store.versions.by_alias(model.id, "latest")
+    order = Evaluate(
+        candidate=str(candidate),
+        baseline=str(store.files.path(latest.file.sha256)),
+        measurement=measurement(model, store),
+        limits=limits,
+    )
+    return order, latest.version
+
+
+def convert_order(
+    model: Model,
+    version: Version,
+    variant: VariantName,
+    *,
+    store: Store,
+    settings: Settings,
+    work_dir: Path,
+) -> Convert:
+    """The order to make a variant of a version."""
+    return Convert(
+        source=str(store.files.path(version.file.sha256)),
+        variant=variant,
+        work_dir=str(work_dir),
+        measurement=measurement(model, store),
+        limits=errand_limits(settings),
+    )
+
+
+def score_order(
+    model: Model, version: Version, store: Store, settings: Settings, *, newest: int
+) -> Score:
+    """The order to tell how much a version doubts the newest unlabelled samples."""
+    return Score(
+        model=str(store.files.path(version.file.sha256)),
+        measurement=measurement(model, store),
+        newest=newest,
+        limits=errand_limits(settings),
+    )
+
+
+def measurement(model: Model, store: Store) -> Measurement:
+    """What a model's versions are measured on, and by what its gate looks at."""
+    return Measurement(
+        signature=model.signature,
+        loss=model.loss,
+        output=model.output,
+        database=str(store.database),
+        packs=str(store.packs_dir),
+        model_id=model.id,
+        metric=gate_policy(model).metric,
+        reference=model.reference_frozen_at is not None,
+        preprocess=model.preprocess,
+        cache=str(store.cache_dir / str(model.id)),
+    )
+
+
+def artifacts_sha256(model: Model) -> str:
+    """One hash of all artifacts: that of their own, one `role hash` a line, by role."""
+    lines = [f"{role} {file.sha256}\n" for role, file in sorted(model.files.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def errand_limits(settings: Settings) -> Limits:
+    """What a child may take that checks or makes something: it is short, whatever the policy."""
+    return Limits(
+        threads=settings.training_threads or default_threads(),
+        nice=ERRAND_NICE if settings.training_nice is None else settings.training_nice,
+        memory_bytes=settings.training_memory_bytes,
+    )
+
+
+def artifacts(model: Model, store: Store) -> Artifacts:
+    """Where a model's artifacts lie."""
+    paths = {role: str(store.files.path(file.sha256)) for role, file in model.files.items()}
+    return Artifacts(
+        training_model=paths["training_model"],
+        eval_model=paths["eval_model"],
+        optimizer_model=paths["optimizer_model"],
+        checkpoint=paths["checkpoint"],
+        prefix_model=paths.get("prefix_model"),
+        remainder_model=paths.get("remainder_model"),
+    )
+
+
+def _start(job: Job, store: Store) -> Start:
+    last = store.checkpoints.latest_of(job.id)
+    if last is not None:
+        best = store.checkpoints.latest_of(job.id, roles=("best",))
+        return Start(
+            how="resume",
+            checkpoint=str(store.files.path(last.file.sha256)),
+            state=LoopState(**last.state),
+            best_checkpoint=str(store.files.path(best.file.sha256)) if best else None,
+        )
+    checkpoint_id = _checkpoint_to_start_from(job, store)
+    if checkpoint_id is None:
+        return Start(how="base", parent_version=1)
+    checkpoint = store.checkpoints.get(checkpoint_id)
+    return Start(
+        how="parameters",
+        checkpoint=str(store.files.path(checkpoint.file.sha256)),
+        from_job=checkpoint.job_id,
+        parent_version=store.versions.of_checkpoint(job.model_id, checkpoint_id),
+    )
+
+
+def _checkpoint_to_start_from(job: Job, store: Store) -> int | None:
+    if job.start == "base":
+        return None
+    if job.start == "latest":
+        return store.versions.by_alias(job.model_id, "latest").checkpoint_id
+    return int(job.start)

@@ -1,0 +1,1 @@
+"""Registered models: how they come, change, and what apps get of them."""

@@ -1,0 +1,118 @@
+"""What one comparison of two models says: better, worse, or not different beyond chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from service.models.promotion.mcnemar import exact_p_value
+from service.models.promotion.policy import SIGNIFICANCE, GatePolicy
+from service.training.protocol.messages.comparison import Comparison
+
+Outcome = Literal["better", "same", "worse", "too_few", "not_comparable"]
+SMALLEST_SHOWN = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """outcome: of the candidate. sentence: for people. figures: for programs."""
+
+    outcome: Outcome
+    sentence: str
+    figures: dict[str, Any]
+
+    @property
+    def passes(self) -> bool:
+        """Whether the candidate is known to be no worse."""
+        return self.outcome in ("better", "same", "not_comparable")
+
+
+def find(comparison: Comparison, policy: GatePolicy, *, where: str, baseline: str) -> Finding:
+    """where: `validation` or `reference`. baseline: what the other model is called."""
+    figures: dict[str, Any] = {"samples": comparison.samples}
+    shortage = _shortage(comparison, policy, where)
+    if shortage is not None:
+        return Finding("too_few", shortage, figures)
+    after = comparison.candidate.get(policy.metric)
+    before = (comparison.baseline or {}).get(policy.metric)
+    figures |= {"candidate": after, "baseline": before}
+    name = f"{where} {policy.metric}"
+    if after is None:
+        return Finding("worse", f"its {name} is not a finite number", figures)
+    if before is None:
+        fault = comparison.fault or f"its {name} is not a finite number"
+        sentence = f"{name} is {_number(after)}; {baseline} cannot be compared: {fault}"
+        return Finding("not_comparable", sentence, figures)
+    test, p_value, evidence = _test(comparison)
+    gain = after - before if policy.metric == "accuracy" else before - after
+    outcome, judgement = _judge(gain, p_value, before=before, policy=policy)
+    figures |= {"gain": gain, "p_value": p_value, **test}
+    samples = _count(comparison.samples, "sample")
+    change = f"{name} went from {_number(before)} ({baseline}) to {_number(after)} on {samples}"
+    return Finding(outcome, f"{change}, {judgement} ({evidence}, {_p(p_value)})", figures)
+
+
+def _shortage(comparison: Comparison, policy: GatePolicy, where: str) -> str | None:
+    wanted = policy.min_validation_samples
+    if comparison.samples < wanted or comparison.samples == 0:
+        samples = _count(comparison.samples, f"{where} sample")
+        return f"there are {samples}, too few to tell: the gate wants at least {max(1, wanted)}"
+    rarest = min(
+        range(len(comparison.class_counts)), key=comparison.class_counts.__getitem__, default=0
+    )
+    if comparison.class_counts and comparison.class_counts[rarest] < policy.min_per_class:
+        samples = _count(comparison.class_counts[rarest], f"{where} sample")
+        return (
+            f"class {rarest} has {samples}, too few to tell: the gate wants at least"
+            f" {policy.min_per_class} of each class"
+        )
+    return None
+
+
+def _test(comparison: Comparison) -> tuple[dict[str, Any], float, str]:
+    """Figures, p-value and a phrase of the paired test that fits."""
+    if comparison.discordant is not None:
+        old, new = comparison.discordant
+        figures = {"test": "mcnemar", "only_baseline_right": old, "only_candidate_right": new}
+        phrase = f"McNemar's exact test: {new} right only now, {old} right only before"
+        return figures, exact_p_value(old, new), phrase
+    interval = comparison.interval
+    if interval is None:
+        # Single samples without a finite score: there is no evidence of anything.
+        return {"test": "none"}, 1.0, "single samples have no finite score"
+    figures = {"test": "bootstrap", "interval": [interval.low, interval.high]}
+    low, high = _signed(interval.low), _signed(interval.high)
+    return figures, interval.p_value, f"paired bootstrap: 95 % interval {low} to {high}"
+
+
+def _judge(
+    gain: float, p_value: float, *, before: float, policy: GatePolicy
+) -> tuple[Outcome, str]:
+    significant = p_value < SIGNIFICANCE
+    if gain > 0:
+        return ("better", "better") if significant else ("same", "better, but within chance")
+    if gain == 0:
+        return "same", "the same"
+    if significant:
+        return "worse", "worse"
+    allowed = policy.margin if policy.metric == "accuracy" else policy.margin * abs(before)
+    # Rounding must not make one sample of ten more than a tenth.
+    if -gain > allowed * (1 + 1e-9):
+        return "worse", f"worse by more than the margin of {_number(allowed)}, if within chance"
+    return "same", "worse, but within chance"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3g}"
+
+
+def _p(value: float) -> str:
+    return f"p < {SMALLEST_SHOWN}" if value < SMALLEST_SHOWN else f"p = {value:.3f}"

@@ -1,0 +1,69 @@
+"""The gate: reads the findings by the model's policy, and decides."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from service.models.promotion.findings import Finding, find
+from service.models.promotion.policy import GatePolicy
+from service.training.protocol.messages.comparison import Comparison, Evaluated
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether `latest` moves, and why: a sentence for people, the figures for programs."""
+
+    promoted: bool
+    reason: str
+    verdict: dict[str, Any]
+
+
+def decide(policy: GatePolicy, evaluated: Evaluated, *, baseline_version: int) -> Decision:
+    """Whether a candidate becomes `latest` in the place of the baseline version."""
+    baseline = f"version {baseline_version}"
+    findings = findings_of(policy, evaluated.validation, evaluated.reference, baseline=baseline)
+    promoted = passes(policy, findings)
+    said = "; ".join(finding.sentence for finding in findings.values())
+    if policy.mode == "always":
+        reason = f"promoted: the gate is always open; {said}"
+    elif policy.mode == "manual":
+        reason = f"not promoted: the gate leaves it to a person; {said}"
+    else:
+        reason = f"{'promoted' if promoted else 'not promoted'}: {said}"
+    verdict = verdict_of(policy, findings) | {"baseline_version": baseline_version}
+    return Decision(promoted, reason, verdict)
+
+
+def without_evaluation(policy: GatePolicy, fault: str) -> Decision:
+    """For a candidate that could not be measured: the gate stays shut, unless it is always open."""
+    if policy.mode == "always":
+        return Decision(True, f"promoted: the gate is always open; {fault}", verdict_of(policy, {}))
+    return Decision(False, f"not promoted: {fault}", verdict_of(policy, {}))
+
+
+def findings_of(
+    policy: GatePolicy, validation: Comparison, reference: Comparison | None, *, baseline: str
+) -> dict[str, Finding]:
+    """By set: `validation`, and `reference` where there is one. baseline: its name."""
+    comparisons = {"validation": validation, "reference": reference}
+    return {
+        where: find(comparison, policy, where=where, baseline=baseline)
+        for where, comparison in comparisons.items()
+        if comparison is not None
+    }
+
+
+def passes(policy: GatePolicy, findings: dict[str, Finding]) -> bool:
+    """Whether what was found lets a candidate through."""
+    if policy.mode == "if_not_worse":
+        return all(finding.passes for finding in findings.values())
+    return policy.mode == "always"
+
+
+def verdict_of(policy: GatePolicy, findings: dict[str, Finding]) -> dict[str, Any]:
+    """The policy that was applied, and by set the outcome with its figures."""
+    return {
+        "policy": asdict(policy),
+        **{name: {"outcome": each.outcome, **each.figures} for name, each in findings.items()},
+    }

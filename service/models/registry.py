@@ -1,0 +1,181 @@
+"""The registry: takes an uploaded model through the offline phase into the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from service import preprocess
+from service.errors import InvalidInput, PreparationFailed
+from service.jobs import tasks as orders
+from service.jobs.child import Child
+from service.logs import event
+from service.models.promotion.policy import merge_gate
+from service.samples.ingest.require import require_names
+from service.settings import Settings
+from service.training.errors import GraphRefused
+from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+from service.training.protocol.messages.unions import Message
+from storage.errors import AlreadyExists, HoneError, NotFound, Problem
+from storage.records.models import FileRecord, Loss, Model, NewModel, Optimizer
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+Form = Literal["forward", "artifacts"]
+ROLES = (
+    "training_model",
+    "eval_model",
+    "optimizer_model",
+    "checkpoint",
+    "prefix_model",
+    "remainder_model",
+)
+"""Files of a model. Only a model that was cut has a prefix_model, and only one with several outputs
+a remainder_model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """What an author says of a model; see the contract's `spec`."""
+
+    name: str
+    loss: Loss
+    optimizer: Optimizer = "adamw"
+    output: str | None = None
+    trainable: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    gate: dict[str, Any] = field(default_factory=dict)
+    retention: dict[str, Any] = field(default_factory=dict)
+    preprocess: tuple[dict[str, Any], ...] = ()
+
+
+class Registry:
+    """Registers models, one at a time: each is checked in a child of its own."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._one_at_a_time = asyncio.Lock()
+
+    async def register(self, spec: ModelSpec, source: Path, *, form: Form) -> Model:
+        """Check the upload, make its artifacts, store the model and its version 1.
+
+        Raises InvalidInput, AlreadyExists, GraphRefused with every cause, PreparationFailed.
+        """
+        check_name(spec.name)
+        gate = merge_gate({}, spec.gate, loss=spec.loss)
+        await asyncio.to_thread(self._refuse_taken, spec.name)
+        work_dir = Path(tempfile.mkdtemp(prefix="prepare-", dir=self._store.tmp_dir))
+        try:
+            async with self._one_at_a_time:
+                prepared = await self._prepare(spec, source, form=form, work_dir=work_dir)
+            model = await asyncio.to_thread(self._store_model, replace(spec, gate=gate), prepared)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, work_dir)
+        event(logger, logging.INFO, "model.registered", model=model.name, notes=len(model.notes))
+        return model
+
+    def _refuse_taken(self, name: str) -> None:
+        try:
+            self._store.models.get(name)
+        except NotFound:
+            return
+        raise AlreadyExists(f"a model named {name!r} exists; choose another name or delete it")
+
+    async def _prepare(
+        self,
+        spec: ModelSpec,
+        source: Path,
+        *,
+        form: Literal["forward", "artifacts"],
+        work_dir: Path,
+    ) -> Prepared:
+        order = Prepare(
+            source=str(source),
+            form=form,
+            work_dir=str(work_dir),
+            loss=spec.loss,
+            optimizer=spec.optimizer,
+            output=spec.output,
+            trainable=spec.trainable,
+            classes=spec.classes,
+            weight_decay=spec.hyperparameters.get("weight_decay") or 0.0,
+            max_grad_norm=spec.hyperparameters.get("max_grad_norm"),
+            divide=form == "forward",
+            feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
+            limits=orders.errand_limits(self._settings),
+        )
+        answer = await self._answer(order, work_dir)
+        if isinstance(answer, Refused):
+            raise GraphRefused(answer.detail, problems=answer.problems)
+        if not isinstance(answer, Prepared):
+            raise PreparationFailed(f"the model cannot be prepared: {answer}")
+        return answer
+
+    async def _answer(self, order: Prepare, work_dir: Path) -> Message | None:
+        child = await Child.spawn(order, work_dir=work_dir)
+        answer: Message | None = None
+        try:
+            timeout_s = self._settings.prepare_timeout_s
+            async for message in child.messages(silence_timeout_s=timeout_s):
+                answer = message
+        except HoneError as error:
+            raise PreparationFailed(
+                f"checking the model ended the process that did it: {error.detail}"
+            ) from error
+        finally:
+            await child.close()
+        return answer
+
+    def _store_model(self, spec: ModelSpec, prepared: Prepared) -> Model:
+        paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
+        files = {role: self._adopt(path) for role, path in paths.items() if path is not None}
+        defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
+        described = preprocess.parse(spec.preprocess, prepared.signature)
+        require_names(prepared.signature, described)
+        return self._store.models.add(
+            NewModel(
+                name=spec.name,
+                loss=spec.loss,
+                optimizer=spec.optimizer,
+                output=prepared.output,
+                signature=prepared.signature,
+                trainable=prepared.trainable,
+                trainable_parameters=prepared.trainable_parameters,
+                frozen_parameters=prepared.frozen_parameters,
+                hyperparameters=defaults,
+                files=files,
+                notes=prepared.notes,
+                preprocess=described,
+                gate=spec.gate,
+                retention=spec.retention,
+            ),
+            base_version=self._adopt(prepared.base_model),
+        )
+
+    def _adopt(self, path: str) -> FileRecord:
+        return self._store.files.adopt(Path(path))
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidInput unless the name is safe in a path, a URL and a shell."""
+    if not NAME.fullmatch(name):
+        raise InvalidInput(
+            f"the name {name!r} cannot be used",
+            problems=[
+                Problem(
+                    "/spec/name",
+                    "a name has 1 to 64 letters, digits, dots, dashes or underscores, "
+                    "and begins with a letter or digit",
+                )
+            ],
+        )

@@ -1,0 +1,59 @@
+"""How many versions of a model are kept."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from service.logs import event
+from storage.records.models import Model
+from storage.store import Store
+from storage.versions.retention import Limits
+
+logger = logging.getLogger(__name__)
+
+MODELS_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """None is no limit. max_versions: beside those that always stay, see docs/promotion.md."""
+
+    max_versions: int | None = 20
+    max_age_days: float | None = None
+    max_bytes: int | None = None
+
+
+def retention_policy(model: Model) -> RetentionPolicy:
+    """The model's own, with the defaults where it says nothing."""
+    return effective_retention(model.retention)
+
+
+def effective_retention(own: dict[str, Any]) -> RetentionPolicy:
+    """own: what the model says."""
+    return RetentionPolicy(**own)
+
+
+def prune(store: Store, model: Model) -> list[int]:
+    """Remove the versions that the model's retention no longer allows; their numbers."""
+    policy = retention_policy(model)
+    limits = Limits(
+        versions=policy.max_versions,
+        age=None if policy.max_age_days is None else timedelta(days=policy.max_age_days),
+        size_bytes=policy.max_bytes,
+    )
+    gone = store.retention.prune(model.id, limits)
+    if gone:
+        event(logger, logging.INFO, "versions.pruned", model=model.name, versions=gone)
+    return gone
+
+
+def prune_all(store: Store) -> None:
+    """Prune every model: age passes without a job."""
+    after: str | None = None
+    while models := store.models.list(MODELS_AT_ONCE, after):
+        for model in models:
+            prune(store, model)
+        after = models[-1].name

@@ -1,0 +1,193 @@
+"""Variants on request: made once in a child, measured, kept, or refused."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service.errors import ChildDied, VariantNotReady
+from service.jobs.child import Child
+from service.jobs.tasks import convert_order
+from service.logs import event
+from service.models.promotion import gate
+from service.models.promotion.policy import GatePolicy, gate_policy
+from service.settings import Settings
+from service.training.errors import VariantRefused
+from service.training.protocol.messages.comparison import Converted
+from service.training.protocol.messages.endings import Failed
+from service.training.protocol.messages.shared import Working
+from storage.records.models import FileRecord, Model
+from storage.records.versions import Variant, VariantName, Version
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S = 25.0
+"""How long a request waits for a variant that is being made, before it is told to ask again."""
+Key = tuple[int, int, VariantName]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a variant is kept, or why not. lasting: whether asking again is of no use."""
+
+    kept: bool
+    reason: str
+    verdict: dict[str, Any]
+    lasting: bool = True
+
+
+class Variants:
+    """Makes variants, one at a time. Belongs to the event loop."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._one_at_a_time = asyncio.Lock()
+        self._making: dict[Key, asyncio.Task[Variant]] = {}
+
+    async def file(self, version: Version, name: VariantName) -> FileRecord:
+        """The variant's file, which is made if there is none yet.
+
+        Raises VariantRefused, VariantNotReady if it takes long, ChildDied, NotFound.
+        """
+        known = _find(version, name)
+        if known is None:
+            known = await self._made(version, name)
+        if known.file is None:
+            raise VariantRefused(known.reason)
+        return known.file
+
+    def close(self) -> None:
+        """Give up what is being made; those who wait for it are told to come again."""
+        for task in self._making.values():
+            task.cancel()
+
+    async def stop(self) -> None:
+        """Like `close`, and wait until the children are gone."""
+        self.close()
+        await asyncio.gather(*self._making.values(), return_exceptions=True)
+
+    async def _made(self, version: Version, name: VariantName) -> Variant:
+        key = (version.model_id, version.version, name)
+        task = self._making.get(key)
+        if task is None:
+            task = self._making[key] = asyncio.create_task(self._make(version, name))
+            task.add_done_callback(lambda done: self._finished(key, done))
+        await asyncio.wait({task}, timeout=PATIENCE_S)
+        if not task.done() or task.cancelled():
+            raise VariantNotReady(
+                f"the {name} variant of version {version.version} is being made; ask again"
+            )
+        return task.result()
+
+    def _finished(self, key: Key, task: asyncio.Task[Variant]) -> None:
+        del self._making[key]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            event(logger, logging.WARNING, "variant.not_made", variant=key[2], error=str(error))
+
+    async def _make(self, version: Version, name: VariantName) -> Variant:
+        async with self._one_at_a_time:
+            # Read again: it may have been made since, or the samples may have become enough.
+            version = await asyncio.to_thread(
+                self._store.versions.get, version.model_id, version.version
+            )
+            model = await asyncio.to_thread(self._store.models.get_by_id, version.model_id)
+            known = _find(version, name)
+            if known is not None:
+                return known
+            _refuse_too_few(model, name)
+            work_dir = Path(tempfile.mkdtemp(prefix="variant-", dir=self._store.tmp_dir))
+            try:
+                answer = await self._convert(model, version, name, work_dir=work_dir)
+                return await asyncio.to_thread(self._keep, model, version, name, answer)
+            finally:
+                await asyncio.to_thread(shutil.rmtree, work_dir)
+
+    async def _convert(
+        self, model: Model, version: Version, name: VariantName, *, work_dir: Path
+    ) -> Converted | Failed:
+        order = convert_order(
+            model,
+            version,
+            name,
+            store=self._store,
+            settings=self._settings,
+            work_dir=work_dir,
+        )
+        child = await Child.spawn(order, work_dir=work_dir)
+        try:
+            timeout_s = self._settings.heartbeat_timeout_s
+            async for message in child.messages(silence_timeout_s=timeout_s):
+                if isinstance(message, Converted | Failed):
+                    return message
+                if not isinstance(message, Working):
+                    raise ChildDied(f"the child answered an order with {message.kind!r}")
+        finally:
+            await child.close()
+        raise ChildDied("the child said nothing")
+
+    def _keep(
+        self, model: Model, version: Version, name: VariantName, answer: Converted | Failed
+    ) -> Variant:
+        """Raises VariantRefused where a later request may have better luck."""
+        judgement = judge(gate_policy(model), version, name, answer)
+        if not judgement.kept and not judgement.lasting:
+            raise VariantRefused(judgement.reason)
+        converted = answer if isinstance(answer, Converted) else None
+        file = (
+            self._store.files.adopt(Path(converted.path)) if converted and judgement.kept else None
+        )
+        return self._store.variants.add(
+            version.model_id,
+            version.version,
+            name,
+            file=file,
+            method=converted.method if converted else "none",
+            metrics=converted.validation.candidate if converted else {},
+            verdict=judgement.verdict,
+            reason=judgement.reason,
+        )
+
+
+def judge(
+    policy: GatePolicy, version: Version, name: VariantName, answer: Converted | Failed
+) -> Judgement:
+    """Measure a variant by the model's gate, against the version that it was made of."""
+    if isinstance(answer, Failed):
+        lasting = answer.code == VariantRefused.code
+        return Judgement(False, answer.detail, gate.verdict_of(policy, {}), lasting=lasting)
+    if name == "ort" and answer.validation.samples == 0:
+        return Judgement(True, "kept: it computes the same", gate.verdict_of(policy, {}))
+    baseline = f"version {version.version}"
+    findings = gate.findings_of(policy, answer.validation, answer.reference, baseline=baseline)
+    said = "; ".join(finding.sentence for finding in findings.values())
+    verdict = gate.verdict_of(policy, findings)
+    outcomes = {finding.outcome for finding in findings.values()}
+    # It is a person's wish already, so a gate that waits for one is as good as one that measures.
+    kept = policy.mode == "always" or all(finding.passes for finding in findings.values())
+    if name == "ort" and "worse" not in outcomes:
+        kept = True
+    return Judgement(
+        kept, f"{'kept' if kept else 'refused'}: {said}", verdict, lasting="worse" in outcomes
+    )
+
+
+def _refuse_too_few(model: Model, name: VariantName) -> None:
+    """Raises VariantRefused before any work where the gate cannot tell anyhow."""
+    policy = gate_policy(model)
+    wanted = max(1, policy.min_validation_samples)
+    if name == "int8" and policy.mode != "always" and model.samples.validation < wanted:
+        raise VariantRefused(
+            f"refused: there are {model.samples.validation} validation samples, too few to tell"
+            f" whether int8 is as good: the gate wants at least {wanted}"
+        )
+
+
+def _find(version: Version, name: VariantName) -> Variant | None:
+    return next((each for each in version.variants if each.name == name), None)

@@ -1,0 +1,238 @@
+"""The guardian: has the device looked at as often as it matters, and keeps what people want."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from service.device import Moment
+from service.errors import NoSession, NotReady
+from service.policy import Policy, from_dict, to_dict
+from service.policy.child_limits import child_limits
+from service.policy.observer import Look, Observer
+from service.settings import Settings
+from service.training.protocol.messages.shared import Limits
+from storage.records.jobs import Blocker, Job, StoredPolicy
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from service.device.peer import Address
+    from service.device.sessions import SessionTable, SessionUserIdle
+
+WHILE_TRAINING_S = 0.5
+WHILE_WAITING_S = 1.0
+AT_REST_S = 5.0
+"""Pause between two looks: with what one costs, less than 0.2 % of a processor."""
+WATCHED_S = 10.0
+"""Somebody who asks for the verdict is taken to watch for so long."""
+MORNING_HOUR = 7
+NOT_LOOKED = Blocker("starting", "the daemon has not looked at the device yet")
+
+Listener = Callable[[Look], None]
+
+
+class Guardian:
+    """The verdict, for all who want it. Belongs to the event loop; what may block runs in a thread.
+
+    clock: both clocks; another in tests. Listeners are called after every look, and must neither
+    block nor raise.
+    """
+
+    def __init__(
+        self, store: Store, settings: Settings, *, clock: Callable[[], Moment] = Moment.now
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._asked_for = StoredPolicy(settings=None, snoozed_until=None, paused=False)
+        self._latest: Look | None = None
+        self._listeners: tuple[Listener, ...] = ()
+        self._waiting: list[asyncio.Future[Look]] = []
+        self._wanted = asyncio.Event()
+        self._changing = asyncio.Lock()
+        self._trains = self._jobs_wait = self._asleep = self._stopping = False
+        self._watched_until_s = 0.0
+        self._sessions = _reported_sessions()
+
+    async def run(self) -> None:
+        """Look, tell, rest; until `stop`. Raises StorageBroken."""
+        self._asked_for = await asyncio.to_thread(self._store.policy.get)
+        observer = await asyncio.to_thread(
+            Observer, self._store, self._settings, self._clock, user_idle=self._sessions
+        )
+        try:
+            while not self._stopping:
+                await self._look(observer)
+                await self._rest()
+        finally:
+            self._stopping = True
+            for future in self._waiting:
+                future.set_exception(_stopping())
+            await asyncio.to_thread(observer.close)
+
+    def stop(self) -> None:
+        """Let `run` return."""
+        self._stopping = True
+        self._wanted.set()
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` after every look from now on."""
+        self._listeners = (*self._listeners, listener)
+
+    @property
+    def latest(self) -> Look | None:
+        """The newest look, None before the first."""
+        return self._latest
+
+    async def look(self, *, max_age_s: float = 1.0) -> Look:
+        """A look that is not older; 0 for one that begins now. Raises NotReady at the end."""
+        latest = self._latest
+        if latest is not None and self.now().monotonic_s - latest.at.monotonic_s < max_age_s:
+            return latest
+        if self._stopping:
+            raise _stopping()
+        future: asyncio.Future[Look] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self._wanted.set()
+        return await future
+
+    def watch(self) -> None:
+        """Somebody looks on: look more often for a while."""
+        self._watched_until_s = self.now().monotonic_s + WATCHED_S
+
+    async def hear_input(self, idle_s: float, *, peer: Address, own: Address) -> None:
+        """Somebody's session had its last input so long ago, says the process behind `peer`.
+
+        Raises NoSession.
+        """
+        if self._sessions is None:
+            raise NoSession("this daemon needs no reports of input; they are for Windows")
+        await asyncio.to_thread(self._sessions.hear, idle_s, self.now(), peer=peer, own=own)
+
+    def expect(self, *, trains: bool, jobs_wait: bool) -> None:
+        """Whether a job trains and jobs wait: what decides how often to look."""
+        if trains != self._trains or (jobs_wait and not self._jobs_wait):
+            self._wanted.set()
+        self._trains, self._jobs_wait = trains, jobs_wait
+
+    def blockers(self, job: Job) -> tuple[Blocker, ...]:
+        """What keeps a job from running by the newest look; from any thread."""
+        latest = self._latest
+        return (NOT_LOOKED,) if latest is None else latest.blockers(job)
+
+    async def limits(self) -> Limits:
+        """What a child that starts now may take."""
+        look = await self.look()
+        return child_limits(look.policy, look.snapshot)
+
+    async def change_policy(self, changes: Mapping[str, Any]) -> Policy:
+        """Take these settings, leave the others. Raises InvalidInput with every problem."""
+        async with self._changing:
+            policy = from_dict(changes, base=(await self.look()).policy)
+            settings = to_dict(policy)
+            await asyncio.to_thread(self._store.policy.set_settings, settings)
+            return (await self._adopt(settings=settings)).policy
+
+    async def reset_policy(self) -> Policy:
+        """Go back to the device's defaults."""
+        async with self._changing:
+            await self.look(max_age_s=math.inf)
+            await asyncio.to_thread(self._store.policy.set_settings, None)
+            return (await self._adopt(settings=None)).policy
+
+    async def snooze(self, until: datetime | None) -> Look:
+        """Train nothing until then; None ends a snooze."""
+        async with self._changing:
+            await self.look(max_age_s=math.inf)
+            await asyncio.to_thread(self._store.policy.set_snooze, until)
+            return await self._adopt(snoozed_until=until)
+
+    async def pause_all(self, *, paused: bool) -> Look:
+        """Train nothing until it is taken back."""
+        async with self._changing:
+            await self.look(max_age_s=math.inf)
+            await asyncio.to_thread(self._store.policy.set_paused, paused)
+            return await self._adopt(paused=paused)
+
+    async def fall_asleep(self, *, asleep: bool) -> Look:
+        """The device is about to sleep, or is awake again."""
+        self._asleep = asleep
+        return await self.look(max_age_s=0)
+
+    def now(self) -> Moment:
+        """The clocks by which it judges."""
+        return self._clock()
+
+    async def _adopt(self, **changes: Any) -> Look:
+        self._asked_for = replace(self._asked_for, **changes)
+        return await self.look(max_age_s=0)
+
+    async def _look(self, observer: Observer) -> None:
+        self._wanted.clear()
+        waiting, self._waiting = self._waiting, []
+        try:
+            look = await asyncio.to_thread(
+                observer.look, self._asked_for, trains=self._trains, asleep=self._asleep
+            )
+        except BaseException:
+            self._waiting += waiting
+            raise
+        self._latest = look
+        for listener in self._listeners:
+            listener(look)
+        for future in waiting:
+            if not future.done():
+                future.set_result(look)
+
+    async def _rest(self) -> None:
+        if self._trains:
+            rest_s = WHILE_TRAINING_S
+        elif self._jobs_wait or self.now().monotonic_s < self._watched_until_s:
+            rest_s = WHILE_WAITING_S
+        else:
+            rest_s = AT_REST_S
+        try:
+            await asyncio.wait_for(self._wanted.wait(), rest_s)
+        except asyncio.TimeoutError:
+            return
+
+
+def _stopping() -> NotReady:
+    return NotReady("the daemon is stopping; ask again when it is back")
+
+
+def next_morning(now: Moment) -> datetime:
+    """The next time the device's local clock shows MORNING_HOUR."""
+    local = now.wall.astimezone().replace(tzinfo=None)
+    morning = local.replace(hour=MORNING_HOUR, minute=0, second=0, microsecond=0)
+    if morning <= local:
+        morning += timedelta(days=1)
+    return morning.astimezone(now.wall.tzinfo)
+
+
+def takes_input_reports() -> bool:
+    """Whether sessions have to tell their input, because this platform hides it from a service."""
+    return platform_table() is not None
+
+
+def platform_table() -> SessionTable | None:
+    """The sessions of this platform, where a service does not see their input by itself."""
+    if sys.platform != "win32":
+        return None
+    from service.device.windows.sessions import WindowsSessions
+
+    return WindowsSessions()
+
+
+def _reported_sessions() -> SessionUserIdle | None:
+    table = platform_table()
+    if table is None:
+        return None
+    from service.device.sessions import SessionUserIdle
+
+    return SessionUserIdle(table)

@@ -1,0 +1,174 @@
+"""The observer: looks at the device and judges what it sees; everything here may block."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from service.device import Device, Moment, Snapshot
+from service.device.reading import Sensor
+from service.logs import event
+from service.policy import Given, Judge, Policy, Verdict, default_policy, from_dict
+from service.policy.budget import DayBudget
+from service.policy.judge import CLOCK_JUMP_S
+from service.policy.signals import Signals
+from service.settings import Settings
+from storage.errors import HoneError, StorageBroken
+from storage.records.jobs import Blocker, Job, StoredPolicy
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+ASLEEP = Blocker("asleep", "the device goes to sleep; training goes on when it is awake")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The device and the verdict at one moment.
+
+    verdict: for jobs under the policy. in_spite: for those that ignore it. clock_changed: the wall
+    clock has jumped, the device has slept, or its time zone is another, since the look before.
+    """
+
+    at: Moment
+    snapshot: Snapshot
+    policy: Policy
+    verdict: Verdict
+    in_spite: Verdict
+    trained_today_s: float
+    asked_for: StoredPolicy
+    clock_changed: bool
+
+    def blockers(self, job: Job) -> tuple[Blocker, ...]:
+        """What keeps this job from running."""
+        return (self.in_spite if job.ignore_policy else self.verdict).blocked_by
+
+    @property
+    def conditions(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What blocks, by name: it changes less often than the details."""
+        return self.verdict.conditions, self.in_spite.conditions
+
+
+class Observer:
+    """One device under one judge. One thread at a time may use it. user_idle: as of `Device`."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Callable[[], Moment],
+        *,
+        user_idle: Sensor | None,
+    ) -> None:
+        now = clock()
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._budget = DayBudget(store.policy)
+        self._latest: Look | None = None
+        self._device = Device(
+            data_dir=settings.data_dir,
+            now=now,
+            user_idle=user_idle,
+            sysfs=settings.sysfs_root,
+            procfs=settings.procfs_root,
+        )
+        self._judge = Judge(self._default_policy(has_battery=False))
+
+    def look(self, asked_for: StoredPolicy, *, trains: bool, asleep: bool) -> Look:
+        """Read the device, judge, and tell whom it concerns if the verdict has turned.
+
+        trains: whether a job trains from now on. asleep: the device is about to sleep.
+        """
+        now = self._clock()
+        snapshot = self._device.read(now)
+        policy = self._policy(asked_for, self._judge.known(snapshot, now))
+        self._device.watch(policy.blocking_processes)
+        self._device.hurry(user_idle=policy.require_idle)
+        self._judge.adopt(policy)
+        trained_today_s = self._count(now, trains=trains)
+        verdict, in_spite = (
+            self._judge.judge(
+                snapshot,
+                now,
+                trained_today_s=trained_today_s,
+                snoozed_until=asked_for.snoozed_until,
+                paused=asked_for.paused,
+                ignore_policy=ignore_policy,
+            )
+            for ignore_policy in (False, True)
+        )
+        look = Look(
+            at=now,
+            snapshot=snapshot,
+            policy=policy,
+            verdict=_asleep(verdict) if asleep else verdict,
+            in_spite=_asleep(in_spite) if asleep else in_spite,
+            trained_today_s=trained_today_s,
+            asked_for=asked_for,
+            clock_changed=self._clock_changed(now, snapshot),
+        )
+        self._tell(look)
+        self._latest = look
+        return look
+
+    def close(self) -> None:
+        """Write what was counted, leave the device."""
+        self._count(self._clock(), trains=False)
+        self._device.close()
+
+    def _policy(self, asked_for: StoredPolicy, signals: Signals) -> Policy:
+        has_battery = signals.flag("battery_present") is True
+        default = self._default_policy(has_battery=has_battery)
+        if asked_for.settings is None:
+            return default
+        return from_dict(asked_for.settings, base=default)
+
+    def _default_policy(self, *, has_battery: bool) -> Policy:
+        given = Given(
+            threads=self._settings.training_threads,
+            nice=self._settings.training_nice,
+            memory_bytes=self._settings.training_memory_bytes,
+        )
+        return default_policy(has_battery, given=given)
+
+    def _count(self, now: Moment, *, trains: bool) -> float:
+        trained_today_s = self._budget.count(now, training=trains)
+        if self._budget.is_due:
+            self._keep(self._budget.write)
+        return trained_today_s
+
+    def _clock_changed(self, now: Moment, snapshot: Snapshot) -> bool:
+        before = self._latest
+        if before is None:
+            return False
+        by_wall_s = (now.wall - before.at.wall).total_seconds()
+        if abs(by_wall_s - (now.monotonic_s - before.at.monotonic_s)) > CLOCK_JUMP_S:
+            return True
+        return snapshot.signals["local_time"].source != before.snapshot.signals["local_time"].source
+
+    def _tell(self, look: Look) -> None:
+        known = () if self._latest is None else self._latest.verdict.conditions
+        if look.verdict.conditions == known:
+            return
+        blocked_by = [
+            {"condition": blocker.condition, "detail": blocker.detail}
+            for blocker in look.verdict.blocked_by
+        ]
+        told = {"eligible": look.verdict.eligible, "blocked_by": blocked_by}
+        event(logger, logging.INFO, "device.verdict", **told)
+        self._keep(lambda: self._store.events.append("device.verdict", None, told))
+
+    def _keep(self, write: Callable[[], object]) -> None:
+        """A full disk or queue is no reason to stop judging: what is lost is a note."""
+        try:
+            write()
+        except StorageBroken:
+            raise
+        except HoneError as error:
+            event(logger, logging.WARNING, "observer.not_written", detail=error.detail)
+
+
+def _asleep(verdict: Verdict) -> Verdict:
+    return replace(verdict, eligible=False, blocked_by=(ASLEEP, *verdict.blocked_by))

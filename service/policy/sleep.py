@@ -1,0 +1,78 @@
+"""Before the device sleeps, the running job is saved; when it is awake, all is judged anew."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+
+from service.device.linux.sleep_signals import SleepSignals
+from service.jobs.scheduler import Trainer
+from service.logs import event
+from service.policy.device_monitor import Guardian
+
+logger = logging.getLogger(__name__)
+
+DELAY_S = 4.5
+"""Logind waits five seconds by default (InhibitDelayMaxSec in logind.conf)."""
+RETRY_S = 60.0
+
+
+class SleepWatch:
+    """Follows logind where there is one. Elsewhere a sleep is noticed once it is over."""
+
+    def __init__(self, guardian: Guardian, trainer: Trainer) -> None:
+        self._guardian = guardian
+        self._trainer = trainer
+        self._is_asleep = False
+
+    async def run(self) -> None:
+        """Follow logind until cancelled; without one, ask for it now and then."""
+        told = ""
+        while sys.platform == "linux":
+            try:
+                await self._follow()
+            except OSError as error:
+                if str(error) != told:
+                    told = str(error)
+                    event(logger, logging.INFO, "sleep.not_told", detail=told)
+            await self._wake_up()
+            await asyncio.sleep(RETRY_S)
+
+    async def _follow(self) -> None:
+        signals = await asyncio.to_thread(SleepSignals)
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        loop.add_reader(signals.fileno(), readable.set)
+        try:
+            while True:
+                await readable.wait()
+                readable.clear()
+                for about_to_sleep in signals.poll():
+                    if about_to_sleep:
+                        await self._fall_asleep()
+                        signals.release()
+                    else:
+                        await asyncio.to_thread(signals.delay)
+                        await self._wake_up()
+        finally:
+            loop.remove_reader(signals.fileno())
+            signals.close()
+
+    async def _fall_asleep(self) -> None:
+        event(logger, logging.INFO, "device.falls_asleep")
+        self._is_asleep = True
+        try:
+            await asyncio.wait_for(self._save(), DELAY_S)
+        except asyncio.TimeoutError:
+            event(logger, logging.WARNING, "sleep.not_saved", after_s=DELAY_S)
+
+    async def _save(self) -> None:
+        await self._guardian.fall_asleep(asleep=True)
+        await self._trainer.rest()
+
+    async def _wake_up(self) -> None:
+        if self._is_asleep:
+            self._is_asleep = False
+            event(logger, logging.INFO, "device.woke_up")
+            await self._guardian.fall_asleep(asleep=False)

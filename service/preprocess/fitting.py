@@ -1,0 +1,101 @@
+"""Learns what a model's preprocessing leaves open, once, from its first samples.
+
+It is learned anew when samples that it may be made of are erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.preprocess import Standardize, for_model
+from service.training.data.batches import Dataset
+from service.training.errors import SamplesInvalid
+from storage.erasure.unlearning import Descriptions
+from storage.readonly.sample_index import SampleIndex, read_sample_index
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.store import Store
+
+BATCH_SIZE = 256
+EVERY_ID = 2**63 - 1
+
+
+def learn_preprocess(store: Store, model: Model, *, watermark: int) -> Model:
+    """The model with all its preprocessing known, when its first job begins.
+
+    Mean and standard deviation come from the first `learn_from` labelled training samples, of all
+    if there are fewer, and stay until `learn_without`. Without any the model is as it was.
+    """
+    open_kinds = [kind for kind in _standardized(model) if not kind.is_learned]
+    if not open_kinds:
+        return model
+    index = _training_samples(store, model, watermark=watermark)
+    if len(index.ids) == 0:
+        return model
+    learned = _learn(open_kinds, index, model)
+    return store.models.freeze_preprocess(model.id, _described(model, learned))
+
+
+def learn_without(store: Store, model: Model, gone: NDArray[np.int64]) -> Descriptions | None:
+    """What the preprocessing becomes without these samples, None if they have no part in it.
+
+    Learned from the first samples that remain. Where none does, or one of them does not fit the
+    model, it is open again.
+    """
+    kinds = [kind for kind in _standardized(model) if kind.is_learned and kind.learn_from]
+    if not kinds or not store.forgetting.may_have_taught(model.id, gone):
+        return None
+    index = _training_samples(store, model, watermark=EVERY_ID)
+    rest = index.only(~np.isin(index.ids, gone))
+    learned = _learn_or_open(kinds, rest, model)
+    return None if learned == kinds else _described(model, learned)
+
+
+def _standardized(model: Model) -> list[Standardize]:
+    return [kind for kind in for_model(model).kinds.values() if isinstance(kind, Standardize)]
+
+
+def _training_samples(store: Store, model: Model, *, watermark: int) -> SampleIndex:
+    return read_sample_index(
+        store.database,
+        store.packs_dir,
+        model_id=model.id,
+        split=Split.TRAIN,
+        watermark=watermark,
+        target=model.signature.target,
+    )
+
+
+def _learn(kinds: Iterable[Standardize], index: SampleIndex, model: Model) -> list[Standardize]:
+    samples = Dataset(index, model.signature)
+    names = [spec.name for spec in model.signature.inputs]
+    return [kind.learn(_rows(samples, names.index(kind.input), kind.learn_from)) for kind in kinds]
+
+
+def _learn_or_open(
+    kinds: Iterable[Standardize], index: SampleIndex, model: Model
+) -> list[Standardize]:
+    """What is wrong with a sample that stays must not keep one that is to go."""
+    opened = [replace(kind, mean=None, std=None) for kind in kinds]
+    try:
+        return _learn(kinds, index, model) if len(index.ids) else opened
+    except SamplesInvalid:
+        return opened
+
+
+def _described(model: Model, learned: Iterable[Standardize]) -> Descriptions:
+    """The model's descriptions, with what was learned in its place."""
+    new = {kind.input: kind.describe() for kind in learned}
+    return tuple(new.get(each["input"], each) for each in model.preprocess)
+
+
+def _rows(samples: Dataset, which: int, most: int | None) -> Iterator[NDArray[Any]]:
+    """One input of the first samples, in batches."""
+    order = np.arange(min(len(samples), most or len(samples)))
+    for inputs, _ in samples.batches(order, batch_size=BATCH_SIZE):
+        yield inputs[which]

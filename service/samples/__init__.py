@@ -1,0 +1,1 @@
+"""Samples on their way in, changed by people, archived, ranked and erased."""

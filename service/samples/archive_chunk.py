@@ -1,0 +1,188 @@
+"""One chunk of an archive on its way in: lines and records are read together, some MiB at a time.
+
+How much a chunk holds does not matter: archives of before have chunks with many MiB of lines.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from math import prod
+from typing import Any, cast
+
+from service.errors import InvalidInput
+from service.samples.ingest import tensors
+from service.samples.ingest.images import MAX_IMAGE_BYTES
+from service.samples.ingest.json_upload import key_complaint, label_reader
+from service.samples.ingest.labels import Label
+from service.samples.ingest.npz import READ_FAULTS
+from service.samples.ingest.records import bad_image, bad_tensors
+from service.samples.ingest.require import takes_images
+from storage.errors import Problem
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.samples.staging import Staging
+
+GROUP_BYTES = 4 * 2**20
+"""Samples are checked and staged when their lines or their records reach this."""
+LINE_BYTES, VALUE_BYTES = 2**20, 32
+"""The most that a line has: for all but the label, and for each value of the label."""
+FIELDS: dict[str, Callable[[Any], bool]] = {
+    "key": lambda _: True,
+    "label": lambda _: True,
+    "split": lambda value: value in (Split.TRAIN.value, Split.VALIDATION.value),
+    "pinned": lambda value: isinstance(value, bool),
+    "length": lambda value: type(value) is int and value >= 0,
+    "sha256": lambda value: isinstance(value, str),
+}
+"""What a line says of a sample, and whether it may; labels and keys have checks of their own."""
+
+
+class Entry:
+    """One entry of the zip, read forward. Raises InvalidInput if it is missing or damaged."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self.name = name
+        try:
+            self.size_bytes = archive.getinfo(name).file_size
+            self._stream = io.BufferedReader(cast("io.RawIOBase", archive.open(name)))
+        except KeyError as error:
+            raise wrong(f"/{name}", "it is missing; send the whole archive") from error
+        except READ_FAULTS as error:
+            raise self._damaged(error) from error
+
+    def __enter__(self) -> Entry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, fewer at the end."""
+        try:
+            return self._stream.read(size)
+        except READ_FAULTS as error:
+            raise self._damaged(error) from error
+
+    def line(self, most: int) -> bytes:
+        """The next line, or its first `most` bytes; empty at the end."""
+        try:
+            return self._stream.readline(most)
+        except READ_FAULTS as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> InvalidInput:
+        return wrong(f"/{self.name}", f"it is damaged: {error}")
+
+
+@dataclass
+class _Group:
+    """Samples that are staged together. first: number of its first line."""
+
+    first: int
+    data: bytearray = field(default_factory=bytearray)
+    labels: list[Label] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
+    splits: list[Split | None] = field(default_factory=list)
+    pinned: list[bool] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+
+
+class ChunkReader:
+    """Checks the chunks of an archive, and stages them, for one model."""
+
+    def __init__(self, model: Model, staging: Staging) -> None:
+        self._model = model
+        self._staging = staging
+        self._labels = label_reader(model)
+        self._most_line = LINE_BYTES + VALUE_BYTES * prod(model.signature.target.shape)
+        self._most_record = max(MAX_IMAGE_BYTES, tensors.record_bytes(model.signature.inputs))
+
+    def stage(self, lines: Entry, data: Entry) -> None:
+        """Raises InvalidInput for the first sample that is wrong."""
+        end = 0
+        for group in self._groups(lines, data):
+            end += len(group.data)
+            self._check_records(group, at=lines.name)
+            try:
+                self._staging.add(
+                    group.data,
+                    group.labels,
+                    keys=group.keys,
+                    splits=group.splits,
+                    lengths=group.lengths,
+                    pinned=group.pinned,
+                )
+            except ValueError as error:
+                raise wrong(f"/{lines.name}", str(error)) from error
+        if end != data.size_bytes:
+            detail = f"its samples have {end} bytes, its data {data.size_bytes}"
+            raise wrong(f"/{lines.name}", detail)
+
+    def _groups(self, lines: Entry, data: Entry) -> Iterator[_Group]:
+        group, number, line_bytes = _Group(1), 0, 0
+        while text := lines.line(self._most_line):
+            number, line_bytes = number + 1, line_bytes + len(text)
+            where = f"/{lines.name}/{number}"
+            if len(text) == self._most_line:
+                raise wrong(where, "it is longer than a sample of this model can be")
+            self._take(group, _fields(text, where), data, where)
+            if max(line_bytes, len(group.data)) >= GROUP_BYTES:
+                yield group
+                group, line_bytes = _Group(number + 1), 0
+        if group.lengths:
+            yield group
+
+    def _take(self, group: _Group, fields: dict[str, Any], data: Entry, where: str) -> None:
+        length = fields["length"]
+        if length > self._most_record:
+            raise wrong(where, f"it has {length} bytes, the most is {self._most_record}")
+        record = data.read(length)
+        if sha256(record).hexdigest() != fields["sha256"]:
+            raise wrong(where, "its bytes are not those that were exported; export again")
+        label, complaint = self._labels.parse(fields["label"])
+        if complaint := complaint or key_complaint(fields["key"]):
+            raise wrong(where, complaint)
+        group.data += record
+        group.labels.append(label)
+        group.keys.append(fields["key"])
+        group.splits.append(Split(fields["split"]))
+        group.pinned.append(fields["pinned"])
+        group.lengths.append(length)
+
+    def _check_records(self, group: _Group, *, at: str) -> None:
+        """Raises InvalidInput if a record is none that an upload could have brought."""
+        data = bytes(group.data)
+        if not takes_images(self._model):
+            if bad := bad_tensors(data, group.lengths, self._model.signature.inputs):
+                raise wrong(f"/{at}/{group.first + bad[0]}", bad[1])
+            return
+        end = 0
+        for number, length in enumerate(group.lengths, group.first):
+            start, end = end, end + length
+            if complaint := bad_image(data[start:end]):
+                raise wrong(f"/{at}/{number}", complaint)
+
+
+def wrong(pointer: str, detail: str) -> InvalidInput:
+    """The error for an archive that cannot be taken. pointer: entry and line."""
+    return InvalidInput("the archive cannot be read", problems=[Problem(pointer, detail)])
+
+
+def _fields(text: bytes, where: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise wrong(where, f"not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise wrong(where, f"not a sample: an object with {', '.join(FIELDS)}")
+    for name, check in FIELDS.items():
+        if name not in fields:
+            raise wrong(f"{where}/{name}", f"not a sample: {name!r} is missing")
+        if not check(fields[name]):
+            raise wrong(f"{where}/{name}", f"not a sample: {name!r} is {fields[name]!r:.100}")
+    return fields

@@ -1,0 +1,20 @@
+"""The disk's reserve: what uploads must leave free, so that the device goes on working."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from storage.disk.durable import file_faults
+from storage.errors import StorageFull
+
+
+def require_room(folder: Path, *, reserve_bytes: int, incoming_bytes: int = 0) -> None:
+    """Raises StorageFull if the disk of `folder` would have less than the reserve free."""
+    with file_faults("cannot ask the disk for its free space"):
+        free = shutil.disk_usage(folder).free
+    if free - incoming_bytes < reserve_bytes:
+        raise StorageFull(
+            f"the disk has {free} bytes free and keeps {reserve_bytes} in reserve "
+            "(HONED_DISK_RESERVE_BYTES); delete samples or make room"
+        )

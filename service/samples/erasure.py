@@ -1,0 +1,116 @@
+"""Erasure: samples go with every byte of theirs, and if asked the versions that saw them too."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.events import Feed, Happening
+from service.jobs.scheduler import Trainer
+from service.logs import event
+from service.preprocess.fitting import learn_without
+from service.samples.retraining import retraining
+from storage.erasure.unlearning import Deletion
+from storage.errors import InUse, NotFound, StateConflict
+from storage.records.jobs import Job, JobState
+from storage.records.models import Model
+from storage.samples.filter import SampleFilter
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+ENDED = ("job.succeeded", "job.failed", "job.cancelled", "job.paused")
+
+
+class Erasure:
+    """Deletes samples, and forgets what was learned from them. Belongs to the event loop."""
+
+    def __init__(self, store: Store, trainer: Trainer, feed: Feed) -> None:
+        self._store = store
+        self._trainer = trainer
+        self._tasks: set[asyncio.Task[None]] = set()
+        # What one erasure learns anew must not be made of what another is about to delete.
+        self._deleting = asyncio.Lock()
+        feed.listen(self._on_event)
+
+    async def start(self) -> None:
+        """Finish what the last run left."""
+        await asyncio.to_thread(self._carry_out_all)
+
+    async def stop(self) -> None:
+        """Wait for what is under way."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def delete(self, model: Model, where: SampleFilter, *, retrain: bool) -> Deletion:
+        """Delete the samples that meet a filter; their bytes are gone when this returns.
+
+        retrain: if a job has trained on one of them, stop those that still run, and train anew
+        from the base model on what is left. Jobs are stopped first, and all else is one
+        transaction: if the daemon ends before it, nothing is deleted, and may be asked for again.
+        """
+        if not retrain:
+            gone = await asyncio.to_thread(self._store.samples.delete_where, model.id, where)
+            return Deletion(len(gone))
+        async with self._deleting:
+            ids = await asyncio.to_thread(self._store.samples.ids, model.id, where)
+            while True:
+                try:
+                    return await asyncio.to_thread(self._forget, model.id, ids)
+                except InUse:
+                    await self._stop_jobs(model.id)
+
+    def tidy(self) -> None:
+        """Overwrite what is deleted of models that are at rest. Blocking."""
+        for model_id in self._store.eraser.pending_models():
+            self._store.eraser.erase_at_rest(model_id)
+
+    def _forget(self, model_id: int, ids: NDArray[np.int64]) -> Deletion:
+        if len(ids) == 0:
+            return Deletion(0)
+        model = self._store.models.get_by_id(model_id)
+        forgotten = self._store.forgetting.delete(
+            model_id,
+            ids,
+            anew=retraining(self._store, model, ids),
+            preprocess=learn_without(self._store, model, ids),
+        )
+        self._store.eraser.erase(model_id)
+        return forgotten
+
+    async def _stop_jobs(self, model_id: int) -> None:
+        """Cancel what trains on a model: one job at most."""
+        for job in await asyncio.to_thread(self._store.jobs.running):
+            if job.model_id == model_id:
+                with suppress(StateConflict):  # it ended by itself meanwhile
+                    await self._trainer.cancel(job.id)
+
+    def _on_event(self, happened: Happening) -> None:
+        if happened.type in ENDED:
+            task = asyncio.create_task(asyncio.to_thread(self._after_job, happened.data["job_id"]))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _after_job(self, job_id: int) -> None:
+        try:
+            job = self._store.jobs.get(job_id)
+        except NotFound:
+            return  # deleted with its model
+        if job.state is JobState.SUCCEEDED:
+            self._carry_out(job)
+        self.tidy()
+
+    def _carry_out_all(self) -> None:
+        for job_id in self._store.forgetting.unfinished():
+            self._carry_out(self._store.jobs.get(job_id))
+
+    def _carry_out(self, job: Job) -> None:
+        versions = self._store.forgetting.carry_out(job)
+        if versions:
+            event(
+                logger, logging.INFO, "versions.forgotten", model=job.model, versions=len(versions)
+            )

@@ -1,0 +1,252 @@
+"""Samples as CSV: a header line, then one sample a line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service import allocator
+from service.samples.ingest import tensors
+from service.samples.ingest.csv_header import Columns, read_header, wrong_csv
+from service.samples.ingest.faults import Faults
+from service.samples.ingest.json_upload import key_complaint, label_reader
+from service.samples.ingest.labels import Label, LabelReader
+from service.samples.ingest.require import require_tensors
+from service.samples.ingest.result import IngestResult, commit
+from storage.errors import Problem
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.records.signatures import TensorSpec
+from storage.store import Store
+
+ROWS_AT_ONCE = 2000
+WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
+"""A whole number as programs write it that know no integers where some are missing."""
+Row = tuple[int, list[str]]
+"""Number of its first line in the file, and its cells."""
+
+
+def store_csv(
+    store: Store,
+    model: Model,
+    path: Path,
+    *,
+    label_column: str | None,
+    split: Split | None,
+    skip_bad: bool,
+) -> IngestResult:
+    """Check and stage the lines some thousand at a time, then store all, or the good ones.
+
+    label_column: its name, or several separated by commas for a label that is a list; default:
+    `label` if there is one. split: for lines that name none. Raises InvalidInput with every bad
+    line.
+    """
+    require_tensors(model)
+    faults, total = Faults(), 0
+    try:
+        with (
+            path.open("rb") as file,
+            store.samples.stage(model.id, _record_bytes(model)) as staging,
+        ):
+            lines = _lines(file)
+            columns = read_header(model, next(lines, (1, []))[1], label_column=label_column)
+            for rows in _groups(lines):
+                total += len(rows)
+                chunk = _Chunk(model, columns, rows)
+                chunk.check(faults)
+                if skip_bad or not faults.samples:
+                    staging.add(
+                        chunk.records,
+                        chunk.labels,
+                        keys=chunk.keys,
+                        splits=[each or split for each in chunk.splits],
+                    )
+            if total == 0:
+                raise wrong_csv(Problem("/2", "there is no line behind the header"))
+            if not skip_bad:
+                faults.refuse(total)
+            return commit(staging, faults)
+    finally:
+        allocator.trim()
+
+
+class _Chunk:
+    """Some lines on their way into records. records: (n, record bytes) of the good ones."""
+
+    def __init__(self, model: Model, columns: Columns, rows: Sequence[Row]) -> None:
+        self._inputs = model.signature.inputs
+        self._columns = columns
+        self._label_reader = label_reader(model)
+        self._vector = len(columns.label) > 1
+        self._rows = rows
+        self.records: NDArray[np.uint8] = np.empty((0, 0), np.uint8)
+        self.labels: list[Label] = []
+        self.keys: list[str | None] = []
+        self.splits: list[Split | None] = []
+
+    def check(self, faults: Faults) -> None:
+        """Keep what is good; the rest goes to faults, each with its line and column."""
+        problems: dict[int, list[Problem]] = {}
+        cells = [self._whole(row, problems) for row in self._rows]
+        parts = [
+            self._numbers(cells, spec, columns, problems)
+            for spec, columns in zip(self._inputs, self._columns.inputs, strict=True)
+        ]
+        for position, (line, _) in enumerate(self._rows):
+            if position not in problems:
+                self._about(line, cells[position], problems, position)
+        for position in sorted(problems):
+            faults.sample(problems[position])
+        good = [position for position in range(len(cells)) if position not in problems]
+        self.records = np.concatenate(parts, axis=1)[good]
+
+    def _whole(self, row: Row, problems: dict[int, list[Problem]]) -> list[str]:
+        line, cells = row
+        if len(cells) == self._columns.count:
+            return cells
+        position = self._rows.index(row)
+        detail = f"line {line} has {len(cells)} columns, the header has {self._columns.count}"
+        problems[position] = [Problem(f"/{line}", detail)]
+        return ["0"] * self._columns.count
+
+    def _numbers(
+        self,
+        cells: list[list[str]],
+        spec: TensorSpec,
+        columns: tuple[int, ...],
+        problems: dict[int, list[Problem]],
+    ) -> NDArray[np.uint8]:
+        """(lines, input bytes); lines with a bad cell hold zeros."""
+        text = [[row[column] for column in columns] for row in cells]
+        try:
+            values = _all_numbers(text)
+        except ValueError:
+            values = self._one_by_one(text, columns, problems)
+        whole = np.dtype(spec.dtype).kind in "iub"
+        converted, bad = tensors.convert(values, spec.dtype)
+        if whole:
+            bad = bad | (values != np.trunc(values)).any(axis=1)
+        for position in np.flatnonzero(bad).tolist():
+            if position not in problems:
+                where = _first_bad(values[position], spec.dtype)
+                line = self._rows[position][0]
+                detail = (
+                    f"line {line}: column {columns[where] + 1} holds "
+                    f"{text[position][where]!r}; the model takes finite {spec.dtype}"
+                )
+                problems[position] = [Problem(f"/{line}", detail)]
+        return converted.reshape(len(cells), -1).view(np.uint8)
+
+    def _one_by_one(
+        self,
+        text: list[list[str]],
+        columns: tuple[int, ...],
+        problems: dict[int, list[Problem]],
+    ) -> NDArray[np.float64]:
+        values = np.zeros((len(text), len(columns)))
+        for position, row in enumerate(text):
+            for index, cell in enumerate(row):
+                try:
+                    values[position, index] = _number(cell)
+                except ValueError:
+                    line = self._rows[position][0]
+                    column = columns[index] + 1
+                    shown = repr(cell[:40]) if cell.strip() else "nothing"
+                    detail = f"line {line}: column {column} holds {shown}, which is not a number"
+                    problems.setdefault(position, []).append(Problem(f"/{line}", detail))
+        return values
+
+    def _about(
+        self, line: int, cells: list[str], problems: dict[int, list[Problem]], position: int
+    ) -> None:
+        found: list[str] = []
+        label, complaint = _label(self._label_reader, [cells[at] for at in self._columns.label])
+        found += [complaint] if complaint else []
+        key = self._cell(cells, self._columns.key) or None
+        if key is not None and (complaint := key_complaint(key)):
+            found.append(complaint)
+        split = self._cell(cells, self._columns.split)
+        if split not in ("", Split.TRAIN.value, Split.VALIDATION.value):
+            found.append(f"split is train or validation, not {split[:40]!r}")
+        if found:
+            problems[position] = [Problem(f"/{line}", f"line {line}: {each}") for each in found]
+            return
+        self.labels.append(label)
+        self.keys.append(key)
+        self.splits.append(Split(split) if split else None)
+
+    @staticmethod
+    def _cell(cells: list[str], at: int | None) -> str:
+        return "" if at is None else cells[at].strip()
+
+
+def _label(reader: LabelReader, cells: list[str]) -> tuple[Label, str | None]:
+    cells = [cell.strip() for cell in cells]
+    if not any(cells):
+        return None, None
+    text = cells[0] if len(cells) == 1 else f"[{','.join(cells)}]"
+    label, complaint = reader.parse_text(text)
+    if complaint and (whole := WHOLE.sub(r"\1", text)) != text:
+        again, still = reader.parse_text(whole)
+        return (label, complaint) if still else (again, None)
+    return label, complaint
+
+
+def _all_numbers(text: list[list[str]]) -> NDArray[np.float64]:
+    """Raises ValueError if there may be a cell that is none."""
+    if any("_" in joined or not joined.isascii() for joined in map("".join, text)):
+        raise ValueError("digits of other scripts, or grouped ones")
+    return np.array(text, np.float64)
+
+
+def _number(cell: str) -> float:
+    """As other programs read it, not as Python writes it. Raises ValueError."""
+    if "_" in cell or not cell.strip().isascii():
+        raise ValueError(cell)
+    return float(cell)
+
+
+def _lines(file: io.BufferedReader) -> Iterator[Row]:
+    """Number and cells of each line that is not empty; any line ends, a BOM is passed over."""
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    reader = csv.reader(text)
+    last = 0
+    try:
+        for cells in reader:
+            line, last = last + 1, reader.line_num
+            if cells:
+                yield line, cells
+    except UnicodeDecodeError as error:
+        raise wrong_csv(
+            Problem(f"/{last + 1}", f"line {last + 1} or a later one is not UTF-8")
+        ) from error
+    except csv.Error as error:
+        raise wrong_csv(Problem(f"/{last + 1}", f"line {last + 1}: {error}")) from error
+
+
+def _groups(lines: Iterator[Row]) -> Iterator[list[Row]]:
+    group: list[Row] = []
+    for row in lines:
+        group.append(row)
+        if len(group) == ROWS_AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _first_bad(row: NDArray[np.float64], dtype: str) -> int:
+    with np.errstate(over="ignore", invalid="ignore"):
+        kept = row.astype(dtype)
+    bad = ~np.isfinite(kept) if np.dtype(dtype).kind == "f" else kept.astype(np.float64) != row
+    return int(np.flatnonzero(bad)[0]) if bad.any() else 0
+
+
+def _record_bytes(model: Model) -> int:
+    return tensors.record_bytes(model.signature.inputs)

@@ -1,0 +1,157 @@
+"""Images as samples: their headers are checked here, their bytes are kept as they came."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service.errors import InvalidInput
+from service.preprocess.kind import Unreadable
+from service.samples.ingest.faults import Faults
+from service.samples.ingest.json_upload import key_complaint, label_reader
+from service.samples.ingest.labels import Label, LabelReader
+from service.samples.ingest.require import require_images
+from service.samples.ingest.result import IngestResult, commit
+from storage.errors import Problem
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.store import Store
+
+MAX_IMAGE_BYTES = 64 * 2**20
+ANY_TYPE = ("", "application/octet-stream")
+SAME = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg"}
+FIELDS = frozenset({"label", "key", "split"})
+
+
+@dataclass(frozen=True, slots=True)
+class ImageUpload:
+    """One image: its bytes within the upload's file, and what is said of it.
+
+    about: `label`, `key`, `split`; a label may be any that JSON can hold.
+    """
+
+    name: str
+    media_type: str
+    offset: int
+    length: int
+    about: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    label: Label
+    key: str | None
+    split: Split | None
+
+
+def store_images(
+    store: Store,
+    model: Model,
+    path: Path,
+    uploads: Sequence[ImageUpload],
+    *,
+    skip_bad: bool,
+) -> IngestResult:
+    """Check every image, then store all of them, or with skip_bad the good ones.
+
+    One image is in memory at a time. Raises InvalidInput with every bad one.
+    """
+    require_images(model)
+    faults, labels = Faults(), label_reader(model)
+    if not uploads:
+        problem = Problem("/files", "send at least one image")
+        raise InvalidInput("there is no image", problems=[problem])
+    with store.samples.stage(model.id, None) as staging, path.open("rb") as file:
+        for position, upload in enumerate(uploads):
+            at = f"/files/{position}"
+            checked, problems = _check_about(upload, labels, at=at)
+            if upload.length > MAX_IMAGE_BYTES:
+                detail = f"{upload.name}: an image has at most {MAX_IMAGE_BYTES} bytes"
+                problems.append(Problem(at, detail))
+                data = b""
+            else:
+                file.seek(upload.offset)
+                data = file.read(upload.length)
+                problems += _check_image(upload, data, at=at)
+            if problems:
+                faults.sample(problems)
+            elif skip_bad or not faults.samples:
+                staging.add(
+                    data,
+                    [checked.label],
+                    keys=[checked.key],
+                    splits=[checked.split],
+                    lengths=[len(data)],
+                )
+        if not skip_bad:
+            faults.refuse(len(uploads))
+        return commit(staging, faults)
+
+
+def read_about(
+    text: str | None, names: Sequence[str], *, defaults: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
+    """What the form's part `samples` says of each file: a list by position, or an object by name.
+
+    defaults: for all that it does not say. Raises InvalidInput.
+    """
+    if text is None:
+        return [defaults] * len(names)
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _wrong("", f"not JSON: {error}") from error
+    if isinstance(given, dict):
+        if twice := next((name for name in given if names.count(name) > 1), None):
+            detail = f"{names.count(twice)} files are named {twice!r}; send a list in their order"
+            raise _wrong(f"/{twice}", detail)
+        if strangers := sorted(set(given) - set(names)):
+            raise _wrong(f"/{strangers[0]}", f"no file is named {strangers[0]!r}")
+        given = [given.get(name, {}) for name in names]
+    if not isinstance(given, list) or len(given) != len(names):
+        raise _wrong(
+            "", f"a list of {len(names)} objects, one for each file in order, or an object"
+        )
+    for position, each in enumerate(given):
+        if not isinstance(each, dict) or set(each) - FIELDS:
+            raise _wrong(f"/{position}", f"an object with {sorted(FIELDS)}")
+    return [{**defaults, **each} for each in given]
+
+
+def _check_image(upload: ImageUpload, data: bytes, *, at: str) -> list[Problem]:
+    from service.preprocess.pictures import read_header
+
+    try:
+        header = read_header(io.BytesIO(data))
+    except Unreadable as error:
+        return [Problem(at, f"{upload.name}: {error}")]
+    said = SAME.get(upload.media_type, upload.media_type)
+    if said not in (*ANY_TYPE, header.media_type):
+        detail = f"{upload.name}: it is said to be {said}, but it is {header.media_type}"
+        return [Problem(at, detail)]
+    return []
+
+
+def _check_about(
+    upload: ImageUpload, labels: LabelReader, *, at: str
+) -> tuple[_Checked, list[Problem]]:
+    about, problems = upload.about, []
+    label, complaint = labels.parse(about.get("label"))
+    if complaint:
+        problems.append(Problem(f"{at}/label", f"{upload.name}: {complaint}"))
+    key, split = about.get("key"), about.get("split")
+    if complaint := key_complaint(key):
+        problems.append(Problem(f"{at}/key", f"{upload.name}: {complaint}"))
+    if split not in (None, Split.TRAIN.value, Split.VALIDATION.value):
+        problems.append(Problem(f"{at}/split", f"{upload.name}: split is train or validation"))
+        split = None
+    return _Checked(label, key, Split(split) if split else None), problems
+
+
+def _wrong(pointer: str, detail: str) -> InvalidInput:
+    problem = Problem(f"/samples{pointer}", detail)
+    return InvalidInput('the part "samples" is wrong', problems=[problem])

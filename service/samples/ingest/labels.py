@@ -1,0 +1,124 @@
+"""Labels: class indices, class names, or vectors, into what storage keeps."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.samples.ingest.tensors import (
+    convert,
+    little_endian,
+    parse,
+    range_complaint,
+    type_complaint,
+)
+from storage.records.signatures import TargetSpec, TensorSpec
+
+Label = int | bytes | None
+
+
+class LabelReader:
+    """Reads labels for one target.
+
+    probabilities: values must lie in [0, 1], as binary cross entropy takes them.
+    """
+
+    def __init__(self, target: TargetSpec, *, probabilities: bool) -> None:
+        self._target = target
+        self._probabilities = probabilities
+        self._index = {name: i for i, name in enumerate(target.classes or ())}
+        self._spec = TensorSpec(target.name, target.dtype, target.shape)
+
+    def parse(self, value: Any) -> tuple[Label, str | None]:
+        """A label from JSON: (what is stored, None) or (None, what is wrong)."""
+        if value is None:
+            return None, None
+        if isinstance(value, str):
+            return self._by_name(value)
+        if not isinstance(value, list) and self._target.shape == (1,):
+            value = [value]
+        array = parse(value, self._spec)
+        if isinstance(array, str):
+            return None, f"label {array}"
+        if complaint := self._complaint(array):
+            return None, complaint
+        return self._stored(array), None
+
+    def parse_text(self, text: str) -> tuple[Label, str | None]:
+        """A label from a query or a CSV cell: a class name, a number, or JSON; empty for none."""
+        if not text or text in self._index:
+            return self.parse(text or None)
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        return self.parse(text if isinstance(value, str) else value)
+
+    def array_complaint(self, array: NDArray[Any]) -> str | None:
+        """What is wrong with a whole array of labels, batch first; None if rows may be read."""
+        if array.dtype.kind == "U" and self._target.classes and not self._target.shape:
+            return None
+        if complaint := type_complaint(array.dtype, self._target.dtype):
+            return f"label {complaint}"
+        if self._rows(array).shape[1:] != self._target.shape:
+            return (
+                f"label has shape {list(array.shape[1:])} a sample, "
+                f"the model takes {list(self._target.shape)}"
+            )
+        return None
+
+    def read(self, rows: NDArray[Any]) -> tuple[list[Label], dict[int, str]]:
+        """Labels of rows that passed `array_complaint`, and what is wrong, by row."""
+        if rows.dtype.kind == "U":
+            named = [self._by_name(str(name)) for name in rows]
+            return [label for label, _ in named], {
+                i: complaint for i, (_, complaint) in enumerate(named) if complaint
+            }
+        rows = self._rows(rows)
+        converted, bad = convert(rows, self._target.dtype)
+        bad = bad | self._out_of_range(converted)
+        complaints = {
+            int(i): self._complaint(converted[i])
+            or f"label {range_complaint(rows[i], self._target.dtype)}"
+            for i in np.flatnonzero(bad)
+        }
+        if not self._target.shape and self._target.num_classes is not None:
+            return converted.tolist(), complaints
+        return [row.tobytes() for row in converted], complaints
+
+    def _rows(self, array: NDArray[Any]) -> NDArray[Any]:
+        return array[:, None] if array.ndim == 1 and self._target.shape == (1,) else array
+
+    def _by_name(self, name: str) -> tuple[Label, str | None]:
+        if name in self._index and not self._target.shape:
+            return self._index[name], None
+        if self._target.classes is None:
+            return None, f"label {name!r} is a name, but the model has no classes; send a number"
+        known = ", ".join(map(repr, self._target.classes[:20]))
+        return None, f"label {name!r} is not one of the model's classes: {known}"
+
+    def _out_of_range(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        flat = rows.reshape(len(rows), -1)
+        if self._target.num_classes is not None:
+            outside = (flat < 0) | (flat >= self._target.num_classes)
+        elif self._probabilities:
+            outside = (flat < 0) | (flat > 1)
+        else:
+            return np.zeros(len(rows), dtype=bool)
+        return np.asarray(outside.any(axis=1))
+
+    def _complaint(self, label: NDArray[Any]) -> str | None:
+        if not self._out_of_range(label[None])[0]:
+            return None
+        if self._target.num_classes is not None:
+            limit = self._target.num_classes
+            return f"label {label.tolist()} is out of range; the model has classes 0 to {limit - 1}"
+        return f"label {label.tolist()} is out of range; this loss takes values from 0 to 1"
+
+    def _stored(self, label: NDArray[Any]) -> Label:
+        if not self._target.shape and self._target.num_classes is not None:
+            return int(label)
+        return label.astype(little_endian(self._target.dtype)).tobytes()

@@ -1,0 +1,196 @@
+"""Samples as .npz: one array per input, batch first, and `label`, `key` beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service import allocator
+from service.errors import InvalidInput
+from service.samples.ingest import tensors
+from service.samples.ingest.faults import Faults
+from service.samples.ingest.json_upload import MAX_KEY_LENGTH, label_reader
+from service.samples.ingest.labels import Label
+from service.samples.ingest.npz import Member, NpzReader
+from service.samples.ingest.require import require_tensors
+from service.samples.ingest.result import IngestResult, commit
+from storage.errors import Problem
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.records.signatures import TensorSpec
+from storage.store import Store
+
+CHUNK_BYTES = 2 * 2**20
+"""Rows are read, checked and staged about this many bytes at a time."""
+
+
+def store_npz(
+    store: Store,
+    model: Model,
+    path: Path,
+    *,
+    split: Split | None,
+    skip_bad: bool,
+    max_bytes: int,
+) -> IngestResult:
+    """Check and stage the rows chunk by chunk, then store all of them, or the good ones.
+
+    Memory does not grow with the number of rows. max_bytes: of all arrays unpacked.
+    Raises InvalidInput with every bad row, TooLarge.
+    """
+    require_tensors(model)
+    try:
+        return _store(store, model, path, split=split, skip_bad=skip_bad, max_bytes=max_bytes)
+    finally:
+        allocator.trim()
+
+
+def _store(
+    store: Store,
+    model: Model,
+    path: Path,
+    *,
+    split: Split | None,
+    skip_bad: bool,
+    max_bytes: int,
+) -> IngestResult:
+    faults = Faults()
+    record_bytes = tensors.record_bytes(model.signature.inputs)
+    with NpzReader(path, max_bytes=max_bytes) as archive:
+        batch = NpzBatch(model, archive.members())
+        with store.samples.stage(model.id, record_bytes) as staging:
+            for chunk in batch.chunks(
+                rows=max(1, CHUNK_BYTES // max(1, record_bytes)), faults=faults
+            ):
+                if skip_bad or not faults.samples:
+                    staging.add(chunk.records, chunk.labels, keys=chunk.keys, splits=split)
+            if not skip_bad:
+                faults.refuse(batch.length)
+            return commit(staging, faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows that may be stored. records: (n, record_bytes) uint8."""
+
+    records: NDArray[np.uint8]
+    labels: list[Label]
+    keys: list[str | None]
+
+
+class NpzBatch:
+    """The arrays of one upload, held against a model's signature."""
+
+    def __init__(self, model: Model, members: dict[str, Member]) -> None:
+        self._inputs = model.signature.inputs
+        self._label_reader = label_reader(model)
+        self._members = members
+        problems = [*self._name_problems(), *self._shape_problems()]
+        if problems:
+            raise InvalidInput("the arrays do not fit the model", problems=problems)
+        self.length = members[self._inputs[0].name].shape[0]
+        self._refuse_lengths()
+
+    def chunks(self, *, rows: int, faults: Faults) -> Iterator[Chunk]:
+        """The good rows, `rows` at a time; the bad ones go to faults."""
+        for start in range(0, self.length, rows):
+            count = min(rows, self.length - start)
+            complaints: dict[int, list[Problem]] = {}
+            records = self._records(start, count, complaints)
+            labels = self._labels(start, count, complaints)
+            keys = self._keys(start, count, complaints)
+            for row in sorted(complaints):
+                faults.sample(complaints[row])
+            good = [row for row in range(count) if row not in complaints]
+            if len(good) < count:
+                records = records[good]
+                labels, keys = [labels[row] for row in good], [keys[row] for row in good]
+            yield Chunk(records, labels, keys)
+
+    def _records(
+        self, start: int, count: int, complaints: dict[int, list[Problem]]
+    ) -> NDArray[np.uint8]:
+        parts = []
+        for spec in self._inputs:
+            rows = self._members[spec.name].take(count)
+            converted, bad = tensors.convert(rows, spec.dtype)
+            for row in np.flatnonzero(bad).tolist():
+                detail = f"sample {start + row}: input {spec.name!r} "
+                detail += tensors.range_complaint(rows[row], spec.dtype)
+                _note(complaints, row, Problem(f"/{spec.name}/{start + row}", detail))
+            parts.append(converted.reshape(count, -1).view(np.uint8))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _labels(self, start: int, count: int, complaints: dict[int, list[Problem]]) -> list[Label]:
+        if "label" not in self._members:
+            return [None] * count
+        labels, bad = self._label_reader.read(self._members["label"].take(count))
+        for row, complaint in bad.items():
+            problem = Problem(f"/label/{start + row}", f"sample {start + row}: {complaint}")
+            _note(complaints, row, problem)
+        return labels
+
+    def _keys(
+        self, start: int, count: int, complaints: dict[int, list[Problem]]
+    ) -> list[str | None]:
+        if "key" not in self._members:
+            return [None] * count
+        keys = [str(key) or None for key in self._members["key"].take(count).tolist()]
+        for row, key in enumerate(keys):
+            if key is not None and len(key) > MAX_KEY_LENGTH:
+                detail = f"sample {start + row}: key has more than {MAX_KEY_LENGTH} characters"
+                _note(complaints, row, Problem(f"/key/{start + row}", detail))
+        return keys
+
+    def _name_problems(self) -> Iterator[Problem]:
+        known = [spec.name for spec in self._inputs]
+        for name in known:
+            if name not in self._members:
+                yield Problem(f"/{name}", f"the array of input {name!r} is missing")
+        for name in self._members:
+            if name not in (*known, "label", "key"):
+                detail = f"the model has no input {name!r}; arrays are {[*known, 'label', 'key']}"
+                yield Problem(f"/{name}", detail)
+
+    def _shape_problems(self) -> Iterator[Problem]:
+        for spec in self._inputs:
+            if spec.name in self._members:
+                yield from _input_problems(self._members[spec.name], spec)
+        if (label := self._members.get("label")) is not None:
+            empty = np.empty((0, *label.shape[1:]), dtype=label.dtype)
+            if complaint := self._label_reader.array_complaint(empty):
+                yield Problem("/label", complaint)
+        if (key := self._members.get("key")) is not None and (
+            key.dtype.kind not in "Uiu" or len(key.shape) != 1
+        ):
+            yield Problem("/key", "array 'key' holds one text or integer a sample")
+
+    def _refuse_lengths(self) -> None:
+        problems = [
+            Problem(f"/{name}", f"array {name!r} has {member.shape[0]} rows, not {self.length}")
+            for name, member in self._members.items()
+            if member.shape[0] != self.length
+        ]
+        if problems:
+            raise InvalidInput("the arrays differ in length", problems=problems)
+        if self.length == 0:
+            raise InvalidInput(
+                "the batch is empty", problems=[Problem("", "send at least one row")]
+            )
+
+
+def _input_problems(member: Member, spec: TensorSpec) -> Iterator[Problem]:
+    if complaint := tensors.type_complaint(member.dtype, spec.dtype):
+        yield Problem(f"/{spec.name}", f"input {spec.name!r} {complaint}")
+    if member.shape[1:] != spec.shape:
+        given, wanted = list(member.shape[1:]), list(spec.shape)
+        detail = f"input {spec.name!r} has shape {given} a sample, the model takes {wanted}"
+        yield Problem(f"/{spec.name}", detail)
+
+
+def _note(complaints: dict[int, list[Problem]], row: int, problem: Problem) -> None:
+    complaints.setdefault(row, []).append(problem)

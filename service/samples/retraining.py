@@ -1,0 +1,51 @@
+"""The job that learns anew, from the base model, what is not to be erased."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.jobs.enqueue import random_seed
+from service.jobs.hyperparameters import merge
+from storage.errors import NotFound
+from storage.records.jobs import Job, NewJob
+from storage.records.models import Model
+from storage.records.versions import Version
+from storage.store import Store
+
+TRIGGER = "erasure"
+
+
+def retraining(store: Store, model: Model, gone: NDArray[np.int64]) -> NewJob:
+    """A job with the hyperparameters of the longest job behind `latest`.
+
+    Longest: of most optimizer steps, of several the newest. Behind `latest` stand the job that made
+    it, the one that made the version which that began from, and so on. While `latest` is the base
+    model, it is the longest of those that saw the samples which are to go.
+    """
+    jobs = list(_behind(store, store.versions.by_alias(model.id, "latest")))
+    if not jobs:
+        jobs = [store.jobs.get(each) for each in store.seen.jobs_that_saw(model.id, gone)]
+    longest = max(jobs, key=lambda job: (job.progress.get("step", 0), job.id), default=None)
+    asked = {} if longest is None else longest.hyperparameters
+    return NewJob(
+        model_id=model.id,
+        trigger=TRIGGER,
+        hyperparameters=merge(model.hyperparameters, asked, seed=random_seed()),
+        start="base",
+    )
+
+
+def _behind(store: Store, version: Version) -> Iterator[Job]:
+    """The jobs from which a version comes, newest first, as far as their versions are kept."""
+    while version.job_id is not None:
+        yield store.jobs.get(version.job_id)
+        parent = version.provenance.get("parent_version")
+        if parent is None:
+            return
+        try:
+            version = store.versions.get(version.model_id, parent)
+        except NotFound:
+            return

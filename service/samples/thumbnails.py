@@ -1,0 +1,49 @@
+"""Small pictures of samples, made in a process of their own: an image may be malicious."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from service.errors import ChildDied
+from service.samples.ingest.require import takes_images
+from storage.errors import NotFound
+from storage.records.models import Model
+from storage.store import Store
+
+TIMEOUT_S = 30.0
+AT_ONCE = 2
+
+
+class Thumbnails:
+    """Makes PNGs of at most `size` pixels a side; a few at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def make(self, model: Model, sample_id: int, *, size: int) -> bytes:
+        """Raises NotFound if the sample is no picture or cannot be read, ChildDied."""
+        if not takes_images(model):
+            raise NotFound(f"the samples of {model.name!r} are no pictures; ask for their content")
+        data = await asyncio.to_thread(self._store.samples.content, model.id, sample_id)
+        async with self._turns:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "service.preprocess.thumbnail",
+                str(size),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            try:
+                made, words = await asyncio.wait_for(process.communicate(data), TIMEOUT_S)
+            except asyncio.TimeoutError:
+                process.kill()
+                await process.wait()
+                raise ChildDied(f"no thumbnail within {TIMEOUT_S:g} s") from None
+        if process.returncode == 0:
+            return made
+        reason = words.decode(errors="replace").strip().rpartition("\n")[2]
+        raise NotFound(f"sample {sample_id} has no thumbnail: {reason}")

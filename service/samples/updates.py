@@ -1,0 +1,95 @@
+"""What people change of stored samples: the label, the split; and reading one back."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from service.errors import InvalidInput
+from service.samples.ingest.json_upload import label_reader
+from service.samples.ingest.require import takes_images
+from service.samples.ingest.tensors import input_bytes, little_endian
+from storage.errors import Problem
+from storage.records.models import Model
+from storage.records.samples import UNSET, Sample, Split
+from storage.samples.filter import SampleFilter
+from storage.store import Store
+
+
+def change_sample(store: Store, model: Model, sample_id: int, changes: dict[str, Any]) -> Sample:
+    """Set label (None takes it away), split and pin of a sample. Raises InvalidInput, NotFound."""
+    label: Any = UNSET
+    if "label" in changes:
+        label, complaint = label_reader(model).parse(changes["label"])
+        if complaint:
+            raise InvalidInput("the label is wrong", problems=[Problem("/label", complaint)])
+    split = Split(changes["split"]) if changes.get("split") else UNSET
+    pinned = changes["pinned"] if changes.get("pinned") is not None else UNSET
+    return store.samples.update(model.id, sample_id, label=label, split=split, pinned=pinned)
+
+
+def shown_label(model: Model, label: int | bytes | None) -> Any:
+    """A stored label as apps sent it: an index, a list of numbers, or None."""
+    if not isinstance(label, bytes):
+        return label
+    target = model.signature.target
+    return np.frombuffer(label, little_endian(target.dtype)).reshape(target.shape).tolist()
+
+
+NPZ = "application/x-npz"
+
+
+def content(store: Store, model: Model, sample_id: int) -> tuple[bytes, str]:
+    """One sample as it may be uploaded again, and its media type: an image, or else .npz."""
+    sample = store.samples.get(model.id, sample_id)
+    record = store.samples.content(model.id, sample_id)
+    if takes_images(model):
+        return record, image_type(record)
+    return _as_npz(model, sample, record), NPZ
+
+
+def image_type(data: bytes) -> str:
+    """The media type of a stored image, by its first bytes."""
+    if data.startswith(b"\x89PNG"):
+        return "image/png"
+    return "image/webp" if data[8:12] == b"WEBP" else "image/jpeg"
+
+
+def sample_filter(
+    model: Model, *, label: str | None = None, split: str | None = None, **conditions: Any
+) -> SampleFilter:
+    """A filter as apps name it. Raises InvalidInput for a label that is no class."""
+    return SampleFilter(
+        label=class_index(model, label) if label is not None else None,
+        split=Split(split) if split else None,
+        **conditions,
+    )
+
+
+def _as_npz(model: Model, sample: Sample, record: bytes) -> bytes:
+    """Inputs and label, batch axis of 1."""
+    arrays: dict[str, Any] = {}
+    start = 0
+    for spec in model.signature.inputs:
+        end = start + input_bytes(spec)
+        flat = np.frombuffer(record[start:end], little_endian(spec.dtype))
+        arrays[spec.name] = flat.reshape(1, *spec.shape)
+        start = end
+    if sample.label is not None:
+        arrays["label"] = np.array([shown_label(model, sample.label)])
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def class_index(model: Model, label: str) -> int:
+    """The class that a text names, by index or by name. Raises InvalidInput."""
+    target = model.signature.target
+    if target.classes is not None and label in target.classes:
+        return target.classes.index(label)
+    if label.isdecimal() and target.num_classes and int(label) < target.num_classes:
+        return int(label)
+    detail = f"{label!r} is no class of {model.name!r}; see its target in /v1/models/{model.name}"
+    raise InvalidInput("the label is wrong", problems=[Problem("/query/label", detail)])

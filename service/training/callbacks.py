@@ -1,0 +1,177 @@
+"""What happens between the steps of a job: it is reported, saved, validated, and obeys."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from service.training.checkpoints import Best, Saver
+from service.training.data.batches import Batches
+from service.training.engine import Engine
+from service.training.errors import CheckpointUnreadable
+from service.training.evaluation.metrics import metrics_for
+from service.training.evaluation.validation import AT_THE_START, TOO_LARGE, validate
+from service.training.protocol.messages.training import LoopState, Start, Train
+from service.training.protocol.pipe import Interrupted, Pipe
+from service.training.reporting import Reporter
+from service.training.schedule import Plan
+
+logger = logging.getLogger(__name__)
+
+HELD_HEARTBEAT_S = 1.0
+"""A child that waits in memory says so that often."""
+
+
+class Stopwatch:
+    """Training time in seconds, going on from what earlier runs of the job have spent."""
+
+    def __init__(self, clock: Callable[[], float], *, spent: float) -> None:
+        self._clock = clock
+        self._zero = clock() - spent
+        self._stopped_at: float | None = None
+
+    def __call__(self) -> float:
+        now = self._clock() if self._stopped_at is None else self._stopped_at
+        return now - self._zero
+
+    def stop(self) -> None:
+        """Count nothing until `go_on`."""
+        self._stopped_at = self._clock()
+
+    def go_on(self) -> None:
+        """Count again."""
+        if self._stopped_at is not None:
+            self._zero += self._clock() - self._stopped_at
+            self._stopped_at = None
+
+
+class JobWatch:
+    """The loop's `Watch` of a job, from `state` on. Its clock starts when it is made.
+
+    Raises Interrupted where the parent wants the job to end. Before a pause and a hold the state is
+    saved, unless the newest checkpoint holds it already.
+    """
+
+    def __init__(
+        self,
+        order: Train,
+        pipe: Pipe,
+        engine: Engine,
+        validation_set: Batches,
+        *,
+        plan: Plan,
+        state: LoopState,
+        clock: Callable[[], float],
+    ) -> None:
+        self.seconds = Stopwatch(clock, spent=state.seconds)
+        self.reporter = Reporter(plan, state, seconds=self.seconds, send=pipe.send)
+        self.saver = Saver(engine, work_dir=Path(order.work_dir), send=pipe.send)
+        self.best = self._early_stopping(order, validation_set)
+        self._pipe = pipe
+        self._engine = engine
+        self._validation_set = validation_set
+        self._make_metrics = metrics_for(order.loss, order.signature.target)
+        self._batch_size = order.hyperparameters.batch_size
+        self._interval_s = order.checkpoint_interval_s
+        self._save_at = state.seconds + self._interval_s
+        self._saved = order.start.state
+        self._rate: float | None = None
+        self._validated_step: int | None = None
+        self._validation: dict[str, Any] = {}
+
+    def after_step(self, state: LoopState, *, loss_sum: float, samples: int, rate: float) -> None:
+        self._rate = rate
+        self.reporter.after_step(state, loss_sum=loss_sum, samples=samples, rate=rate)
+        if state.seconds >= self._save_at:
+            self._save(state)
+        if self._pipe.stop is not None or self._pipe.held:
+            self._obey(state)
+
+    def after_epoch(self, state: LoopState) -> LoopState:
+        metrics = self.measure(state)
+        state = replace(state, epoch=state.epoch + 1)
+        if self.best is not None:
+            state = replace(state, stale_epochs=state.stale_epochs + 1)
+            state = self.best.offer(state, metrics)
+        self.reporter.steps_go_on(state)
+        return state
+
+    def measure(self, state: LoopState) -> dict[str, Any]:
+        """Validate, and send a point of the curve; at most once for one step."""
+        if self._validated_step != state.step:
+            self._validation = self.validate(state)
+            self._validated_step = state.step
+            self.reporter.measured(state, rate=self._rate, validation=self._validation)
+            self.reporter.flush()
+        return self._validation
+
+    def validate(self, state: LoopState) -> dict[str, Any]:
+        """Validation of the parameters as they are now. Commands are obeyed between batches."""
+        return validate(
+            self._engine,
+            self._validation_set,
+            make_metrics=self._make_metrics,
+            batch_size=self._batch_size,
+            tick=lambda: self.tick(state),
+            advice=AT_THE_START if state.step == 0 else TOO_LARGE,
+        )
+
+    def tick(self, state: LoopState) -> None:
+        """Between pieces of work that are no steps."""
+        self.reporter.alive(state)
+        if self._pipe.stop is not None or self._pipe.held:
+            self._obey(state)
+
+    def _obey(self, state: LoopState) -> None:
+        self._wait_while_held(state)
+        reason = self._pipe.stop
+        if reason == "paused":
+            self._save_unless_saved(state)
+        if reason is not None:
+            raise Interrupted(reason)
+
+    def _wait_while_held(self, state: LoopState) -> None:
+        """Saved first: whoever waits may be killed, or lose power."""
+        self.seconds.stop()
+        if self._pipe.held and self._pipe.stop is None:
+            self._save_unless_saved(state)
+        while self._pipe.held and self._pipe.stop is None:
+            self.reporter.progress(state)
+            self._pipe.wait(HELD_HEARTBEAT_S)
+        self.seconds.go_on()
+
+    def _save_unless_saved(self, state: LoopState) -> None:
+        if state != self._saved:
+            self._save(state)
+
+    def _save(self, state: LoopState) -> None:
+        self.reporter.flush()
+        self.saver.save(state, "periodic")
+        self._saved = state
+        self._save_at = self.seconds() + self._interval_s
+        self.reporter.steps_go_on(state)
+
+    def _early_stopping(self, order: Train, validation_set: Batches) -> Best | None:
+        if order.hyperparameters.early_stopping_patience is None:
+            return None
+        if len(validation_set) == 0:
+            logger.warning("early_stopping_off reason=no_validation_samples")
+            return None
+        return Best(self.saver, best_so_far(order.start))
+
+
+def best_so_far(start: Start) -> Path | None:
+    """Where the best parameters of a resumed job lie, if it has any.
+
+    Raises CheckpointUnreadable if its state knows of some, and the order does not.
+    """
+    if start.how != "resume" or start.state is None or start.state.best_loss is None:
+        return None
+    if start.best_checkpoint is None:
+        raise CheckpointUnreadable(
+            "the job stops early, but its best checkpoint is gone; start a new job instead"
+        )
+    return Path(start.best_checkpoint)

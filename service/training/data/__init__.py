@@ -1,0 +1,1 @@
+"""What a job trains on: batches of samples, images and features."""

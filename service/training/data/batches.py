@@ -1,0 +1,176 @@
+"""Batches: gathered from memory-mapped packs in an order that seed and epoch decide.
+
+The samples stay in the page cache; the child owns one window of them. A window holds several
+small batches, so that the cost of sorting its samples by pack is shared.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.engine import Array
+from service.training.errors import SamplesInvalid
+from storage.readonly.sample_index import SampleIndex
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
+
+Indices = NDArray[np.int64]
+Batch = tuple[tuple[Array, ...], Array]
+
+WINDOW_BYTES = 1 << 18
+"""A larger batch is gathered alone: while the optimizer's other threads are at work, and so that
+the processor's cache still holds it when it is read."""
+
+
+class Batches(ABC):
+    """Labelled samples, by their position in ascending order of id. row_bytes: of one's inputs."""
+
+    def __init__(self, ids: Indices, labels: NDArray[Any], *, row_bytes: int) -> None:
+        self.ids = ids
+        self.labels = labels
+        self._row_bytes = row_bytes
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @abstractmethod
+    def inputs(self, chosen: Indices) -> tuple[Array, ...]:
+        """The inputs at these positions, batch axis first; valid until the next call."""
+
+    def exact(self, chosen: Indices) -> tuple[Array, ...]:
+        """The inputs as the exported model computes with them: what is kept may be rounded."""
+        return self.inputs(chosen)
+
+    def steps(
+        self, order: Indices, *, batch_size: int, accumulation_steps: int
+    ) -> Iterator[Iterator[Batch]]:
+        """The batches of each optimizer step. Exhaust one step before you draw the next."""
+        batches = self.batches(order, batch_size=batch_size)
+        for _ in range(0, len(order), batch_size * accumulation_steps):
+            yield islice(batches, accumulation_steps)
+
+    def batches(self, order: Indices, *, batch_size: int) -> Iterator[Batch]:
+        """Inputs and targets, batch axis first; the last batch may be smaller, none is empty.
+
+        The arrays are valid until the next batch is drawn.
+        """
+        window = batch_size * max(1, WINDOW_BYTES // (self._row_bytes * batch_size))
+        for start in range(0, len(order), window):
+            chosen = order[start : start + window]
+            inputs, targets = self.inputs(chosen), self.labels[chosen]
+            for at in range(0, len(chosen), batch_size):
+                part = slice(at, at + batch_size)
+                yield tuple([each[part] for each in inputs]), targets[part]
+
+
+class Dataset(Batches):
+    """The labelled samples of one split, as they were sent.
+
+    Raises SamplesInvalid if a label or a record does not fit the signature.
+    """
+
+    def __init__(self, index: SampleIndex, signature: Signature) -> None:
+        check_labels(index.ids, index.labels, signature.target)
+        self._specs = signature.inputs
+        self._record = np.dtype((np.void, sum(map(size_bytes, signature.inputs))))
+        super().__init__(index.ids, index.labels, row_bytes=self._record.itemsize)
+        self._pack_of = index.packs
+        self._packs, self._row_of = map_packs(index, self._record)
+        self._buffer = np.empty(0, self._record)
+
+    def inputs(self, chosen: Indices) -> tuple[Array, ...]:
+        if len(self._buffer) < len(chosen):
+            self._buffer = np.empty(len(chosen), self._record)
+        records = self._buffer[: len(chosen)]
+        self._gather(chosen, records)
+        return split_records(records, self._specs)
+
+    def _gather(self, chosen: Indices, records: Array) -> None:
+        rows = self._row_of[chosen]
+        if len(self._packs) == 1:
+            # mode="clip" writes straight into `out`; the rows were checked when they were mapped.
+            np.take(self._packs[0], rows, out=records, mode="clip")
+            return
+        packs = self._pack_of[chosen]
+        for pack in np.unique(packs):
+            where = np.flatnonzero(packs == pack)
+            records[where] = self._packs[pack][rows[where]]
+
+
+def split_records(records: Array, specs: Sequence[TensorSpec]) -> tuple[Array, ...]:
+    """Each tensor of the records: (records, *shape); a view where a record is one tensor."""
+    count = len(records)
+    table = records.view(np.uint8).reshape(count, records.itemsize)
+    arrays, start = [], 0
+    for spec in specs:
+        part = np.ascontiguousarray(table[:, start : start + size_bytes(spec)])
+        arrays.append(part.view(spec.dtype).reshape(count, *spec.shape))
+        start += size_bytes(spec)
+    return tuple(arrays)
+
+
+def epoch_order(samples: int, *, seed: int, epoch: int) -> Indices:
+    """Every position once, shuffled; the same for the same seed and epoch, on any device."""
+    generator = np.random.Generator(np.random.PCG64([seed % 2**64, epoch]))
+    return generator.permutation(samples)
+
+
+def size_bytes(spec: TensorSpec) -> int:
+    """Bytes of one tensor of one sample."""
+    return prod(spec.shape) * np.dtype(spec.dtype).itemsize
+
+
+def num_classes(target: TargetSpec) -> int:
+    """Raises ValueError if a target of class indices does not say how many there are."""
+    if target.num_classes is None:
+        raise ValueError(f"target {target.name!r} holds class indices; it must say num_classes")
+    return target.num_classes
+
+
+def check_labels(ids: Indices, labels: NDArray[Any], target: TargetSpec) -> None:
+    """Raises SamplesInvalid if an engine would crash on a label, or learn NaN from it."""
+    if target.dtype == "int64":
+        classes = num_classes(target)
+        bad, valid = (labels < 0) | (labels >= classes), f"in [0, {classes})"
+    else:
+        bad, valid = ~np.isfinite(labels), "finite"
+    wrong = np.flatnonzero(bad.reshape(len(ids), prod(labels.shape[1:])).any(axis=1))
+    if len(wrong):
+        raise SamplesInvalid(
+            f"sample {ids[wrong[0]]}: its label is not {valid}"
+            f" ({len(wrong)} such samples); mend their labels or delete them"
+        )
+
+
+def map_packs(index: SampleIndex, record: np.dtype[np.void]) -> tuple[Sequence[Array], Indices]:
+    """The packs as arrays of records, read-only, and each sample's row in its pack.
+
+    Raises SamplesInvalid if a sample lies between two records or behind a pack's end.
+    """
+    packs = [_map_pack(Path(path), record) for path in index.pack_paths]
+    rows, rest = np.divmod(index.offsets, record.itemsize)
+    lengths = np.array([len(pack) for pack in packs], np.int64)
+    wrong = np.flatnonzero((rest != 0) | (rows < 0) | (rows >= lengths[index.packs]))
+    if len(wrong):
+        first = wrong[0]
+        raise SamplesInvalid(
+            f"sample {index.ids[first]}: no record of {record.itemsize} bytes lies at byte"
+            f" {index.offsets[first]} of {index.pack_paths[index.packs[first]]}"
+            f" ({len(wrong)} such samples); restore a backup, or delete them"
+        )
+    return packs, rows
+
+
+def _map_pack(path: Path, record: np.dtype[np.void]) -> Array:
+    records = path.stat().st_size // record.itemsize
+    if records == 0:
+        return np.empty(0, record)
+    # A plain array: the memmap subclass costs microseconds at every slice.
+    return np.asarray(np.memmap(path, record, mode="r", shape=(records,)))

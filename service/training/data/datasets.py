@@ -1,0 +1,66 @@
+"""What a job trains and measures on: samples as they are, or their features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from service.training.data.batches import Batches
+from service.training.data.features import Features, Prefix, open_cache
+from service.training.data.samples import SampleReader, load_samples
+from service.training.export.export import Checked
+from service.training.protocol.messages.training import Train
+from storage.blobs.row_cache import RowCache
+
+CHECK_SAMPLES = 256
+CHECK_ROWS = 16
+"""Two models run beside each other on these: batches of the job's size would set its peak."""
+CHECK_SAMPLES_WITH_PREFIX = 16
+"""The prefix costs most of what a check costs, and 16 rows prove that the parts fit together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """samples: as the exported model takes them, for training and for validation. train,
+    validation: the same as the engine takes them."""
+
+    samples: tuple[Batches, Batches]
+    train: Batches
+    validation: Batches
+    prefix: Prefix | None = None
+
+    def fill(self, tick: Callable[[], None]) -> None:
+        """Compute the features that are not kept yet. tick may raise to end it."""
+        for each in (self.train, self.validation):
+            if isinstance(each, Features):
+                each.fill(tick)
+        if self.prefix is not None:
+            self.prefix.close()
+
+    def checks(self, batch_size: int) -> Iterator[Checked]:
+        """Some validation samples, or training samples where there are none, to check a model."""
+        which = 1 if len(self.validation) else 0
+        samples, fed = self.samples[which], (self.train, self.validation)[which]
+        most = CHECK_SAMPLES if self.prefix is None else CHECK_SAMPLES_WITH_PREFIX
+        some = np.arange(min(len(samples), most))
+        rows = min(batch_size, CHECK_ROWS)
+        for start in range(0, len(some), rows):
+            chosen = some[start : start + rows]
+            # In this order: what is not kept is made from the samples, in their buffer.
+            features = fed.exact(chosen)
+            yield samples.inputs(chosen), features, samples.labels[chosen]
+
+
+def load_material(order: Train, reader: SampleReader, *, threads: int) -> Material:
+    """Raises NoSamples if there is nothing to train on."""
+    if order.artifacts.prefix_model is None:
+        samples = load_samples(order, reader)
+        return Material(samples, *samples)
+    prefix = Prefix(Path(order.artifacts.prefix_model), order, threads=threads)
+    cache: RowCache = open_cache(order, prefix)
+    samples = load_samples(order, reader)
+    train_set, validation_set = (Features(each, prefix, cache) for each in samples)
+    return Material(samples, train_set, validation_set, prefix)

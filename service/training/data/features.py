@@ -1,0 +1,212 @@
+"""What the frozen part of a model makes of samples: computed once, kept on disk, trained on.
+
+Every run of the prefix has the same number of rows, so that a sample's features have the same bits
+whenever they are computed, beside whichever samples, and on however many threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from service.preprocess import for_signature
+from service.training.data.batches import Batches, Indices, size_bytes, split_records
+from service.training.engine import Array
+from service.training.errors import ArtifactsUnreadable
+from service.training.ort.runtime import onnxruntime
+from service.training.ort.sessions import foreign_errors, session_options
+from service.training.protocol.messages.shared import FEATURE_DTYPE
+from service.training.protocol.messages.training import Train
+from storage.blobs.row_cache import RowCache
+from storage.errors import StorageFull
+from storage.records.signatures import TensorSpec
+
+logger = logging.getLogger(__name__)
+
+KIND = "features"
+ROWS = 8
+"""Rows of a run: larger batches are no faster on a CPU, and take more memory (measured)."""
+APPEND_BYTES = 8 << 20
+"""Rows reach the disk in pieces of about this size; each piece costs a flush."""
+
+Table = NDArray[np.uint8]
+
+
+class Prefix:
+    """The frozen part, loaded when it first runs.
+
+    specs: its outputs, without the batch axis. kept: how they are kept, in fewer bits if the model
+    says so. Raises ArtifactsUnreadable.
+    """
+
+    def __init__(self, path: Path, order: Train, *, threads: int) -> None:
+        if not path.is_file():
+            raise ArtifactsUnreadable(f"there is no artifact at {path}; register the model anew")
+        model = onnx.load_model(path, load_external_data=False)
+        self.specs = tuple(map(_spec, model.graph.output))
+        half = any(
+            (entry.key, entry.value) == (FEATURE_DTYPE, "float16") for entry in model.metadata_props
+        )
+        self.kept = tuple(_halved(spec) for spec in self.specs) if half else self.specs
+        self.row_bytes = sum(map(size_bytes, self.kept))
+        self._path = path
+        self._input_names = [spec.name for spec in order.signature.inputs]
+        self._preprocess = json.dumps(order.preprocess, sort_keys=True)
+        self._threads = threads
+        self._session: onnxruntime.InferenceSession | None = None
+
+    def key(self) -> str:
+        """Names all that the bits of a sample's features depend on, but the sample."""
+        parts = [
+            hashlib.sha256(self._path.read_bytes()).hexdigest(),
+            onnxruntime.__version__,
+            *(f"{spec.name} {spec.dtype} {spec.shape}" for spec in self.kept),
+            *self._input_names,
+            self._preprocess,
+            f"{ROWS} rows",
+            *(["clipped"] if self.kept != self.specs else []),
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def run(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The outputs, in full precision."""
+        parts = [outputs for outputs, _ in self._runs(inputs)]
+        return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+
+    def rows(self, inputs: Sequence[Array]) -> Table:
+        """The outputs as they are kept: (samples, row_bytes)."""
+        table = np.empty((len(inputs[0]), self.row_bytes), np.uint8)
+        for outputs, start in self._runs(inputs):
+            at, rows = 0, table[start : start + len(outputs[0])]
+            for spec, output in zip(self.kept, outputs, strict=True):
+                flat = np.ascontiguousarray(_narrow(output, spec.dtype))
+                size = size_bytes(spec)
+                rows[:, at : at + size] = flat.reshape(len(rows), -1).view(np.uint8)
+                at += size
+        return table
+
+    def close(self) -> None:
+        """Give the session's memory back; the next run loads it again."""
+        self._session = None
+
+    def _runs(self, inputs: Sequence[Array]) -> Iterator[tuple[list[Array], int]]:
+        if self._session is None:
+            with foreign_errors(ArtifactsUnreadable, "cannot load the frozen part of the model"):
+                self._session = onnxruntime.InferenceSession(
+                    self._path, session_options(self._threads), providers=["CPUExecutionProvider"]
+                )
+        for start in range(0, len(inputs[0]), ROWS):
+            part = [each[start : start + ROWS] for each in inputs]
+            count = len(part[0])
+            # np.resize repeats the rows until the batch is full.
+            full = [
+                np.resize(each, (ROWS, *each.shape[1:])) if count < ROWS else each for each in part
+            ]
+            outputs = self._session.run(None, dict(zip(self._input_names, full, strict=True)))
+            yield [output[:count] for output in outputs], start
+
+
+class Features(Batches):
+    """The features of a dataset. What the cache does not hold is computed when it is asked for."""
+
+    def __init__(self, samples: Batches, prefix: Prefix, cache: RowCache) -> None:
+        super().__init__(samples.ids, samples.labels, row_bytes=prefix.row_bytes)
+        self._samples = samples
+        self._prefix = prefix
+        self._cache = cache
+        self._record = np.dtype((np.void, prefix.row_bytes))
+        self._buffer = np.empty(0, self._record)
+        self._look_up()
+
+    def fill(self, tick: Callable[[], None]) -> None:
+        """Put into the cache what it lacks, as far as it fits. tick runs every few samples."""
+        room = max(0, self._cache.capacity - len(self._cache))
+        missing = np.flatnonzero(self._row_of < 0)[:room]
+        waiting: list[Table] = []
+        first = done = 0
+        for inputs, target in self._samples.batches(missing, batch_size=ROWS):
+            waiting.append(self._prefix.rows(inputs))
+            done += len(target)
+            if (done - first) * self._row_bytes >= APPEND_BYTES or done == len(missing):
+                if not self._append(missing[first:done], waiting):
+                    break
+                waiting, first = [], done
+            tick()
+        self._look_up()
+
+    def inputs(self, chosen: Indices) -> tuple[Array, ...]:
+        if len(self._buffer) < len(chosen):
+            self._buffer = np.empty(len(chosen), self._record)
+        records = self._buffer[: len(chosen)]
+        rows = self._row_of[chosen]
+        if self._is_whole:
+            np.take(self._rows, rows, out=records, mode="clip")
+        else:
+            self._read_or_make(chosen, rows, records)
+        kept = split_records(records, self._prefix.kept)
+        return tuple(
+            each.astype(spec.dtype, copy=False)
+            for each, spec in zip(kept, self._prefix.specs, strict=True)
+        )
+
+    def exact(self, chosen: Indices) -> tuple[Array, ...]:
+        if self._prefix.kept == self._prefix.specs:
+            return self.inputs(chosen)
+        return self._prefix.run(self._samples.inputs(chosen))
+
+    def _read_or_make(self, chosen: Indices, rows: Indices, records: Array) -> None:
+        found, missing = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
+        records[found] = self._rows[rows[found]]
+        if len(missing):
+            made = self._prefix.rows(self._samples.inputs(chosen[missing]))
+            records[missing] = made.view(self._record)[:, 0]
+
+    def _append(self, positions: Indices, tables: Sequence[Table]) -> bool:
+        try:
+            return self._cache.append(self.ids[positions], np.concatenate(tables)) > 0
+        except StorageFull as error:
+            logger.warning("features_not_kept error=%s", error)
+            return False
+
+    def _look_up(self) -> None:
+        self._row_of = self._cache.find(self.ids)
+        self._is_whole = bool((self._row_of >= 0).all())
+        self._rows = self._cache.rows.view(self._record).reshape(-1)
+
+
+def open_cache(order: Train, prefix: Prefix) -> RowCache:
+    """The model's features. Open it before the samples are read: see RowCache."""
+    assert order.cache is not None
+    return RowCache.open(
+        Path(order.cache) / KIND,
+        key=f"{prefix.key()}-{for_signature(order.signature, order.preprocess).key}",
+        row_bytes=prefix.row_bytes,
+        max_bytes=order.feature_cache_bytes,
+    )
+
+
+def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    tensor = value.type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    return TensorSpec(value.name, str(dtype), tuple(d.dim_value for d in tensor.shape.dim[1:]))
+
+
+def _narrow(output: Array, dtype: str) -> Array:
+    """As the dtype holds it: what is beyond float16 becomes its largest value, not infinity."""
+    if output.dtype == dtype:
+        return output
+    most = np.finfo(dtype).max
+    return np.clip(output, -most, most).astype(dtype)
+
+
+def _halved(spec: TensorSpec) -> TensorSpec:
+    if spec.dtype != "float32":
+        return spec
+    return TensorSpec(spec.name, "float16", spec.shape)

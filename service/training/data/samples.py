@@ -1,0 +1,184 @@
+"""The samples of an order, whatever they are: tensors as they were sent, or images."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from service.preprocess import Pipeline, for_signature
+from service.training.data.batches import Batches, Dataset, Indices, size_bytes
+from service.training.data.images import Images, decode_all
+from service.training.engine import Array
+from service.training.errors import NoSamples
+from service.training.protocol.messages.shared import Artifacts
+from service.training.protocol.messages.training import Decoded, Quarantined, Seen, Train
+from storage.blobs.row_cache import RowCache
+from storage.readonly.sample_index import SampleIndex, read_sample_index
+from storage.records.id_set import encode
+from storage.records.samples import Split
+
+if TYPE_CHECKING:
+    from service.training.data.lookups import Lookups
+    from service.training.protocol.messages.comparison import Measurement
+    from service.training.protocol.messages.unions import Message
+
+TENSORS = "tensors"
+"""The kind of the cache that holds decoded images."""
+CHECKED_AT_ONCE = 256
+"""Samples whose token ids are checked between two ticks."""
+
+
+def load_samples(order: Train, reader: SampleReader) -> tuple[Batches, Batches]:
+    """Labelled samples up to the watermark, for training and for validation.
+
+    Raises NoSamples if there is nothing to train on.
+    """
+    train_set = reader.read(Split.TRAIN, watermark=order.watermark)
+    if len(train_set) == 0:
+        raise NoSamples(
+            f"the model has no labelled training samples up to sample {order.watermark};"
+            " upload some, or give labels to those that wait for one"
+        )
+    ids = b64encode(encode(train_set.ids)).decode()
+    reader.tell(Seen(ids, started_from=order.start.from_job))
+    return train_set, reader.read(Split.VALIDATION, watermark=order.watermark)
+
+
+class Standardized(Batches):
+    """Samples whose features are brought to mean 0 and standard deviation 1."""
+
+    def __init__(self, samples: Batches, pipeline: Pipeline) -> None:
+        row_bytes = sum(map(size_bytes, pipeline.inputs))
+        super().__init__(samples.ids, samples.labels, row_bytes=row_bytes)
+        self._samples = samples
+        self._pipeline = pipeline
+
+    def inputs(self, chosen: Indices) -> tuple[Array, ...]:
+        stored = self._samples.inputs(chosen)
+        return tuple(
+            self._pipeline.standardize(spec.name, rows)
+            for spec, rows in zip(self._pipeline.inputs, stored, strict=True)
+        )
+
+
+class SampleReader:
+    """Opens the samples that an order is about, made ready for the model.
+
+    tick: runs every now and then while images are decoded and token ids are checked, and may
+    raise. send: told of samples that cannot be used, and of what was decoded; None keeps that to
+    itself. model: path of the ONNX file that will be run, where the order does not say.
+    """
+
+    def __init__(
+        self,
+        order: Train | Measurement,
+        *,
+        threads: int,
+        tick: Callable[[], None],
+        send: Callable[[Message], None] | None = None,
+        model: str | None = None,
+    ) -> None:
+        self._order = order
+        self._threads = threads
+        self._tick = tick
+        self._send = send
+        self._models = run_by(order.artifacts) if isinstance(order, Train) else [model]
+        self._pipeline = for_signature(order.signature, order.preprocess)
+
+    def tell(self, message: Message) -> None:
+        """Say it to the parent, if it listens."""
+        if self._send is not None:
+            self._send(message)
+
+    def read(self, split: Split, *, watermark: int) -> Batches:
+        """The labelled samples of a split. Raises SamplesInvalid, StorageBroken."""
+        order = self._order
+        index = read_sample_index(
+            Path(order.database),
+            Path(order.packs),
+            model_id=order.model_id,
+            split=split,
+            watermark=watermark,
+            target=order.signature.target,
+        )
+        return self.open(index)
+
+    def open(self, index: SampleIndex) -> Batches:
+        """The samples of an index. Raises SamplesInvalid."""
+        if self._pipeline.image is not None:
+            return self._read_images(index)
+        samples = self._read_tensors(index)
+        if reasons := self._bad_lookups(samples):
+            self.tell(Quarantined({str(index.ids[at]): why for at, why in reasons.items()}))
+            samples = self._read_tensors(index.without(list(reasons)))
+        return samples
+
+    def _read_tensors(self, index: SampleIndex) -> Batches:
+        samples = Dataset(index, self._order.signature)
+        return Standardized(samples, self._pipeline) if self._pipeline.kinds else samples
+
+    def _bad_lookups(self, samples: Batches) -> dict[int, str]:
+        """Why the engine cannot take samples with token ids, by position."""
+        lookups = self._lookups
+        found: dict[int, str] = {}
+        everything, start = np.arange(len(samples) if lookups else 0), 0
+        for inputs, labels in samples.batches(everything, batch_size=CHECKED_AT_ONCE):
+            assert lookups is not None
+            found |= {start + row: why for row, why in lookups.complaints(inputs).items()}
+            start += len(labels)
+            self._tick()
+        return found
+
+    @cached_property
+    def _lookups(self) -> Lookups | None:
+        """None where no input holds integers."""
+        inputs = self._order.signature.inputs
+        if not any(np.dtype(spec.dtype).kind in "iu" for spec in inputs):
+            return None
+        # Here, since most models have no tables: to look for them loads the whole file.
+        from service.training.data.lookups import Lookups
+
+        paths = [Path(each) for each in self._models if each is not None]
+        return Lookups(paths, [spec.name for spec in inputs])
+
+    def _read_images(self, index: SampleIndex) -> Images:
+        image = self._pipeline.image
+        assert image is not None
+        cache = self._open_cache(image.pixel_bytes)
+        outcome = decode_all(index, image, cache, threads=self._threads, tick=self._tick)
+        if outcome.unreadable:
+            reasons = {str(index.ids[at]): why for at, why in outcome.unreadable.items()}
+            self.tell(Quarantined(reasons))
+        if outcome.decoded:
+            self.tell(
+                Decoded(
+                    samples=len(index.ids),
+                    decoded=outcome.decoded,
+                    kept=outcome.kept,
+                    seconds=outcome.seconds,
+                )
+            )
+        index = index.without(list(outcome.unreadable))
+        return Images(index, self._order.signature, image, cache)
+
+    def _open_cache(self, row_bytes: int) -> RowCache | None:
+        order, image = self._order, self._pipeline.image
+        assert image is not None
+        if order.cache is None:
+            return None
+        return RowCache.open(
+            Path(order.cache) / TENSORS,
+            key=image.pixel_key,
+            row_bytes=row_bytes,
+            max_bytes=order.tensor_cache_bytes if isinstance(order, Train) else None,
+        )
+
+
+def run_by(artifacts: Artifacts) -> list[str | None]:
+    """The files that a job runs on its samples: the frozen part, and the rest."""
+    return [artifacts.prefix_model, artifacts.eval_model]

@@ -1,0 +1,1 @@
+"""Measuring models: validation metrics, comparisons, uncertainty."""

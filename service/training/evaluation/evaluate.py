@@ -1,0 +1,162 @@
+"""Carries out the order `Evaluate`: two inference models on the same samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.data.batches import Indices
+from service.training.data.samples import SampleReader
+from service.training.errors import ExportMismatch
+from service.training.evaluation.bootstrap import paired_bootstrap
+from service.training.evaluation.inference import InferenceModel, Unusable
+from service.training.evaluation.metrics import metrics_for
+from service.training.evaluation.per_sample import LOSSES, Scores, score_for
+from service.training.protocol.heartbeat import Ticker
+from service.training.protocol.messages.comparison import (
+    Comparison,
+    Evaluate,
+    Evaluated,
+    Interval,
+    Measurement,
+)
+from service.training.protocol.pipe import Pipe
+from storage.readonly.reference_index import read_reference_ids
+from storage.records.samples import Split
+
+ALL_SAMPLES = 2**63 - 1
+"""A watermark above every sample: what counts is which samples there are now."""
+BATCH_SIZE = 64
+
+
+def evaluate(order: Evaluate, pipe: Pipe) -> Evaluated:
+    """Raises ExportMismatch if the candidate cannot be run, Interrupted if it must end."""
+    tick = Ticker(pipe)
+    bench = Bench(order.measurement, threads=order.limits.threads, tick=tick, model=order.candidate)
+    try:
+        return Evaluated(*bench.compare_everywhere(order.candidate, order.baseline))
+    except Unusable as error:
+        raise ExportMismatch(f"the exported model is of no use: {error}") from error
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a model reaches. scores: (samples,) of the metric that the gate looks at.
+
+    class_counts: samples by class index, empty without classes.
+    """
+
+    metrics: dict[str, Any]
+    scores: Scores
+    class_counts: tuple[int, ...]
+
+
+class Bench:
+    """Measures models on the labelled validation samples as they are now.
+
+    model: path of one of them, whose tables say which samples can be used.
+    """
+
+    def __init__(self, measurement: Measurement, *, threads: int, tick: Ticker, model: str) -> None:
+        reader = SampleReader(measurement, threads=threads, tick=tick, model=model)
+        self.dataset = reader.read(Split.VALIDATION, watermark=ALL_SAMPLES)
+        self._measurement = measurement
+        self._threads = threads
+        self._tick = tick
+        self._score = score_for(measurement.metric, measurement.loss)
+        self._loss = LOSSES[measurement.loss]
+
+    def compare_everywhere(
+        self, candidate: str, baseline: str
+    ) -> tuple[Comparison, Comparison | None]:
+        """On all samples, and on those of the reference set if that is wanted.
+
+        candidate, baseline: paths. Raises Unusable if the candidate cannot be run.
+        """
+        everything = np.arange(len(self.dataset))
+        validation = self.compare(candidate, baseline, everything)
+        if not self._measurement.reference:
+            return validation, None
+        database, model_id = Path(self._measurement.database), self._measurement.model_id
+        frozen = np.isin(self.dataset.ids, read_reference_ids(database, model_id=model_id))
+        return validation, self.compare(candidate, baseline, everything[frozen])
+
+    def compare(self, candidate: str, baseline: str, chosen: Indices) -> Comparison:
+        """On the samples at these positions. Raises Unusable if the candidate cannot be run."""
+        ours = self.measure(candidate, chosen)
+        try:
+            theirs = self.measure(baseline, chosen)
+        except Unusable as error:
+            return Comparison(
+                samples=len(chosen),
+                class_counts=ours.class_counts,
+                candidate=ours.metrics,
+                baseline=None,
+                fault=str(error),
+            )
+        single = self._decides_once
+        return Comparison(
+            samples=len(chosen),
+            class_counts=ours.class_counts,
+            candidate=ours.metrics,
+            baseline=theirs.metrics,
+            discordant=discordant(ours.scores, theirs.scores) if single else None,
+            interval=None if single else self._interval(ours.scores, theirs.scores),
+        )
+
+    def measure(self, path: str, chosen: Indices) -> Measured:
+        """Raises Unusable if the model cannot be run."""
+        measurement = self._measurement
+        target = measurement.signature.target
+        model = InferenceModel(
+            Path(path),
+            signature=measurement.signature,
+            output=measurement.output,
+            threads=self._threads,
+        )
+        metrics, loss_sum = metrics_for(measurement.loss, target)(), 0.0
+        scores = np.empty(len(chosen))
+        counts: NDArray[np.int64] = np.zeros(target.num_classes or 0, np.int64)
+        done = 0
+        for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
+            output = model.run(inputs)
+            metrics.update(output, truth)
+            loss_sum += float(self._loss(output, truth).sum())
+            scores[done : done + len(truth)] = self._score(output, truth)
+            if len(counts):
+                counts += np.bincount(truth.ravel(), minlength=len(counts))
+            done += len(truth)
+            self._tick(len(truth))
+        result = {"samples": done, "loss": loss_sum / done, **metrics.result()} if done else {}
+        return Measured(
+            metrics={name: finite_or_none(value) for name, value in result.items()},
+            scores=scores,
+            class_counts=tuple(counts.tolist()),
+        )
+
+    @property
+    def _decides_once(self) -> bool:
+        """Whether each sample is either right or wrong."""
+        shape = self._measurement.signature.target.shape
+        return self._measurement.metric == "accuracy" and int(np.prod(shape)) == 1
+
+    def _interval(self, ours: Scores, theirs: Scores) -> Interval | None:
+        differences = ours - theirs
+        if not len(differences) or not np.isfinite(differences).all():
+            return None
+        return paired_bootstrap(differences, tick=self._tick)
+
+
+def discordant(ours: Scores, theirs: Scores) -> tuple[int, int]:
+    """How many samples only the baseline has right, and how many only the candidate."""
+    return int((theirs > ours).sum()), int((ours > theirs).sum())
+
+
+def finite_or_none(value: Any) -> Any:
+    """JSON has no NaN and no infinity."""
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -1,0 +1,160 @@
+"""Metrics of a validation pass, summed batch by batch in memory that the samples do not grow.
+
+A value that is undefined is None; no value is NaN or infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.data.batches import num_classes
+from service.training.engine import Array
+from storage.records.signatures import TargetSpec
+
+MAX_CONFUSION_CLASSES = 100
+"""Above this the matrix is left out of the result: it would outweigh all the rest."""
+
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Metrics(Protocol):
+    """What is summed over batches. output: as the engine gives it, batch axis first."""
+
+    def update(self, output: Array, target: Array) -> None: ...
+
+    def result(self) -> dict[str, Any]: ...
+
+
+class Classification:
+    """Accuracy, macro F1 and confusion matrix of class scores.
+
+    output: (batch, classes, …). target: (batch, …) int64. confusion_matrix: rows are the truth,
+    columns the prediction; None above MAX_CONFUSION_CLASSES.
+    """
+
+    def __init__(self, classes: int) -> None:
+        self._true: Counts = np.zeros(classes, np.int64)
+        self._predicted: Counts = np.zeros(classes, np.int64)
+        self._hits: Counts = np.zeros(classes, np.int64)
+        small = classes <= MAX_CONFUSION_CLASSES
+        self._matrix: Counts | None = np.zeros((classes,) * 2, np.int64) if small else None
+
+    def update(self, output: Array, target: Array) -> None:
+        truth, guess = target.ravel(), output.argmax(axis=1).ravel()
+        classes = len(self._true)
+        self._true += np.bincount(truth, minlength=classes)
+        self._predicted += np.bincount(guess, minlength=classes)
+        self._hits += np.bincount(truth[truth == guess], minlength=classes)
+        if self._matrix is not None:
+            pairs = np.bincount(truth * classes + guess, minlength=classes**2)
+            self._matrix += pairs.reshape(classes, classes)
+
+    def result(self) -> dict[str, Any]:
+        return {
+            "accuracy": ratio(int(self._hits.sum()), int(self._true.sum())),
+            "macro_f1": macro_f1(self._hits, self._true, self._predicted),
+            "confusion_matrix": None if self._matrix is None else self._matrix.tolist(),
+        }
+
+
+class MultiLabel:
+    """Accuracy and macro F1 of independent yes-or-no outputs, given as logits.
+
+    output, target: (batch, …), one column an output; yes is a logit > 0, and a target ≥ 0.5.
+    accuracy: share of single decisions that are right, not of samples right in all outputs.
+    """
+
+    def __init__(self) -> None:
+        self._decisions = self._right = 0
+        self._true: Counts | None = None
+        self._predicted: Counts = np.zeros(0, np.int64)
+        self._hits: Counts = np.zeros(0, np.int64)
+
+    def update(self, output: Array, target: Array) -> None:
+        truth = columns(target) >= 0.5
+        guess = columns(output) > 0
+        self._decisions += truth.size
+        self._right += int((truth == guess).sum())
+        if self._true is None:
+            self._true, self._predicted, self._hits = np.zeros((3, truth.shape[1]), np.int64)
+        self._true += truth.sum(axis=0)
+        self._predicted += guess.sum(axis=0)
+        self._hits += (truth & guess).sum(axis=0)
+
+    def result(self) -> dict[str, Any]:
+        true = np.zeros(0, np.int64) if self._true is None else self._true
+        return {
+            "accuracy": ratio(self._right, self._decisions),
+            "macro_f1": macro_f1(self._hits, true, self._predicted),
+        }
+
+
+class Regression:
+    """Mean absolute error and R², the mean over the outputs whose truth varies.
+
+    output, target: (batch, …), one column an output. r2 is None where no truth varies.
+    The variance is merged batch by batch, which keeps its digits where the mean is large.
+    Source: Chan, Golub, LeVeque (1979), Updating formulae for computing sample variances.
+    """
+
+    def __init__(self) -> None:
+        self._samples = 0
+        self._mean: Floats | float = 0.0
+        self._total: Floats | float = 0.0
+        self._residual: Floats | float = 0.0
+        self._absolute: Floats | float = 0.0
+
+    def update(self, output: Array, target: Array) -> None:
+        truth = columns(target).astype(np.float64)
+        error = truth - columns(output)
+        added, samples = len(truth), self._samples + len(truth)
+        mean = truth.mean(axis=0)
+        shift = mean - self._mean
+        within = np.square(truth - mean).sum(axis=0)
+        self._total = self._total + within + shift**2 * (self._samples * added / samples)
+        self._mean = self._mean + shift * (added / samples)
+        self._residual = self._residual + np.square(error).sum(axis=0)
+        self._absolute = self._absolute + np.abs(error).sum(axis=0)
+        self._samples = samples
+
+    def result(self) -> dict[str, Any]:
+        if self._samples == 0:
+            return {"mae": None, "r2": None}
+        total, residual = np.atleast_1d(self._total), np.atleast_1d(self._residual)
+        varies = total > 0
+        r2 = float((1 - residual[varies] / total[varies]).mean()) if varies.any() else None
+        return {"mae": float(np.mean(self._absolute) / self._samples), "r2": r2}
+
+
+def metrics_for(loss: str, target: TargetSpec) -> Callable[[], Metrics]:
+    """What makes the metrics of one validation pass under this loss."""
+    if loss == "cross_entropy":
+        classes = num_classes(target)
+        return lambda: Classification(classes)
+    return MultiLabel if loss == "bce_with_logits" else Regression
+
+
+def macro_f1(hits: Counts, true: Counts, predicted: Counts) -> float | None:
+    """Mean F1 over the classes that occur in truth or prediction.
+
+    For class indices this is scikit-learn's f1_score(average="macro") with its default labels.
+    None if there is no such class.
+    """
+    occurs = (true + predicted) > 0
+    if not occurs.any():
+        return None
+    return float((2 * hits[occurs] / (true + predicted)[occurs]).mean())
+
+
+def ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def columns(values: Array) -> NDArray[Any]:
+    """(batch, outputs)."""
+    return values.reshape(len(values), -1)

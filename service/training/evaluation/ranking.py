@@ -1,0 +1,67 @@
+"""Carries out the order `Score`: how much a version doubts each unlabelled sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.data.samples import SampleReader
+from service.training.engine import Array
+from service.training.errors import ExportMismatch
+from service.training.evaluation.inference import InferenceModel, Unusable
+from service.training.evaluation.metrics import columns
+from service.training.protocol.heartbeat import Ticker
+from service.training.protocol.messages.comparison import Score, Scored
+from service.training.protocol.pipe import Pipe
+from storage.readonly.sample_index import read_unlabelled
+
+BATCH_SIZE = 64
+
+
+def score(order: Score, pipe: Pipe) -> Scored:
+    """Raises ExportMismatch if the version cannot be run, Interrupted where the parent ends it."""
+    what, tick = order.measurement, Ticker(pipe)
+    index = read_unlabelled(
+        Path(what.database),
+        Path(what.packs),
+        model_id=what.model_id,
+        newest=order.newest,
+        target=what.signature.target,
+    )
+    reader = SampleReader(what, threads=order.limits.threads, tick=tick, model=order.model)
+    samples = reader.open(index)
+    entropies = np.zeros(len(samples))
+    try:
+        model = InferenceModel(
+            Path(order.model),
+            signature=what.signature,
+            output=what.output,
+            threads=order.limits.threads,
+        )
+        done = 0
+        everything = np.arange(len(samples))
+        for inputs, _ in samples.batches(everything, batch_size=BATCH_SIZE):
+            output = model.run(inputs)
+            entropies[done : done + len(output)] = entropy(output, loss=what.loss)
+            done += len(output)
+            tick(len(output))
+    except Unusable as error:
+        raise ExportMismatch(f"the version is of no use: {error}") from error
+    return Scored(ids=tuple(samples.ids.tolist()), entropies=tuple(entropies.tolist()))
+
+
+def entropy(output: Array, *, loss: str) -> NDArray[np.float64]:
+    """(batch,) nats, the mean over a sample's positions. output: logits, batch axis first."""
+    logits = output.astype(np.float64)
+    if loss == "cross_entropy":
+        logits = logits - logits.max(axis=1, keepdims=True)
+        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        doubt = -(np.exp(logs) * logs).sum(axis=1)
+    else:
+        # -p log p - (1 - p) log (1 - p), with p = sigmoid(x), in a form that is stable for large x.
+        size = np.abs(logits)
+        doubt = np.log1p(np.exp(-size)) + size * np.exp(-size) / (1 + np.exp(-size))
+    per_sample: NDArray[np.float64] = columns(doubt).mean(axis=1)
+    return per_sample

@@ -1,0 +1,47 @@
+"""A validation pass: loss and metrics over a dataset, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from service.training.data.batches import Batches
+from service.training.engine import Engine
+from service.training.errors import LossNotFinite
+from service.training.evaluation.metrics import Metrics
+
+TOO_LARGE = "the parameters have grown too large; try a lower learning_rate"
+AT_THE_START = (
+    "the model that training starts from already gives it; bring inputs and labels to values of"
+    " about 1 (preprocess of kind standardize does so), or start from other weights"
+)
+
+
+def validate(
+    engine: Engine,
+    dataset: Batches,
+    *,
+    make_metrics: Callable[[], Metrics],
+    batch_size: int,
+    tick: Callable[[], None],
+    advice: str = TOO_LARGE,
+) -> dict[str, Any]:
+    """`samples`, `loss` and the metrics; empty without samples.
+
+    tick runs after each batch, and may raise to end the pass. advice: why a loss may not be finite,
+    and what to do. Raises LossNotFinite.
+    """
+    if len(dataset) == 0:
+        return {}
+    metrics, loss_sum = make_metrics(), 0.0
+    for inputs, target in dataset.batches(np.arange(len(dataset)), batch_size=batch_size):
+        loss, output = engine.evaluate(inputs, target)
+        if not isfinite(loss):
+            raise LossNotFinite(f"the validation loss is {loss}: {advice}")
+        loss_sum += loss * len(target)
+        metrics.update(output, target)
+        tick()
+    return {"samples": len(dataset), "loss": loss_sum / len(dataset), **metrics.result()}

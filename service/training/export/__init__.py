@@ -1,0 +1,1 @@
+"""Inference models: exported, checked, joined, converted."""

@@ -1,0 +1,103 @@
+"""Carries out the order `Convert`: another form of an inference model, measured beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from service.training.checkpoints import flush
+from service.training.data.samples import SampleReader
+from service.training.errors import VariantRefused
+from service.training.evaluation.evaluate import ALL_SAMPLES, Bench
+from service.training.evaluation.inference import Unusable
+from service.training.export.export import METADATA_PREFIX
+from service.training.export.quantize import quantized_forms
+from service.training.ort.runtime import onnxruntime
+from service.training.ort.sessions import LOAD_ERRORS
+from service.training.protocol.heartbeat import Ticker
+from service.training.protocol.messages.comparison import Comparison, Convert, Converted
+from service.training.protocol.pipe import Pipe
+from storage.records.samples import Split
+
+CALIBRATION_SAMPLES = 256
+Form = tuple[str, Path]
+"""How it was made, and where it lies."""
+
+
+def convert(order: Convert, pipe: Pipe) -> Converted:
+    """Raises VariantRefused if the model has no such form that can be run."""
+    tick = Ticker(pipe)
+    bench = Bench(order.measurement, threads=order.limits.threads, tick=tick, model=order.source)
+    forms = ort_form(order) if order.variant == "ort" else int8_forms(order, tick)
+    made, faults = [], []
+    for method, path in forms:
+        tick()
+        try:
+            compared = bench.compare_everywhere(str(path), order.source)
+        except Unusable as error:
+            faults.append(f"{method}: {error}")
+            continue
+        made.append((method, path, *compared))
+    if not made:
+        why = "; ".join(faults) or "the model has no layers that could be quantized"
+        raise VariantRefused(f"the model cannot be made {order.variant}: {why}")
+    method, path, validation, reference = max(made, key=lambda each: quality(each[2], order))
+    flush(path)
+    return Converted(str(path), method, validation, reference)
+
+
+def quality(comparison: Comparison, order: Convert) -> float:
+    """The metric that the gate looks at, higher is better; of equals the first is taken."""
+    value = comparison.candidate.get(order.measurement.metric)
+    if value is None:
+        return 0.0 if comparison.samples == 0 else -np.inf
+    return float(value if order.measurement.metric == "accuracy" else -value)
+
+
+def ort_form(order: Convert) -> Iterator[Form]:
+    """ONNX Runtime's own format, with the optimizations that hold on every device.
+
+    Source: https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html
+    """
+    path = Path(order.work_dir) / "model.ort"
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = order.limits.threads
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(path)
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    try:
+        onnxruntime.InferenceSession(order.source, options, providers=["CPUExecutionProvider"])
+    except LOAD_ERRORS as error:
+        raise VariantRefused(f"the model cannot be saved in ORT format: {error}") from error
+    yield "ort", path
+
+
+def int8_forms(order: Convert, tick: Callable[[], None]) -> Iterator[Form]:
+    """Quantized statically, with training samples as calibration, and dynamically."""
+    source = Path(order.source)
+    metadata = onnx.load_model(source, load_external_data=False).metadata_props
+    properties = {entry.key: entry.value for entry in metadata}
+    rows = list(calibration_rows(order, tick))
+    for method, path in quantized_forms(source, Path(order.work_dir), rows=rows):
+        model = onnx.load_model(path, load_external_data=False)
+        own = {METADATA_PREFIX + "variant": "int8", METADATA_PREFIX + "quantization": method}
+        onnx.helper.set_model_props(model, properties | own)
+        onnx.save_model(model, path)
+        yield method, path
+
+
+def calibration_rows(order: Convert, tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
+    """Up to CALIBRATION_SAMPLES training samples, spread evenly, one row each, by input name."""
+    what, threads = order.measurement, order.limits.threads
+    reader = SampleReader(what, threads=threads, tick=tick, model=order.source)
+    dataset = reader.read(Split.TRAIN, watermark=ALL_SAMPLES)
+    count = min(len(dataset), CALIBRATION_SAMPLES)
+    chosen = np.linspace(0, len(dataset) - 1, count).astype(np.int64)
+    names = [spec.name for spec in what.signature.inputs]
+    for inputs, _ in dataset.batches(chosen, batch_size=1):
+        yield {name: each.copy() for name, each in zip(names, inputs, strict=True)}

@@ -1,0 +1,120 @@
+"""The exported model: written, loaded in a fresh session, and compared with the trained one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from service.training.checkpoints import flush
+from service.training.engine import Array, Engine
+from service.training.errors import ExportMismatch, LossNotFinite
+from service.training.export.assembly import assemble
+from service.training.ort.runtime import onnxruntime
+from service.training.ort.sessions import LOAD_ERRORS
+from service.training.protocol.messages.shared import Artifacts
+
+Checked = tuple[Sequence[Array], Sequence[Array], Array]
+"""Inputs of the exported model, what the engine takes for them, and the target."""
+METADATA_PREFIX = "hone."
+TOLERANCE = 1e-4
+"""Largest difference, as a share of 1 + the largest output.
+
+Both run the same kernels; only the optimizer of inference sessions fuses other nodes, which moves
+float32 results by some 1e-6.
+"""
+
+
+def export(
+    engine: Engine,
+    artifacts: Artifacts,
+    path: Path,
+    *,
+    input_names: Iterable[str],
+    batches: Iterable[Checked],
+    threads: int,
+    provenance: Mapping[str, Any],
+) -> None:
+    """Write the whole inference model to `path`, checked on these batches and flushed.
+
+    provenance: see `stamp`. Raises ExportMismatch, ArtifactsUnreadable.
+    """
+    engine.export(path)
+    model = assemble(path, artifacts)
+    stamp(model, provenance)
+    onnx.save_model(model, path)
+    check_export(engine, path, input_names=input_names, batches=batches, threads=threads)
+    flush(path)
+
+
+def stamp(model: onnx.ModelProto, provenance: Mapping[str, Any]) -> None:
+    """Write where the model comes from into its metadata_props, in place of what stands there.
+
+    A name becomes the key `hone.<name>`; what is None is left out. The author's own keys stay.
+    """
+    kept = {
+        entry.key: entry.value
+        for entry in model.metadata_props
+        if not entry.key.startswith(METADATA_PREFIX)
+    }
+    own = {
+        METADATA_PREFIX + name: str(value)
+        for name, value in provenance.items()
+        if value is not None
+    }
+    onnx.helper.set_model_props(model, kept | own)
+
+
+def check_export(
+    engine: Engine,
+    path: Path,
+    *,
+    input_names: Iterable[str],
+    batches: Iterable[Checked],
+    threads: int,
+) -> None:
+    """Raises ExportMismatch if the model at `path` does not load, or computes something else."""
+    session = open_session(path, threads)
+    names = list(input_names)
+    for inputs, features, target in batches:
+        loss, expected = engine.evaluate(features, target)
+        if not isfinite(loss):
+            raise LossNotFinite(
+                "the loss of the trained model is not finite: its parameters have grown too"
+                " large; try a lower learning_rate"
+            )
+        (actual,) = session.run([engine.output], dict(zip(names, inputs, strict=True)))
+        compare(actual, expected)
+
+
+def compare(actual: Array, expected: Array) -> None:
+    if actual.shape != expected.shape:
+        raise ExportMismatch(
+            f"the exported model gives shape {actual.shape}, the trained one {expected.shape};"
+            " this is a fault of the export, please report it"
+        )
+    allowed = TOLERANCE * (1.0 + float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
+    # Equal first: masked outputs may be infinite, and infinity less itself is no number.
+    differs = actual != expected
+    difference = np.abs(actual[differs] - expected[differs]).max(initial=0.0)
+    if not difference <= allowed:
+        raise ExportMismatch(
+            f"the exported model differs from the trained one by {difference:g}, allowed is"
+            f" {allowed:g}; this is a fault of the export, please report it"
+        )
+
+
+def open_session(path: Path, threads: int) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_cpu_mem_arena = False
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except LOAD_ERRORS as error:
+        raise ExportMismatch(f"the exported model does not load: {error}") from error

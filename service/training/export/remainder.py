@@ -1,0 +1,177 @@
+"""What an uploaded model gives beside the tensor that is trained: its other outputs.
+
+Training keeps what leads to one tensor. Apps may read others: probabilities behind the logits, a
+second head, an embedding. Each export gets them back from a fragment made at registration, whose
+nodes read tensors of the trained part by name, and so compute with trained weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+import onnx
+
+from service.training.conform import trial
+from service.training.conform.graph import Graph, reads
+from service.training.conform.normalize import stamp
+from service.training.errors import GraphRefused
+from service.training.export.join import import_opsets
+
+TOLERANCE = 1e-4
+"""Largest difference, as a share of 1 + the largest value."""
+ROWS = (1, 3)
+
+
+def make(
+    whole: onnx.ModelProto, exported: onnx.ModelProto, *, output: str, trainable: Collection[str]
+) -> tuple[onnx.ModelProto | None, tuple[str, ...]]:
+    """The fragment, None if nothing can be given back; and the names of outputs that are lost.
+
+    whole: the model as it infers, before training took its part. exported: that part, with the
+    weights still those of `whole`. An output is lost if it hangs on inputs or on weights that
+    training has dropped or rewritten.
+    """
+    wanted = [value.name for value in whole.graph.output if value.name != output]
+    kept = [name for name in wanted if _trace(whole, exported, [name], trainable) is not None]
+    fragment = _fragment(whole, exported, kept, output=output, trainable=trainable)
+    good = _equal(whole, attach(exported, fragment), kept) if kept else set[str]()
+    if good != set(kept):
+        kept = [name for name in kept if name in good]
+        fragment = _fragment(whole, exported, kept, output=output, trainable=trainable)
+    return fragment if kept else None, tuple(name for name in wanted if name not in kept)
+
+
+def attach(exported: onnx.ModelProto, fragment: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of the exported model that gives the fragment's outputs, in their order."""
+    whole = onnx.ModelProto()
+    whole.CopyFrom(exported)
+    graph, taken = whole.graph, {node.name for node in whole.graph.node}
+    declared = {value.name: value for value in exported.graph.output}
+    for node in fragment.graph.node:
+        copy = graph.node.add()
+        copy.CopyFrom(node)
+        while copy.name in taken:
+            copy.name += "_"
+        taken.add(copy.name)
+    graph.initializer.extend(fragment.graph.initializer)
+    del graph.output[:]
+    graph.output.extend(declared.get(value.name, value) for value in fragment.graph.output)
+    import_opsets(whole, fragment.opset_import)
+    stamp(whole)
+    return whole
+
+
+def _fragment(
+    whole: onnx.ModelProto,
+    exported: onnx.ModelProto,
+    kept: Sequence[str],
+    *,
+    output: str,
+    trainable: Collection[str],
+) -> onnx.ModelProto:
+    missing = _trace(whole, exported, kept, trainable) or set()
+    there = _tensors(exported.graph)
+    nodes = [
+        _without_writing(node, there)
+        for node in whole.graph.node
+        if not missing.isdisjoint(node.output)
+    ]
+    constants = [tensor for tensor in whole.graph.initializer if tensor.name in missing]
+    values = {value.name: value for value in whole.graph.output}
+    outputs = [_of_any_batch(v) for name, v in values.items() if name in kept or name == output]
+    if output not in values:
+        outputs += [value for value in exported.graph.output if value.name == output]
+    graph = onnx.helper.make_graph(nodes, "remainder", [], outputs, constants)
+    return onnx.helper.make_model(
+        graph, opset_imports=whole.opset_import, ir_version=whole.ir_version
+    )
+
+
+def _trace(
+    whole: onnx.ModelProto,
+    exported: onnx.ModelProto,
+    wanted: Iterable[str],
+    trainable: Collection[str],
+) -> set[str] | None:
+    """The tensors that the exported model lacks to make these; None if they cannot be made.
+
+    A trainable weight that it lacks was rewritten: a copy would keep its old value.
+    """
+    there = _tensors(exported.graph)
+    makers = {name: node for node in whole.graph.node for name in node.output}
+    constants = {tensor.name for tensor in whole.graph.initializer}
+    missing: set[str] = set()
+    pending = [name for name in wanted if name not in there]
+    while pending:
+        name = pending.pop()
+        if name in missing:
+            continue
+        maker = makers.get(name)
+        if maker is None and (name not in constants or name in trainable):
+            return None
+        missing.add(name)
+        if maker is not None:
+            missing.update(each for each in maker.output if each and each not in there)
+            pending.extend(each for each in reads(maker) if each not in there)
+    return missing
+
+
+def _without_writing(node: onnx.NodeProto, there: Collection[str]) -> onnx.NodeProto:
+    """A copy that leaves alone what the trained part makes: one output of a Split, for example."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.output[:] = [f"{name}/remainder" if name in there else name for name in node.output]
+    return copy
+
+
+def _tensors(graph: onnx.GraphProto) -> set[str]:
+    made = {name for node in graph.node for name in node.output}
+    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    return made | given
+
+
+def _of_any_batch(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    """Without the size of axis 0, which training has set free."""
+    copy = onnx.ValueInfoProto()
+    copy.CopyFrom(value)
+    shape = copy.type.tensor_type.shape
+    if shape.dim and shape.dim[0].HasField("dim_value"):
+        shape.dim[0].dim_param = "batch"
+    return copy
+
+
+def _equal(whole: onnx.ModelProto, joined: onnx.ModelProto, kept: Sequence[str]) -> set[str]:
+    """Those of the outputs that both make alike, from one row and from several."""
+    graph = Graph(whole)
+    fed = {value.name for value in joined.graph.input}
+    sizes = _sizes(whole)
+    good = set(kept)
+    for rows in sizes or ROWS:
+        feeds = trial.draw(graph, rows, seed=rows)
+        try:
+            (expected,) = trial.run_named(whole, [feeds])
+            (found,) = trial.run_named(joined, [{n: v for n, v in feeds.items() if n in fed}])
+        except GraphRefused:
+            return set()  # what cannot be run joined is lost, and no reason to refuse the model
+        good = {name for name in good if _close(expected[name], found[name])}
+    return good
+
+
+def _sizes(whole: onnx.ModelProto) -> tuple[int, ...]:
+    """The one number of rows that the model takes, if it is fixed."""
+    fixed = {tensor.name for tensor in whole.graph.initializer}
+    first = next(value for value in whole.graph.input if value.name not in fixed)
+    dims = first.type.tensor_type.shape.dim
+    return (dims[0].dim_value,) if dims and dims[0].HasField("dim_value") else ()
+
+
+def _close(expected: trial.Array, found: trial.Array) -> bool:
+    if not (isinstance(expected, np.ndarray) and isinstance(found, np.ndarray)):
+        return False  # sequences and maps have no tensor to compare
+    if expected.shape != found.shape or expected.dtype != found.dtype:
+        return False
+    if expected.dtype.kind != "f":
+        return bool(np.array_equal(expected, found))
+    limit = TOLERANCE * (1.0 + float(np.nanmax(np.abs(expected), initial=0.0)))
+    return bool(np.allclose(expected, found, rtol=0.0, atol=limit, equal_nan=True))

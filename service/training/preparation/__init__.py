@@ -1,0 +1,1 @@
+"""The offline phase: from an uploaded file to artifacts that train."""

@@ -1,0 +1,1 @@
+"""How daemon and training child talk: messages as JSON lines over pipes."""

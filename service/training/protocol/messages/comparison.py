@@ -1,0 +1,125 @@
+"""How models are measured, converted, and asked what they doubt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from service.training.protocol.messages.shared import Limits
+from storage.records.signatures import Signature
+from storage.records.versions import VariantName
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What models are measured on and by. metric: `accuracy`, `loss` or `mae`.
+
+    reference: whether to compare on the reference set as well. preprocess, cache: as
+    in Train.
+    """
+
+    signature: Signature
+    loss: str
+    output: str
+    database: str
+    packs: str
+    model_id: int
+    metric: str
+    reference: bool = False
+    preprocess: tuple[dict[str, Any], ...] = ()
+    cache: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """Compare two inference models on the labelled validation samples as they are now."""
+
+    candidate: str
+    baseline: str
+    measurement: Measurement
+    limits: Limits = field(default_factory=Limits)
+    kind: Literal["evaluate"] = "evaluate"
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """Make another form of an inference model, and compare it with the one that it is made of."""
+
+    source: str
+    variant: VariantName
+    work_dir: str
+    measurement: Measurement
+    limits: Limits = field(default_factory=Limits)
+    kind: Literal["convert"] = "convert"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Tell how much an inference model doubts each of the newest unlabelled samples."""
+
+    model: str
+    measurement: Measurement
+    newest: int
+    limits: Limits = field(default_factory=Limits)
+    kind: Literal["score"] = "score"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A paired bootstrap of the metric's difference, candidate less baseline.
+
+    low, high: 95 % percentile interval. p_value: two-sided.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two models on the same samples.
+
+    candidate, baseline: their metrics, empty without samples; baseline is None where that model
+    cannot be run, and fault says why. class_counts: samples by class index, empty without classes.
+    discordant: how often only the baseline was right, and only the candidate, where each sample is
+    right or wrong. interval: where it is not.
+    """
+
+    samples: int
+    class_counts: tuple[int, ...]
+    candidate: dict[str, Any]
+    baseline: dict[str, Any] | None
+    fault: str | None = None
+    discordant: tuple[int, int] | None = None
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The models are compared. reference: on the reference set, None where none was asked for."""
+
+    validation: Comparison
+    reference: Comparison | None = None
+    kind: Literal["evaluated"] = "evaluated"
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """The variant lies at path. method: how it was made. candidate is the variant."""
+
+    path: str
+    method: str
+    validation: Comparison
+    reference: Comparison | None = None
+    kind: Literal["converted"] = "converted"
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Entropies, in nats, of what the model makes of the samples with these ids."""
+
+    ids: tuple[int, ...]
+    entropies: tuple[float, ...]
+    kind: Literal["scored"] = "scored"

@@ -1,0 +1,62 @@
+"""Messages to lines of JSON and back."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+from service.training.protocol.serialization import build
+
+if TYPE_CHECKING:  # each is loaded when one comes
+    from service.training.protocol.messages.unions import Command, Message, Order
+
+ORDERS = {
+    "prepare": "preparation",
+    "train": "training",
+    **dict.fromkeys(("evaluate", "convert", "score"), "comparison"),
+}
+"""What a line says of its kind → the module of its class, which has the same name."""
+COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "commands")
+TRAINING = (
+    *("started", "quarantined", "seen", "decoded"),
+    *("progress", "measured", "saved", "done"),
+)
+MESSAGES = {
+    **dict.fromkeys(("prepared", "refused"), "preparation"),
+    **dict.fromkeys(TRAINING, "training"),
+    **dict.fromkeys(("evaluated", "converted", "scored"), "comparison"),
+    "working": "shared",
+    **dict.fromkeys(("stopped", "failed"), "endings"),
+}
+
+
+def encode(line: Order | Command | Message) -> bytes:
+    """One JSON line, ended by a newline. Raises ValueError if a number is not finite."""
+    return json.dumps(asdict(line), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def decode_order(line: bytes) -> Order:
+    """Raises ValueError if the line is no order."""
+    return cast("Order", _decode(line, ORDERS, "an order"))
+
+
+def decode_command(line: bytes) -> Command:
+    """Raises ValueError if the line is no command."""
+    return cast("Command", _decode(line, COMMANDS, "a command"))
+
+
+def decode_message(line: bytes) -> Message:
+    """Raises ValueError if the line is not a message of a child."""
+    return cast("Message", _decode(line, MESSAGES, "a message of a child"))
+
+
+def _decode(line: bytes, modules: Mapping[str, str], what: str) -> Any:
+    value = json.loads(line)
+    kind = str(value.get("kind")) if isinstance(value, dict) else ""
+    if kind not in modules:
+        raise ValueError(f"this is not {what}: {line[:200]!r}")
+    module = importlib.import_module(f"service.training.protocol.messages.{modules[kind]}")
+    return build(getattr(module, kind.capitalize()), value)

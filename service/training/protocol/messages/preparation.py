@@ -1,0 +1,94 @@
+"""How a model is prepared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from service.training.protocol.messages.shared import Artifacts, Limits
+from storage.errors import Problem
+from storage.records.signatures import Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Check an uploaded model and make it ready to train.
+
+    source: a forward ONNX file, or a zip of artifacts. trainable: glob patterns over initializer
+    names, `head` or `last:N`, None for every float parameter. divide: cut off what is frozen below
+    them, if that pays. feature_dtype: in which float32 features are kept. Results are written below
+    work_dir.
+    """
+
+    source: str
+    form: Literal["forward", "artifacts"]
+    work_dir: str
+    loss: str
+    optimizer: str = "adamw"
+    output: str | None = None
+    trainable: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    weight_decay: float = 0.0
+    max_grad_norm: float | None = None
+    divide: bool = False
+    feature_dtype: Literal["float32", "float16"] = "float32"
+    limits: Limits = field(default_factory=Limits)
+    kind: Literal["prepare"] = "prepare"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where the frozen part of a model ends. Bytes and milliseconds are of one sample.
+
+    tensors: what crosses the cut. nodes, parameters: how many lie below it. pays: whether a row of
+    features is read sooner than it is made.
+    """
+
+    tensors: tuple[str, ...]
+    nodes: int
+    parameters: int
+    feature_bytes: int
+    input_bytes: int
+    milliseconds: float
+    pays: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A float parameter of the model. below: whether the cut leaves it in the frozen part."""
+
+    name: str
+    shape: tuple[int, ...]
+    trains: bool
+    below: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The model is ready to train. base_model: the inference model that is version 1.
+
+    output: the tensor that is exported and measured. notes: what was mended in the graph.
+    parameters: all of a forward model's, in graph order. cut: where its frozen part ends, None
+    if it has none.
+    """
+
+    artifacts: Artifacts
+    base_model: str
+    signature: Signature
+    output: str
+    trainable: tuple[str, ...]
+    trainable_parameters: int
+    frozen_parameters: int
+    notes: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    cut: Cut | None = None
+    kind: Literal["prepared"] = "prepared"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The upload cannot be trained; every cause at once."""
+
+    detail: str
+    problems: tuple[Problem, ...]
+    kind: Literal["refused"] = "refused"

@@ -1,0 +1,192 @@
+"""How a job trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from service.training.protocol.messages.shared import Artifacts, Limits
+from storage.records.signatures import Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """How a job trains. One of epochs, max_steps, max_seconds at least ends it, the first met.
+
+    A step is one move of the optimizer: accumulation_steps batches of batch_size samples.
+    learning_rate is the peak; warmup_steps rise to it linearly from 0, then `linear` and `cosine`
+    fall to 0 at the last step. early_stopping_patience: epochs without a lower validation loss.
+    """
+
+    epochs: int | None = None
+    max_steps: int | None = None
+    max_seconds: float | None = None
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_steps: int = 0
+    accumulation_steps: int = 1
+    early_stopping_patience: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """The loop's own state at a checkpoint; with the engine's state a job goes on bit for bit.
+
+    step: optimizer steps done. seconds: training time spent. loss_sum, loss_count: of the
+    running epoch. best_*, stale_epochs: early stopping. baseline: validation before the first step.
+    parent_version: the version whose parameters the job began from, None if they are of none.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    seconds: float = 0.0
+    loss_sum: float = 0.0
+    loss_count: int = 0
+    best_loss: float | None = None
+    stale_epochs: int = 0
+    threads: int = 1
+    baseline: dict[str, Any] = field(default_factory=dict)
+    parent_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a job begins.
+
+    `base`: the artifacts' own checkpoint. `parameters`: the parameters of `checkpoint`, a fresh
+    optimizer. `resume`: all of `checkpoint`, and the loop's `state`; best_checkpoint: the best so
+    far, for early stopping. parent_version: where the parameters are those of a version. from_job:
+    where they come from another job.
+    """
+
+    how: Literal["base", "parameters", "resume"] = "base"
+    checkpoint: str | None = None
+    state: LoopState | None = None
+    best_checkpoint: str | None = None
+    parent_version: int | None = None
+    from_job: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """Train one model on its samples up to the watermark, then export it.
+
+    provenance: what the parent knows of where the model comes from. cache: the model's folder of
+    what is made from its samples; feature_cache_bytes: the most that features may take there,
+    tensor_cache_bytes: decoded images. preprocess: of the inputs, as the model's row has it.
+    """
+
+    artifacts: Artifacts
+    signature: Signature
+    loss: str
+    output: str
+    database: str
+    packs: str
+    model_id: int
+    watermark: int
+    hyperparameters: Hyperparameters
+    start: Start
+    work_dir: str
+    checkpoint_interval_s: float = 60.0
+    limits: Limits = field(default_factory=Limits)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    cache: str | None = None
+    feature_cache_bytes: int = 0
+    preprocess: tuple[dict[str, Any], ...] = ()
+    tensor_cache_bytes: int = 0
+    kind: Literal["train"] = "train"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The engine is loaded and the samples are found. total_steps: None when time ends the job."""
+
+    engine: str
+    threads: int
+    train_samples: int
+    validation_samples: int
+    total_steps: int | None
+    epochs: int | None
+    kind: Literal["started"] = "started"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """Samples that cannot be read, and are left out. reasons: by id as text, for people."""
+
+    reasons: dict[str, str]
+    kind: Literal["quarantined"] = "quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the job is about to train on. ids: sample ids, by storage.records.id_set, base64.
+
+    started_from: the job whose parameters it begins with.
+    """
+
+    ids: str
+    started_from: int | None = None
+    kind: Literal["seen"] = "seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Images were made into tensors. kept: how many of all `samples` the cache holds now."""
+
+    samples: int
+    decoded: int
+    kept: int
+    seconds: float
+    kind: Literal["decoded"] = "decoded"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A sign of life, at most a few a second. train_loss: mean since the last one."""
+
+    step: int
+    total_steps: int | None
+    epoch: int
+    epochs: int | None
+    samples_per_second: float
+    eta_seconds: float | None
+    train_loss: float | None
+    kind: Literal["progress"] = "progress"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A point of the loss curve, or the validation at an epoch's end."""
+
+    step: int
+    epoch: int
+    values: dict[str, float]
+    kind: Literal["measured"] = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint lies at path, whole and flushed."""
+
+    path: str
+    role: Literal["periodic", "best", "final"]
+    state: LoopState
+    kind: Literal["saved"] = "saved"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The inference model lies at path, checked. validation, baseline: see docs on metrics."""
+
+    path: str
+    step: int
+    epoch: int
+    train_loss: float | None
+    validation: dict[str, Any]
+    baseline: dict[str, Any]
+    reason: Literal["finished", "early_stopped", "out_of_time"]
+    provenance: dict[str, Any] = field(default_factory=dict)
+    kind: Literal["done"] = "done"

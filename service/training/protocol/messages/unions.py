@@ -1,0 +1,34 @@
+"""All messages, by who says them."""
+
+from __future__ import annotations
+
+from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
+from service.training.protocol.messages.comparison import (
+    Convert,
+    Converted,
+    Evaluate,
+    Evaluated,
+    Score,
+    Scored,
+)
+from service.training.protocol.messages.endings import Failed, Stopped
+from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+from service.training.protocol.messages.shared import Working
+from service.training.protocol.messages.training import (
+    Decoded,
+    Done,
+    Measured,
+    Progress,
+    Quarantined,
+    Saved,
+    Seen,
+    Started,
+    Train,
+)
+
+Order = Prepare | Train | Evaluate | Convert | Score
+Command = Pause | Cancel | Hold | Continue
+Last = Prepared | Refused | Done | Evaluated | Converted | Scored | Stopped | Failed
+"""The messages that end an order."""
+Message = Started | Quarantined | Seen | Decoded | Progress | Measured | Saved | Working | Last
+Line = Order | Command | Message

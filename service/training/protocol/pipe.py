@@ -1,0 +1,106 @@
+"""The child's ends of its pipes: messages out, the order and then commands in."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
+from service.training.protocol.messages.lines import decode_command, decode_order, encode
+
+if TYPE_CHECKING:  # a child needs those of its own order only
+    from service.training.protocol.messages.unions import Command, Message, Order
+
+logger = logging.getLogger(__name__)
+
+StopReason = Literal["paused", "cancelled", "orphaned"]
+
+
+class Interrupted(Exception):
+    """The order ends early because the parent asked for it, or is gone."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def claim_stdout() -> int:
+    """A private descriptor for messages; whatever else prints to fd 1 lands on stderr."""
+    messages = os.dup(1)
+    os.dup2(2, 1)
+    return messages
+
+
+class Pipe:
+    """Both directions of the talk with the parent. Only the main thread sends.
+
+    stop, held: what the parent wants since it last spoke; plain attributes, because the loop reads
+    them at every step. Once `orphaned` stop stays so.
+    """
+
+    def __init__(self, *, stdin: int, stdout: int) -> None:
+        # Unbuffered: a buffered reader's lock, held by the waiting thread, breaks interpreter exit.
+        self._stdin = io.FileIO(stdin, "rb", closefd=False)
+        self._stdout = stdout
+        self.stop: StopReason | None = None
+        self.held = False
+        self._heard = threading.Event()
+
+    def send(self, message: Message) -> None:
+        """Raises Interrupted if nobody reads any more."""
+        rest = memoryview(encode(message))
+        try:
+            while rest:
+                rest = rest[os.write(self._stdout, rest) :]
+        except OSError as error:
+            raise Interrupted("orphaned") from error
+
+    def read_order(self) -> Order:
+        """The first line. Raises Interrupted at end of file, ValueError if it is no order."""
+        line = self._stdin.readline()
+        if not line:
+            raise Interrupted("orphaned")
+        return decode_order(line)
+
+    def listen(self, *, on_orphaned: Callable[[], None] | None = None) -> None:
+        """Take commands from now on, in a thread; on_orphaned runs in it at end of file."""
+        threading.Thread(
+            target=self._take_commands, args=(on_orphaned,), name="commands", daemon=True
+        ).start()
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until a command has come, or for timeout_s."""
+        self._heard.wait(timeout_s)
+        self._heard.clear()
+
+    def _take_commands(self, on_orphaned: Callable[[], None] | None) -> None:
+        for line in self._stdin:
+            self._obey(_command(line))
+            self._heard.set()
+        self.stop = "orphaned"
+        self._heard.set()
+        if on_orphaned is not None:
+            on_orphaned()
+
+    def _obey(self, command: Command | None) -> None:
+        match command:
+            case Cancel():
+                self.stop = "cancelled"
+            case Pause() if self.stop is None:
+                self.stop = "paused"
+            case Hold():
+                self.held = True
+            case Continue():
+                self.held = False
+
+
+def _command(line: bytes) -> Command | None:
+    try:
+        return decode_command(line)
+    except ValueError as error:
+        logger.warning("command_ignored error=%s", error)
+        return None

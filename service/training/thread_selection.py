@@ -1,0 +1,149 @@
+"""How many threads a model trains on, and whether they spin: measured once, then remembered.
+
+More threads are not always faster: a small step is over before the others wake. The choice is kept
+beside the model's features, so that its next job, and this one if its child dies, makes the same
+one: results differ in the last bits between thread counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from service.training.data.batches import Batch
+from service.training.data.datasets import Material
+from service.training.engine import Engine
+from service.training.ort.runtime import onnxruntime
+from service.training.protocol.messages.training import Train
+
+FILE = "threads.json"
+ROUNDS = 4
+"""Choices are measured in turn, so that a busy moment of the machine strikes them all."""
+WARM_STEPS = 12
+"""Threads that spin take so many steps until they are as fast as they will be (measured)."""
+STEPS = 15
+MAX_WARM_S, MAX_S = 0.03, 0.1
+"""Longest warm-up and measurement of one choice in a round, but for the steps needed at least."""
+MIN_WARM_STEPS = 2
+BUDGET_S = 1.0
+"""No round begins later; a model that takes long to open is measured once."""
+MARGIN = 1.1
+"""More threads must be this many times faster: the machine is noisy, and not ours alone. Spinning
+need not: an MLP's step on two threads took 3.9 to 4.0 ms of processor time with it, and 4.0 to 4.1
+without, because waking costs too (measured)."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Tuning:
+    """spinning: whether idle threads burn cycles while they wait; it changes no bit."""
+
+    threads: int = 1
+    spinning: bool = False
+
+
+OpenEngine = Callable[[Tuning], Engine]
+
+
+def tune(
+    order: Train, material: Material, open_engine: OpenEngine, *, tick: Callable[[], None]
+) -> Tuning:
+    """The remembered choice within the order's limit, or a new one. tick runs between steps."""
+    most = order.limits.threads
+    if most == 1 or order.cache is None:
+        return Tuning(most)
+    path, key = Path(order.cache) / FILE, _key(order)
+    known = _read(path)
+    if key in known:
+        return known[key]
+    some = np.arange(min(order.hyperparameters.batch_size, len(material.train)))
+    batch = (material.train.inputs(some), material.train.labels[some])
+    chosen = choose(_measure(choices(most), open_engine, batch, tick))
+    _write(path, {**known, key: chosen})
+    return chosen
+
+
+def choices(most: int) -> list[Tuning]:
+    """One thread, powers of two, and the limit; cheapest first."""
+    counts = sorted({1, most, *(1 << n for n in range(1, most.bit_length()) if 1 << n < most)})
+    return [Tuning(count) for count in counts] + [Tuning(most, spinning=True)]
+
+
+def choose(rounds: Sequence[Mapping[Tuning, float]]) -> Tuning:
+    """The fastest, if each step up to it, from cheap to dear, was worth it.
+
+    rounds: the seconds of a step, measured in turn. Choices are compared within each round, since
+    a busy moment of the machine strikes the whole of it.
+    """
+    best: Tuning | None = None
+    for each in sorted(rounds[0], key=lambda tuning: (tuning.spinning, tuning.threads)):
+        if best is None or median(one[best] / one[each] for one in rounds) > _margin(best, each):
+            best = each
+    assert best is not None
+    return best
+
+
+def _margin(best: Tuning, other: Tuning) -> float:
+    return 1.0 if other == replace(best, spinning=True) else MARGIN
+
+
+def _measure(
+    among: Sequence[Tuning], open_engine: OpenEngine, batch: Batch, tick: Callable[[], None]
+) -> list[dict[Tuning, float]]:
+    """The median step of each, round by round; one engine is open at a time, for its memory."""
+    rounds: list[dict[Tuning, float]] = []
+    began = perf_counter()
+    while len(rounds) < ROUNDS and (not rounds or perf_counter() - began < BUDGET_S):
+        rounds.append({each: _step_seconds(open_engine(each), batch, tick) for each in among})
+    return rounds
+
+
+def _step_seconds(engine: Engine, batch: Batch, tick: Callable[[], None]) -> float:
+    """The median step on the batch, at a learning rate that moves nothing.
+
+    Not the quickest: threads that sleep are sometimes in time, and threads that spin always.
+    """
+    times: list[float] = []
+
+    def step() -> None:
+        began = perf_counter()
+        engine.train_batch(*batch)
+        engine.step(0.0)
+        times.append(perf_counter() - began)
+        tick()
+
+    while len(times) < MIN_WARM_STEPS or (len(times) < WARM_STEPS and sum(times) < MAX_WARM_S):
+        step()
+    times.clear()
+    while not times or (len(times) < STEPS and sum(times) < MAX_S):
+        step()
+    return median(times)
+
+
+def _key(order: Train) -> str:
+    """What the choice depends on; artifacts are named by their content."""
+    model = Path(order.artifacts.training_model).name
+    batch_size = order.hyperparameters.batch_size
+    return f"{model} {batch_size} {order.limits.threads} {onnxruntime.__version__}"
+
+
+def _read(path: Path) -> dict[str, Tuning]:
+    """What is remembered; nothing if the file cannot be read, since it can be measured again."""
+    try:
+        return {
+            key: Tuning(**each) for key, each in dict(json.loads(path.read_text("utf-8"))).items()
+        }
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _write(path: Path, known: Mapping[str, Tuning]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".new")
+    draft.write_text(json.dumps({key: asdict(each) for key, each in known.items()}), "utf-8")
+    draft.replace(path)

@@ -1,0 +1,1 @@
+"""Copies of everything that is kept, and putting one back."""

@@ -1,0 +1,157 @@
+"""Copies of the database: how they are made, and that what is deleted is deleted in them too.
+
+A copy is the daemon's own backup, or belongs to an archive that is being sent. A deleted sample
+must not live on in either, so each deletion is carried out in every copy before its bytes are
+overwritten. A copy that cannot be changed is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from storage.blobs.compaction import Move, move_samples
+from storage.database.codec import utc_now
+from storage.database.connection import sqlite3, translate
+from storage.database.writer import Transaction
+from storage.disk.durable import file_faults, sync_file
+from storage.erasure.deletion import forget_samples
+from storage.errors import DatabaseDamaged, StorageFull
+
+_logger = logging.getLogger(__name__)
+
+Change = Callable[[Transaction], object]
+FILES_OF_DATABASE = ("hone.db", "hone.db-wal", "hone.db-shm")
+
+
+class Copies:
+    """The copies below a data folder.
+
+    backups_dir: of the daemon's own backups. broken_dir: of databases that were set aside, which
+    cannot be changed, so the first deletion removes them.
+    """
+
+    def __init__(self, *, backups_dir: Path, broken_dir: Path) -> None:
+        self._backups_dir = backups_dir
+        self._broken_dir = broken_dir
+        self._passing: list[Path] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """No deletion reaches the copies while the block makes one: it would miss that one."""
+        with self._lock:
+            yield
+
+    def enter(self, path: Path) -> None:
+        """Count a copy elsewhere among them from now on; call it within `making`."""
+        self._passing.append(path)
+
+    @contextmanager
+    def leaving(self, path: Path) -> Iterator[None]:
+        """Let go of a copy that was entered; nothing changes it while the block opens it."""
+        with self._lock:
+            if path in self._passing:
+                self._passing.remove(path)
+            yield
+
+    def forget_samples(self, model_id: int, ids: Sequence[int]) -> None:
+        """Delete rows of samples in every copy, and remember there what is to be overwritten."""
+        with self._lock:
+            for path in (*self._backups(), *self._passing):
+                _change(path, lambda transaction: forget_samples(transaction, model_id, ids))
+            for name in FILES_OF_DATABASE:
+                for path in self._broken_dir.glob(f"*/{name}"):
+                    remove_copy(path)
+
+    def move_samples(self, model_id: int, pack: int, move: Move | None) -> None:
+        """Say in the daemon's own backups that a pack was written anew: the old one is about to go.
+
+        An archive that is being sent has the old one.
+        """
+        with self._lock:
+            for path in self._backups():
+                _change(path, lambda transaction: move_samples(transaction, model_id, pack, move))
+
+    def forget_models(self, kept: Callable[[], Iterable[int]]) -> None:
+        """Delete every model but those that are kept from the daemon's own backups.
+
+        kept: their ids, asked for when no backup can be made that has a newer one.
+        """
+        with self._lock:
+            marks = ", ".join(str(int(model_id)) for model_id in kept())
+            sql = f"DELETE FROM models WHERE id NOT IN ({marks})"  # noqa: S608 - whole numbers
+            for path in self._backups():
+                _change(path, lambda transaction: transaction.execute(sql))
+
+    def _backups(self) -> list[Path]:
+        return sorted(self._backups_dir.glob("*.db"))
+
+
+def require_room_for_copy(database: Path) -> None:
+    """Raises StorageFull unless a copy leaves as much again free: others write meanwhile."""
+    with file_faults("cannot ask the disk for its free space"):
+        needed = 2 * database.stat().st_size
+        free = shutil.disk_usage(database.parent).free
+    if free < needed:
+        raise StorageFull(
+            f"a copy of the database wants {needed} bytes free, the disk has {free}; make room"
+        )
+
+
+def copy_database(source: sqlite3.Connection, target: Path) -> None:
+    """Copy what `source` sees, which is in a transaction that has read, into a new file; durable.
+
+    The copy is one file, without a log. Raises StorageFull, StorageBroken.
+    """
+    with file_faults("cannot copy the database"):
+        target.touch(mode=0o600, exist_ok=False)
+    try:
+        with closing(sqlite3.connect(target, isolation_level=None)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+    except sqlite3.Error as error:
+        remove_copy(target)
+        raise translate(error) from error
+    with file_faults("cannot copy the database"), target.open("r+b") as file:
+        sync_file(file.fileno())
+
+
+def check_copy(path: Path) -> None:
+    """Raises DatabaseDamaged unless every table and index of a copy is whole."""
+    try:
+        # One that may write takes back a change that a crash has cut short.
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            findings = [row[0] for row in connection.execute("PRAGMA integrity_check(1)")]
+    except sqlite3.Error as error:
+        raise translate(error) from error
+    if findings != ["ok"]:
+        raise DatabaseDamaged(f"{path.name} is damaged ({findings[0]})")
+
+
+def _change(path: Path, change: Change) -> None:
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.row_factory = sqlite3.Row
+            for pragma in ("foreign_keys = ON", "secure_delete = ON", "synchronous = NORMAL"):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+            connection.execute("BEGIN IMMEDIATE")
+            change(Transaction(connection, utc_now()))
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        _logger.error(
+            "backup.removed",
+            extra={"fields": {"file": path.name, "error": str(error), "why": "cannot be changed"}},
+        )
+        remove_copy(path)
+
+
+def remove_copy(path: Path) -> None:
+    """Remove a copy with what a crash may have left beside it."""
+    with file_faults(f"cannot remove {path.name}"):
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)

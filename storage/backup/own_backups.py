@@ -1,0 +1,104 @@
+"""The daemon's own backups: a few verified copies of the database, of different days."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import date, datetime, timezone
+from pathlib import Path
+
+from storage.backup.copies import (
+    Copies,
+    check_copy,
+    copy_database,
+    remove_copy,
+    require_room_for_copy,
+)
+from storage.database.connection import Readers, connect_reader, sqlite3, translate
+from storage.disk.durable import file_faults, publish
+
+KEPT = 3
+_STAMP = "%Y%m%dT%H%M%SZ"
+_DRAFT = "draft"
+
+
+class Backups:
+    """Copies named by the time at which they were made, below `folder`."""
+
+    def __init__(self, folder: Path, *, database: Path, readers: Readers, copies: Copies) -> None:
+        self._folder = folder
+        self._database = database
+        self._readers = readers
+        self._copies = copies
+
+    def newest(self, now: datetime) -> datetime | None:
+        """When the newest was made; later than now only if all are from a clock that was wrong."""
+        found = listed(self._folder, now)
+        return made_at(found[0]) if found else None
+
+    def make(self, now: datetime) -> Path | None:
+        """Make one, verify it, and remove what is beyond `KEPT` days; None if nothing is kept yet.
+
+        Raises StorageFull, StorageBroken; DatabaseDamaged if what was copied is not sound.
+        """
+        draft = self._folder / _DRAFT
+        final = self._folder / f"{now.astimezone(timezone.utc).strftime(_STAMP)}.db"
+        with file_faults("cannot keep a backup"), self._copies.making():
+            remove_copy(draft)
+            try:
+                if not self._copy(draft):
+                    return None
+                check_copy(draft)
+                publish(draft, final)
+            finally:
+                remove_copy(draft)
+            self._prune(now)
+        return final
+
+    def forget_deleted_models(self) -> None:
+        """Delete from every backup the models that are deleted."""
+        self._copies.forget_models(self._model_ids)
+
+    def _model_ids(self) -> list[int]:
+        with self._readers.snapshot() as connection:
+            return [row["id"] for row in connection.execute("SELECT id FROM models")]
+
+    def _copy(self, draft: Path) -> bool:
+        """False if no model is there to be kept."""
+        require_room_for_copy(self._database)
+        try:
+            with closing(connect_reader(self._database)) as reader:
+                reader.execute("BEGIN")
+                if reader.execute("SELECT 1 FROM models").fetchone() is None:
+                    return False
+                copy_database(reader, draft)
+        except sqlite3.Error as error:
+            raise translate(error) from error
+        return True
+
+    def _prune(self, now: datetime) -> None:
+        days: set[date] = set()
+        for path in listed(self._folder, now):
+            day = made_at(path).date()
+            if day in days or len(days) == KEPT:
+                remove_copy(path)
+            else:
+                days.add(day)
+
+
+def listed(folder: Path, now: datetime) -> list[Path]:
+    """The backups of a folder, newest first; those of a clock that was ahead are the oldest."""
+    found = [path for path in folder.glob("*.db") if _is_named(path)]
+    return sorted(found, key=lambda path: (made_at(path) <= now, made_at(path)), reverse=True)
+
+
+def made_at(path: Path) -> datetime:
+    """When a backup was made."""
+    return datetime.strptime(path.stem, _STAMP).replace(tzinfo=timezone.utc)
+
+
+def _is_named(path: Path) -> bool:
+    try:
+        made_at(path)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,134 @@
+"""After an older database was restored: rows whose bytes are gone go too.
+
+What is newer than the database has no row, and is swept at every start. What is older may have been
+removed since, with a row that is now there again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage.blobs.files import FileStore
+from storage.blobs.packs import Packs
+from storage.database.writer import Transaction
+
+_SHORT_SAMPLES = """
+DELETE FROM samples WHERE model_id = :model_id AND pack = :pack AND offset + length > :size
+"""
+_SHORT_PACK = "UPDATE packs SET size_bytes = :size WHERE model_id = :model_id AND pack = :pack"
+_USED = """
+SELECT samples.model_id, samples.pack, offset, length FROM samples
+ORDER BY samples.model_id, samples.pack, offset
+"""
+_ERASE = "INSERT INTO erasures (model_id, pack, offset, length) VALUES (?, ?, ?, ?)"
+_WEIGH = "UPDATE packs SET erased_bytes = ? WHERE model_id = ? AND pack = ?"
+_HEIR = """
+SELECT version FROM promotions JOIN versions USING (model_id, version)
+WHERE model_id = :model_id AND sha256 NOT IN (SELECT sha256 FROM gone)
+ORDER BY promotions.id DESC LIMIT 1
+"""
+_LOST_VERSIONS = """
+SELECT model_id, version FROM versions
+WHERE version > 1 AND sha256 IN (SELECT sha256 FROM gone)
+"""
+_INHERIT = "UPDATE aliases SET version = :heir WHERE model_id = :model_id AND version = :version"
+_DELETE_VERSION = "DELETE FROM versions WHERE model_id = :model_id AND version = :version"
+_DETACH = """
+UPDATE versions SET checkpoint_id = NULL WHERE checkpoint_id IN
+  (SELECT id FROM checkpoints WHERE sha256 IN (SELECT sha256 FROM gone))
+"""
+_DELETE_CHECKPOINTS = "DELETE FROM checkpoints WHERE sha256 IN (SELECT sha256 FROM gone)"
+_DELETE_VARIANTS = "DELETE FROM variants WHERE sha256 IN (SELECT sha256 FROM gone)"
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """How many rows went because their bytes are gone. files: that were named and are gone."""
+
+    samples: int = 0
+    versions: int = 0
+    checkpoints: int = 0
+    variants: int = 0
+    files: int = 0
+
+
+def settle(transaction: Transaction, *, files: FileStore, packs: Packs) -> Lost:
+    """Delete rows whose bytes are gone, and remember to overwrite bytes that have no row.
+
+    Aliases of versions that go name the newest promoted one. Version 1 and a model's artifacts stay
+    in any case: without them there is no model.
+    """
+    samples = _settle_packs(transaction, packs)
+    _erase_gaps(transaction)
+    gone = _missing(transaction, files)
+    transaction.execute("CREATE TEMP TABLE gone (sha256 TEXT PRIMARY KEY)")
+    transaction.executemany("INSERT INTO gone VALUES (?)", [(each,) for each in gone])
+    variants = transaction.execute(_DELETE_VARIANTS).rowcount
+    transaction.execute(_DETACH)
+    checkpoints = transaction.execute(_DELETE_CHECKPOINTS).rowcount
+    versions = _settle_versions(transaction)
+    files.release(transaction, gone)
+    transaction.execute("DROP TABLE gone")
+    return Lost(samples, versions, checkpoints, variants, files=len(gone))
+
+
+def _settle_packs(transaction: Transaction, packs: Packs) -> int:
+    lost = 0
+    for row in transaction.execute("SELECT * FROM packs").fetchall():
+        size = _size(packs.path(row["model_id"], row["pack"]))
+        if size >= row["size_bytes"]:
+            continue
+        place = {"model_id": row["model_id"], "pack": row["pack"], "size": size}
+        lost += transaction.execute(_SHORT_SAMPLES, place).rowcount
+        if size == 0:
+            key = (row["model_id"], row["pack"])
+            transaction.execute("DELETE FROM packs WHERE model_id = ? AND pack = ?", key)
+        else:
+            transaction.execute(_SHORT_PACK, place)
+    return lost
+
+
+def _erase_gaps(transaction: Transaction) -> None:
+    """Remember to overwrite all bytes that no sample has: those of samples that are lost."""
+    sizes = {
+        (row["model_id"], row["pack"]): row["size_bytes"]
+        for row in transaction.execute("SELECT * FROM packs").fetchall()
+    }
+    used = dict.fromkeys(sizes, 0)
+    gaps: list[tuple[int, int, int, int]] = []
+    for model_id, pack, offset, length in transaction.execute(_USED):
+        end = used[model_id, pack]
+        if offset > end:
+            gaps.append((model_id, pack, end, offset - end))
+        used[model_id, pack] = max(end, offset + length)
+    gaps += [(*key, used[key], size - used[key]) for key, size in sizes.items() if size > used[key]]
+    transaction.execute("DELETE FROM erasures")
+    transaction.executemany(_ERASE, gaps)
+    erased = dict.fromkeys(sizes, 0)
+    for model_id, pack, _, length in gaps:
+        erased[model_id, pack] += length
+    transaction.executemany(_WEIGH, [(size, *key) for key, size in erased.items()])
+
+
+def _missing(transaction: Transaction, files: FileStore) -> list[str]:
+    return [
+        row["sha256"]
+        for row in transaction.execute("SELECT * FROM files").fetchall()
+        if _size(files.path(row["sha256"])) != row["size_bytes"]
+    ]
+
+
+def _settle_versions(transaction: Transaction) -> int:
+    lost = transaction.execute(_LOST_VERSIONS).fetchall()
+    for row in lost:
+        key = {"model_id": row["model_id"], "version": row["version"]}
+        heir = transaction.execute(_HEIR, key).fetchone()
+        transaction.execute(_INHERIT, {**key, "heir": 1 if heir is None else heir["version"]})
+        transaction.execute(_DELETE_VERSION, key)
+    return len(lost)
+
+
+def _size(path: Path) -> int:
+    """0 where there is no file."""
+    return path.stat().st_size if path.exists() else 0

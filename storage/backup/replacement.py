@@ -1,0 +1,115 @@
+"""What `honed restore` puts in place: all of it or nothing, whenever it is cut short.
+
+A restored folder is built and verified below `restoring`. Once the plan is written there, the
+replacement is carried out to its end, if need be by the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from datetime import datetime, timezone
+from pathlib import Path
+
+from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
+
+RESTORING = "restoring"
+_PLAN = "plan.json"
+_NEW = ("files", "packs", "hone.db")
+_OLD = ("hone.db", "hone.db-wal", "hone.db-shm", "files", "packs", "cache", "backups", "broken")
+_STAMP = "%Y%m%dT%H%M%SZ"
+
+
+def holds_data(data_dir: Path) -> bool:
+    """Whether a daemon has kept something there."""
+    if (data_dir / "hone.db").exists():
+        return True
+    folders = (data_dir / name for name in ("files", "packs", "backups", "broken"))
+    return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+
+
+def begin(data_dir: Path) -> Path:
+    """An empty folder to build in; what an earlier one left unfinished there is removed."""
+    folder = data_dir / RESTORING
+    with file_faults("cannot begin to restore"):
+        if folder.exists():
+            shutil.rmtree(folder)
+        for name in ("files", "packs"):
+            make_folder(folder / name)
+    return folder
+
+
+def replace(data_dir: Path, *, now: datetime) -> Path | None:
+    """Put what was built in place; where the old data went, None if there was none."""
+    aside = _aside(data_dir, now) if holds_data(data_dir) else None
+    with file_faults("cannot put the backup in place"):
+        plan = data_dir / RESTORING / _PLAN
+        draft = plan.with_suffix(".new")
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump({"aside": None if aside is None else str(aside)}, file)
+            file.flush()
+            sync_file(file.fileno())
+        draft.replace(plan)
+        sync_folder(plan.parent)
+    finish(data_dir)
+    return aside
+
+
+def finish(data_dir: Path) -> bool:
+    """Carry out a replacement that was planned; the caller holds the folder's lock.
+
+    False if none was; what was built without a plan is removed.
+    """
+    folder = data_dir / RESTORING
+    if not folder.is_dir():
+        return False
+    with file_faults("cannot put the backup in place"):
+        planned = (folder / _PLAN).exists()
+        if planned:
+            aside = json.loads((folder / _PLAN).read_text("utf-8"))["aside"]
+            _carry_out(data_dir, folder, None if aside is None else Path(aside))
+        shutil.rmtree(folder)
+        sync_folder(data_dir)
+    return planned
+
+
+def _carry_out(data_dir: Path, folder: Path, aside: Path | None) -> None:
+    for name in _OLD:
+        # Once the new one has been moved, what lies there is new.
+        is_old = name not in _NEW or (folder / name).exists()
+        if not (is_old and (data_dir / name).exists()):
+            continue
+        if aside is None:
+            _discard(data_dir / name)
+        else:
+            make_folder(aside)
+            (data_dir / name).replace(aside / name)
+    if aside is not None and aside.is_dir():
+        sync_folder(aside)
+    for name in _NEW:
+        if (folder / name).exists():
+            (folder / name).replace(data_dir / name)
+    sync_folder(data_dir)
+
+
+def _discard(path: Path) -> None:
+    """Remove an empty folder, or caches: where data were, there is a place to set them aside."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _aside(data_dir: Path, now: datetime) -> Path:
+    """Beside the data folder; within it where that is a mount, or its parent may not be written."""
+    stamp = now.astimezone(timezone.utc).strftime(_STAMP)
+    beside = data_dir.with_name(f"{data_dir.name}.replaced-{stamp}")
+    try:
+        beside.mkdir(mode=0o700)
+    except OSError:
+        return data_dir / f"replaced-{stamp}"
+    if os.stat(beside).st_dev != os.stat(data_dir).st_dev:  # noqa: PTH116
+        beside.rmdir()
+        return data_dir / f"replaced-{stamp}"
+    return beside

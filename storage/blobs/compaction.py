@@ -1,0 +1,143 @@
+"""Gives back the room of deleted samples: packs that are mostly zeros are written anew."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from storage.blobs.packs import Packs
+from storage.database.connection import Readers, sqlite3
+from storage.database.writer import Transaction, Writer
+from storage.disk.durable import file_faults, publish, sync_file
+from storage.errors import HoneError, StorageBroken
+
+if TYPE_CHECKING:
+    from storage.backup.copies import Copies
+
+_WORN = """
+SELECT pack, size_bytes, erased_bytes FROM packs
+WHERE model_id = ? AND erased_bytes > 0 AND erased_bytes * 2 >= size_bytes
+  AND NOT EXISTS (SELECT 1 FROM erasures WHERE erasures.model_id = packs.model_id)
+"""
+_LIVE = "SELECT id, offset, length FROM samples WHERE model_id = ? AND pack = ? ORDER BY offset"
+_TRAINING = "SELECT 1 FROM jobs WHERE model_id = ? AND state = 'running'"
+_DELETED = "SELECT 1 FROM erasures WHERE model_id = ? AND pack = ?"
+
+
+# Where it has been said already, saying it again does no harm; a copy of the database may be older
+# than the pack.
+_NEW_PACK = """
+INSERT INTO packs (model_id, pack, size_bytes)
+SELECT model_id, ?, ? FROM packs WHERE model_id = ? AND pack = ?
+ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A pack written anew. moves: (new offset, sample id)."""
+
+    pack: int
+    size_bytes: int
+    moves: list[tuple[int, int]]
+
+
+def move_samples(transaction: Transaction, model_id: int, pack: int, move: Move | None) -> None:
+    """Say where the samples of a pack lie now; None: it has none any more."""
+    if move is not None:
+        transaction.execute(_NEW_PACK, (move.pack, move.size_bytes, model_id, pack))
+        transaction.executemany(
+            f"UPDATE samples SET pack = {move.pack:d}, offset = ? WHERE id = ?",  # noqa: S608
+            move.moves,
+        )
+    transaction.execute("DELETE FROM packs WHERE model_id = ? AND pack = ?", (model_id, pack))
+
+
+def reclaim(
+    writer: Writer, readers: Readers, packs: Packs, copies: Copies, *, model_id: int
+) -> None:
+    """Write the worn packs of a model anew, without what is erased, and remove the old ones.
+
+    Not while a job trains on it: its child has the packs mapped. Raises StorageFull, StorageBroken.
+    """
+    with packs.lock(model_id):
+        with readers.snapshot() as connection:
+            if connection.execute(_TRAINING, (model_id,)).fetchone():
+                return
+            worn = connection.execute(_WORN, (model_id,)).fetchall()
+        for row in worn:
+            _renew(writer, readers, packs, copies, model_id=model_id, row=row)
+
+
+def _renew(
+    writer: Writer,
+    readers: Readers,
+    packs: Packs,
+    copies: Copies,
+    *,
+    model_id: int,
+    row: sqlite3.Row,
+) -> None:
+    with readers.snapshot() as connection:
+        live = connection.execute(_LIVE, (model_id, row["pack"])).fetchall()
+        newest = connection.execute(
+            "SELECT max(pack) FROM packs WHERE model_id = ?", (model_id,)
+        ).fetchone()[0]
+    copy = _copy(packs, model_id, live, source=row["pack"], to=newest + 1) if live else None
+
+    def swap(transaction: Transaction) -> bool:
+        key = (model_id, row["pack"])
+        # A sample that was deleted meanwhile is in the copy.
+        if transaction.execute(_DELETED, key).fetchone():
+            return False
+        if transaction.execute(_TRAINING, (model_id,)).fetchone():
+            return False
+        move_samples(transaction, model_id, row["pack"], copy)
+        return True
+
+    try:
+        swapped = writer.write(swap)
+    except StorageBroken:
+        # Whether the rows were moved is known only after a restart; both packs stay.
+        raise
+    except HoneError:
+        if copy is not None:
+            packs.path(model_id, copy.pack).unlink()
+        raise
+    with file_faults("cannot give room back"):
+        if swapped:
+            copies.move_samples(model_id, row["pack"], copy)
+            packs.path(model_id, row["pack"]).unlink(missing_ok=True)
+        elif copy is not None:
+            packs.path(model_id, copy.pack).unlink()
+
+
+def _copy(packs: Packs, model_id: int, live: list[sqlite3.Row], *, source: int, to: int) -> Move:
+    old, new = packs.path(model_id, source), packs.path(model_id, to)
+    with file_faults("cannot give room back"):
+        descriptor, name = tempfile.mkstemp(prefix="pack-", dir=old.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as target, old.open("rb") as file:
+                moves = _write_live(live, file, target)
+                size_bytes = target.tell()
+                target.flush()
+                sync_file(target.fileno())
+            publish(Path(name), new)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
+    return Move(to, size_bytes, moves)
+
+
+def _write_live(
+    live: list[sqlite3.Row], source: IO[bytes], target: IO[bytes]
+) -> list[tuple[int, int]]:
+    moves = []
+    for row in live:
+        moves.append((target.tell(), row["id"]))
+        source.seek(row["offset"])
+        target.write(source.read(row["length"]))
+    return moves

@@ -1,0 +1,129 @@
+"""Immutable files, named by the SHA-256 of their content.
+
+A file comes first and its row after it, so a crash in between leaves a file without a row,
+which the sweep at start removes, and never a row without a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from storage.database.connection import Readers
+from storage.database.writer import Transaction, Writer
+from storage.disk.durable import file_faults, publish, sync_file
+from storage.errors import NotFound
+from storage.records.models import FileRecord
+
+_CHUNK_BYTES = 1 << 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class FileStore:
+    """Files below `folder`, as ab/abcdef…"""
+
+    def __init__(self, folder: Path, *, writer: Writer, readers: Readers) -> None:
+        self._folder = folder
+        self._writer = writer
+        self._readers = readers
+        # Adopted and not yet named by a row: the last row of the same content may go meanwhile.
+        self._awaited: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def path(self, sha256: str) -> Path:
+        """Where the file lies. Raises ValueError if sha256 is not 64 lower-case hex digits."""
+        if not _SHA256.fullmatch(sha256):
+            raise ValueError(f"{sha256!r} is not a SHA-256 in lower-case hex")
+        return self._folder / sha256[:2] / sha256
+
+    def adopt(self, path: Path) -> FileRecord:
+        """Move a file from the same filesystem into the store, durably.
+
+        Content that is there already is kept once. Raises StorageFull, StorageBroken.
+        """
+        with file_faults(f"cannot store {path.name}"):
+            record = _hash_and_sync(path)
+            destination = self.path(record.sha256)
+            with self._lock:
+                self._awaited[record.sha256] += 1
+                if destination.exists():
+                    path.unlink()
+                    return record
+                destination.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                publish(path, destination)
+        return record
+
+    def sweep(self) -> int:
+        """Remove files that no row names and nobody is about to name; how many they were."""
+        return self._writer.write(self._sweep)
+
+    def _sweep(self, transaction: Transaction) -> int:
+        named = {row["sha256"] for row in transaction.execute("SELECT sha256 FROM files")}
+        with file_faults("cannot sweep files"), self._lock:
+            orphans = [
+                path
+                for path in self._folder.glob("*/*")
+                if path.name not in named and not self._awaited[path.name]
+            ]
+            for path in orphans:
+                path.unlink()
+        return len(orphans)
+
+    def reference(self, transaction: Transaction, records: Iterable[FileRecord]) -> None:
+        """Write the rows of adopted files. Raises NotFound if a file is not in the store."""
+        distinct = {record.sha256: record for record in records}
+        for record in distinct.values():
+            if not self.path(record.sha256).exists():
+                raise NotFound(f"file {record.sha256} is not in the store; adopt it first")
+            transaction.execute(
+                "INSERT INTO files VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (record.sha256, record.size_bytes),
+            )
+        transaction.after_commit(lambda: self._arrived(distinct))
+
+    def release(self, transaction: Transaction, hashes: Iterable[str]) -> None:
+        """Remove the rows of files that nothing refers to any more, and then the files."""
+        gone = [
+            sha256
+            for sha256 in sorted(set(hashes))
+            if transaction.execute(_DELETE_UNREFERENCED, {"sha256": sha256}).rowcount
+        ]
+        if gone:
+            transaction.after_commit(lambda: self._remove(gone))
+
+    def _arrived(self, hashes: Iterable[str]) -> None:
+        with self._lock:
+            self._awaited -= Counter(list(hashes))
+
+    def _remove(self, hashes: Iterable[str]) -> None:
+        with self._lock:
+            for sha256 in hashes:
+                if not self._awaited[sha256]:
+                    self.path(sha256).unlink(missing_ok=True)
+
+
+_DELETE_UNREFERENCED = """
+DELETE FROM files WHERE sha256 = :sha256
+  AND NOT EXISTS (SELECT 1 FROM model_files WHERE sha256 = :sha256)
+  AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE sha256 = :sha256)
+  AND NOT EXISTS (SELECT 1 FROM versions WHERE sha256 = :sha256)
+  AND NOT EXISTS (SELECT 1 FROM variants WHERE sha256 = :sha256)
+"""
+
+
+def _hash_and_sync(path: Path) -> FileRecord:
+    digest = hashlib.sha256()
+    size_bytes = 0
+    with path.open("r+b") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            size_bytes += len(chunk)
+        sync_file(file.fileno())
+        if os.name != "nt":
+            os.fchmod(file.fileno(), 0o600)
+    return FileRecord(sha256=digest.hexdigest(), size_bytes=size_bytes)

@@ -1,0 +1,162 @@
+"""Packs: append-only files that hold the bytes of samples.
+
+Samples are records in `<model id>/<n>.pack`, not blobs in rows, because
+- training maps packs into memory and gathers a batch at the speed of memory, without SQLite and
+  without keeping a reader open, which would keep the WAL from shrinking;
+- a row without its tensor is some 150 bytes, so an index of a million samples is read in a moment;
+- SQLite writes a blob twice (WAL, then database) and a pack's bytes are written once.
+A record is all inputs of one sample, concatenated in the signature's order, C order,
+little-endian; of a model that takes images it is the image as it came. Bytes are durable before
+their rows are; what lies behind the last committed byte of a pack is nobody's, and is cut off at
+start.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage.database.connection import Readers
+from storage.disk.durable import file_faults, make_folder, publish, sync_file, sync_folder
+from storage.disk.spool import Spool
+from storage.errors import StorageBroken
+
+# A pack takes appends until it is this long.
+_ROLL_BYTES = 64 << 20
+# Shorter uploads are copied into the open pack, so that a million samples are some hundred files
+# to map and not thousands.
+_OWN_PACK_BYTES = 32 << 20
+_ZEROS = bytes(1 << 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where staged bytes came to lie: [offset_bytes, size_bytes) of a pack."""
+
+    pack: int
+    offset_bytes: int
+    size_bytes: int
+
+
+class Packs:
+    """The packs of all models, below `folder`, and the caches made from them, below `cache_dir`."""
+
+    def __init__(self, folder: Path, *, readers: Readers, cache_dir: Path) -> None:
+        self.folder = folder
+        self.cache_dir = cache_dir
+        self._readers = readers
+        self._guard = threading.Lock()
+        self._locks: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
+
+    @contextmanager
+    def lock(self, model_id: int) -> Iterator[None]:
+        """Keep the model's packs to oneself: no other thread appends, erases or removes."""
+        with self._guard:
+            lock = self._locks[model_id]
+        with lock:
+            yield
+
+    def path(self, model_id: int, pack: int) -> Path:
+        return self.folder / str(model_id) / f"{pack}.pack"
+
+    def place(
+        self, model_id: int, spool: Spool, *, ranges: Iterable[tuple[int, int]] | None
+    ) -> Placement:
+        """Make staged bytes durable in a pack; the caller holds `lock`, and writes the rows.
+
+        ranges: (offset, length) of the bytes to keep, None for all of them.
+        Raises StorageFull, StorageBroken; then nothing is kept.
+        """
+        newest, open_pack, open_size = self._open_pack(model_id)
+        with file_faults("cannot store samples"):
+            if ranges is None and spool.path is not None and spool.size_bytes >= _OWN_PACK_BYTES:
+                path = self.path(model_id, newest + 1)
+                make_folder(path.parent)
+                publish(spool.sync_and_close(), path)
+                return Placement(newest + 1, 0, spool.size_bytes)
+            try:
+                kept = [(0, spool.size_bytes)] if ranges is None else ranges
+                size = self._append(self.path(model_id, open_pack), open_size, spool, kept)
+            except OSError:
+                self.undo(model_id, Placement(open_pack, open_size, open_size))
+                raise
+        return Placement(open_pack, open_size, size)
+
+    def undo(self, model_id: int, placement: Placement) -> None:
+        """Take placed bytes away, because their rows could not be written."""
+        path = self.path(model_id, placement.pack)
+        with file_faults("cannot take back samples"):
+            if placement.offset_bytes == 0:
+                path.unlink(missing_ok=True)
+            else:
+                cut(path, placement.offset_bytes)
+
+    def read(self, model_id: int, *, pack: int, offset_bytes: int, length: int) -> bytes:
+        with file_faults("cannot read a sample"), self.path(model_id, pack).open("rb") as file:
+            file.seek(offset_bytes)
+            return file.read(length)
+
+    def erase(self, model_id: int, pack: int, ranges: Iterable[tuple[int, int]]) -> None:
+        """Overwrite ranges (offset, length) with zeros, durably; doing it again does no harm."""
+        path = self.path(model_id, pack)
+        if not path.exists():
+            return
+        with file_faults("cannot erase a sample"), path.open("r+b") as file:
+            for offset_bytes, length in ranges:
+                file.seek(offset_bytes)
+                for start in range(0, length, len(_ZEROS)):
+                    file.write(_ZEROS[: length - start])
+            file.flush()
+            sync_file(file.fileno())
+
+    def remove(self, model_id: int) -> None:
+        """Remove all packs of a model, and its caches."""
+        for folder in (self.folder / str(model_id), self.cache_dir / str(model_id)):
+            if folder.exists():
+                shutil.rmtree(folder)
+
+    def _open_pack(self, model_id: int) -> tuple[int, int, int]:
+        """Number of the newest pack; number and size of the one that takes appends."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                "SELECT pack, size_bytes FROM packs WHERE model_id = ? ORDER BY pack", (model_id,)
+            ).fetchall()
+        newest = rows[-1]["pack"] if rows else 0
+        for row in rows:
+            if row["size_bytes"] < _ROLL_BYTES:
+                return newest, row["pack"], row["size_bytes"]
+        return newest, newest + 1, 0
+
+    @staticmethod
+    def _append(path: Path, size: int, spool: Spool, ranges: Iterable[tuple[int, int]]) -> int:
+        make_folder(path.parent)
+        with path.open("r+b" if size else "w+b") as file:
+            if file.seek(0, 2) > size:
+                file.truncate(size)
+            file.seek(size)
+            for offset_bytes, length in ranges:
+                for chunk in spool.read(offset_bytes, length):
+                    size += file.write(chunk)
+            file.flush()
+            sync_file(file.fileno())
+        sync_folder(path.parent)
+        return size
+
+
+def cut(path: Path, size_bytes: int) -> None:
+    """Cut off what lies behind the last committed byte. Raises StorageBroken if less is there."""
+    with path.open("r+b") as file:
+        actual = file.seek(0, 2)
+        if actual < size_bytes:
+            raise StorageBroken(
+                f"{path} has {actual} bytes, {size_bytes} were stored; restore a backup"
+            )
+        if actual > size_bytes:
+            file.truncate(size_bytes)
+            file.flush()
+            sync_file(file.fileno())

@@ -1,0 +1,122 @@
+"""Opens the database, and brings its schema up to date where it is not.
+
+The migrations' library stays out of the daemon's memory: it is loaded when there is something to
+migrate, and `migrated_meanwhile` does that in a process of its own while the daemon's other modules
+load.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from storage.backup.replacement import RESTORING
+from storage.database.connection import connect_reader, connect_writer, sqlite3, translate
+from storage.disk.durable import make_folder
+from storage.disk.lock import DataDirLock
+from storage.errors import DataDirLocked, UnknownSchema
+from storage.startup import check_database, is_lost
+
+SET = "hone"
+KNOWN = ("m001_initial", "m002_gate", "m003_policy_and_triggers", "m004_samples")
+"""Names of the migrations of `storage.database.migrations`, in order."""
+
+
+def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
+    """The connection that writes, its schema up to date. The caller holds the folder's lock.
+
+    check: look for damage first. Raises StorageBroken, StorageFull, UnknownSchema.
+    """
+    try:
+        if check and path.exists():
+            # One that reads leaves a damaged database and its log as they are.
+            with closing(connect_reader(path)) as reader:
+                check_database(reader)
+        connection = connect_writer(path)
+    except sqlite3.Error as error:
+        raise translate(error) from error
+    try:
+        if not is_current(connection):
+            from storage.database.migrations import migrate
+
+            migrate(connection)
+    except sqlite3.Error as error:
+        connection.close()
+        raise translate(error) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def is_current(connection: sqlite3.Connection) -> bool:
+    """Whether every migration has run. Raises UnknownSchema if a newer Hone has written it."""
+    exists = "SELECT 1 FROM sqlite_schema WHERE name = '_sqlite_migrations'"
+    if connection.execute(exists).fetchone() is None:
+        return False
+    names = "SELECT name FROM _sqlite_migrations WHERE migration_set = ?"
+    applied = {row[0] for row in connection.execute(names, (SET,))}
+    if unknown := applied - set(KNOWN):
+        raise UnknownSchema(
+            f"the database has migrations that this Hone does not know: "
+            f"{', '.join(sorted(unknown))}; "
+            "install the newer Hone that wrote it, or restore an older backup"
+        )
+    return applied == set(KNOWN)
+
+
+@contextmanager
+def migrated_meanwhile(data_dir: Path) -> Iterator[None]:
+    """Bring a data folder's schema up to date in another process while the block runs.
+
+    What that process finds wrong, opening the store says again.
+    """
+    if (data_dir / "hone.db").exists() and not _is_outdated(data_dir / "hone.db"):
+        yield
+        return
+    migration = subprocess.Popen(
+        [sys.executable, "-m", "storage.database.schema", str(data_dir.absolute())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        migration.wait()
+
+
+def _is_outdated(path: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
+            return not is_current(reader)
+    except (sqlite3.Error, UnknownSchema):
+        return False
+
+
+def main() -> None:
+    """`python -m storage.database.schema DATA_DIR`: migrate, unless somebody else has the folder.
+
+    Where there is something to restore first, opening the store does both.
+    """
+    data_dir = Path(sys.argv[1])
+    if is_lost(data_dir) or (data_dir / RESTORING).exists():
+        return
+    make_folder(data_dir)
+    try:
+        lock = DataDirLock(data_dir / "hone.lock")
+    except DataDirLocked:
+        return
+    clean = False
+    try:
+        open_database(data_dir / "hone.db", check=lock.unclean).close()
+        clean = True
+    finally:
+        lock.release(clean=clean)
+
+
+if __name__ == "__main__":
+    main()

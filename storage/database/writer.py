@@ -1,0 +1,239 @@
+"""The one thread that writes.
+
+SQLite before 3.51.3 can corrupt a WAL database when two connections write or checkpoint at
+the same moment (https://sqlite.org/wal.html#walreset), so there is one, and it belongs to this
+thread. A write is a function that runs inside BEGIN IMMEDIATE: all of it is kept, or nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from storage.database.codec import dump, dump_time
+from storage.database.connection import BUSY_TIMEOUT_MS, FATAL, primary_code, sqlite3, translate
+from storage.disk.ballast import Ballast
+from storage.errors import Busy, DiskFull, StorageBroken
+from storage.records.events import Event
+
+_T = TypeVar("_T")
+_PUT_TIMEOUT_S = 5.0
+_TRUNCATE_PATIENCE_MS = 250
+_logger = logging.getLogger(__name__)
+
+Clock = Callable[[], datetime]
+Parameters = Sequence[Any] | Mapping[str, Any]
+Subscriber = Callable[[Event], None]
+
+
+class Transaction:
+    """What a write works with, until it is committed."""
+
+    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
+        self.connection = connection
+        self.now = now
+        self.events: list[Event] = []
+        self.deferred: list[Callable[[], object]] = []
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> sqlite3.Cursor:
+        return self.connection.execute(sql, parameters)
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> sqlite3.Cursor:
+        return self.connection.executemany(sql, rows)
+
+    def event(self, kind: str, model: str | None, data: dict[str, Any]) -> Event:
+        """Record that something happened; subscribers hear of it after the commit."""
+        row = self.execute(
+            "INSERT INTO events (type, model, data, created_at) VALUES (?, ?, ?, ?) RETURNING id",
+            (kind, model, dump(data), dump_time(self.now)),
+        ).fetchone()
+        event = Event(id=row["id"], type=kind, model=model, data=data, created_at=self.now)
+        self.events.append(event)
+        return event
+
+    def after_commit(self, action: Callable[[], object]) -> None:
+        """Have `action` run once the transaction is durable, in the writing thread."""
+        self.deferred.append(action)
+
+
+class Writer:
+    """Runs writes one after the other. queue_size: how many may wait before Busy is raised.
+
+    ballast: given up when the disk is full.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        now: Clock,
+        queue_size: int,
+        ballast: Ballast,
+        put_timeout_s: float = _PUT_TIMEOUT_S,
+    ) -> None:
+        self._connection = connection
+        self._now = now
+        self._ballast = ballast
+        self._put_timeout_s = put_timeout_s
+        self._tasks: queue.Queue[_Task | None] = queue.Queue(queue_size)
+        self._stopped = threading.Event()
+        self._broken: str | None = None
+        self._subscribers: tuple[Subscriber, ...] = ()
+        self._subscribing = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="storage-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def broken(self) -> str | None:
+        """Why every write is refused, None while all is well."""
+        return self._broken
+
+    def write(self, fn: Callable[[Transaction], _T], *, may_use_ballast: bool = True) -> _T:
+        """Run `fn` in a transaction; what it returns is durable.
+
+        On a full disk it is run again with the ballast's room, unless it may not use that: what
+        stores much must leave it to what deletes. Raises what `fn` raises, Busy if the queue stays
+        full, StorageFull, StorageBroken.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a subscriber must not write: it runs in the writing thread")
+        future: Future[_T] = Future()
+        try:
+            self._tasks.put((fn, future, may_use_ballast), timeout=self._put_timeout_s)
+        except queue.Full:
+            waiting = self._tasks.maxsize
+            raise Busy(f"{waiting} writes are waiting already; try again in a moment") from None
+        if self._stopped.is_set():
+            self._refuse_rest()
+        return future.result()
+
+    def truncate_wal(self) -> bool:
+        """Fold the WAL into the database and empty it, so that it holds no old pages.
+
+        False if a reader kept it from being emptied; try again later. Raises as `write` does.
+        """
+        found: list[int] = []
+
+        def truncate(transaction: Transaction) -> None:
+            connection = transaction.connection
+            transaction.after_commit(lambda: found.append(_truncate_wal(connection)))
+
+        self.write(truncate)
+        return found == [0]
+
+    def refuse(self, reason: str) -> None:
+        """Refuse every write from now on: the database is broken."""
+        self._broken = self._broken or reason
+
+    def subscribe(self, callback: Subscriber) -> None:
+        """Call `callback` with each event after its commit, in the writing thread: be quick."""
+        with self._subscribing:
+            self._subscribers = (*self._subscribers, callback)
+
+    def unsubscribe(self, callback: Subscriber) -> None:
+        with self._subscribing:
+            self._subscribers = tuple(each for each in self._subscribers if each != callback)
+
+    def close(self) -> None:
+        """Finish what is queued, and end the thread; later writes raise Busy."""
+        self._tasks.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            fn, future, may_use_ballast = task
+            try:
+                future.set_result(self._write(fn, may_use_ballast=may_use_ballast))
+            except BaseException as error:  # noqa: BLE001 - the writer's door: it goes to the caller
+                future.set_exception(error)
+        self._stopped.set()
+        self._refuse_rest()
+
+    def _refuse_rest(self) -> None:
+        while True:
+            try:
+                task = self._tasks.get_nowait()
+            except queue.Empty:
+                return
+            if task is not None:
+                task[1].set_exception(Busy("the daemon is stopping; try again when it is back"))
+
+    def _write(self, fn: Callable[[Transaction], _T], *, may_use_ballast: bool) -> _T:
+        try:
+            result = self._transact(fn)
+        except DiskFull:
+            if not may_use_ballast:
+                raise
+            self._make_room()
+            result = self._transact(fn)
+            self._give_room_back()
+        if self._ballast.is_out:
+            self._guarded("ballast_not_restored", self._ballast.restore)
+        return result
+
+    def _make_room(self) -> None:
+        self._ballast.drop()
+        self._guarded("wal_not_truncated", partial(_truncate_wal, self._connection))
+
+    def _give_room_back(self) -> None:
+        """Hand free pages of the database to the disk; what it has no room for, it leaves."""
+        vacuum = "PRAGMA incremental_vacuum"
+        self._guarded("not_vacuumed", lambda: self._connection.execute(vacuum).fetchall())
+        self._guarded("wal_not_truncated", partial(_truncate_wal, self._connection))
+
+    def _transact(self, fn: Callable[[Transaction], _T]) -> _T:
+        if self._broken is not None:
+            raise StorageBroken(f"the database failed: {self._broken}; restart the daemon")
+        transaction = Transaction(self._connection, self._now())
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            result = fn(transaction)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if primary_code(error) in FATAL:
+                self.refuse(str(error))
+            raise translate(error) from error
+        finally:
+            self._roll_back()
+        self._conclude(transaction)
+        return result
+
+    def _roll_back(self) -> None:
+        """Undo a transaction that did not end; its own error is the one that counts."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            self.refuse(str(error))
+
+    def _conclude(self, transaction: Transaction) -> None:
+        for action in transaction.deferred:
+            self._guarded("after_commit_failed", action)
+        for event in transaction.events:
+            for callback in self._subscribers:
+                self._guarded("subscriber_failed", partial(callback, event))
+
+    def _guarded(self, failure: str, action: Callable[[], object]) -> None:
+        """The commit stands whatever follows it; what a failed action leaves, start-up sweeps."""
+        try:
+            action()
+        except Exception:
+            _logger.exception(failure)
+
+
+def _truncate_wal(connection: sqlite3.Connection) -> int:
+    """1 if a reader is in the way."""
+    connection.execute(f"PRAGMA busy_timeout = {_TRUNCATE_PATIENCE_MS}").fetchall()
+    try:
+        return int(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}").fetchall()
+
+
+_Task = tuple[Callable[[Transaction], Any], Future[Any], bool]

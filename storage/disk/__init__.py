@@ -1,0 +1,1 @@
+"""What the file system gives: durable writes, temporary bytes, the lock and the ballast."""

@@ -1,0 +1,91 @@
+"""A file that only takes room, so that there is some when the disk is full.
+
+On a full disk even a DELETE fails: it needs room in the log. The ballast is removed then, and put
+back once there is room for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+from pathlib import Path
+
+from storage.disk.durable import file_faults, sync_file, sync_folder
+from storage.errors import StorageFull
+
+SIZE_BYTES = 8 << 20
+_CHUNK_BYTES = 1 << 20
+_LOW_BYTES = 1 << 20
+_logger = logging.getLogger(__name__)
+
+
+class Ballast:
+    """Room that is held back; used by one thread at a time."""
+
+    def __init__(self, path: Path, *, size_bytes: int = SIZE_BYTES) -> None:
+        self._path = path
+        self._size_bytes = size_bytes
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it was removed."""
+        return not self._path.exists()
+
+    def drop(self) -> None:
+        """Make room."""
+        if not self.is_out:
+            with file_faults("cannot remove the ballast"):
+                self._path.unlink()
+            _logger.warning("ballast.dropped", extra={"fields": {"size_bytes": self._size_bytes}})
+
+    def drop_if_low(self) -> None:
+        """Make room for a start: it writes before it can tell that it cannot."""
+        if _free(self._path.parent) < _LOW_BYTES:
+            self.drop()
+
+    def restore(self) -> bool:
+        """Put it back if as much again stays free; whether it is there."""
+        if not self.is_out:
+            return True
+        if _free(self._path.parent) < 2 * self._size_bytes:
+            return False
+        draft = self._path.with_suffix(".new")
+        try:
+            with file_faults("cannot make the ballast"):
+                _allocate(draft, self._size_bytes)
+                draft.replace(self._path)
+                sync_folder(self._path.parent)
+        except StorageFull:
+            draft.unlink(missing_ok=True)
+            return False
+        return True
+
+
+def _allocate(path: Path, size_bytes: int) -> None:
+    """Bytes that no filesystem can leave out: allocated by name, or not compressible."""
+    with path.open("wb") as file:
+        if not _allocated(file.fileno(), size_bytes):
+            for _ in range(0, size_bytes, _CHUNK_BYTES):
+                file.write(os.urandom(_CHUNK_BYTES))
+            file.flush()
+        sync_file(file.fileno())
+
+
+def _allocated(descriptor: int, size_bytes: int) -> bool:
+    """False where the system or the filesystem cannot allocate."""
+    if not hasattr(os, "posix_fallocate"):
+        return False
+    try:
+        os.posix_fallocate(descriptor, 0, size_bytes)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            return False
+        raise
+    return True
+
+
+def _free(folder: Path) -> int:
+    with file_faults("cannot ask the disk for its free space"):
+        return shutil.disk_usage(folder).free

@@ -1,0 +1,88 @@
+"""One daemon per data folder, and whether the last one ended as it should.
+
+The lock is the operating system's, so it ends with its process, however that ends. The file
+holds the owner's process id while the folder is open; a clean close empties it. Who finds it
+filled and not locked knows that the last owner died.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from storage.disk.durable import sync_file
+from storage.errors import DataDirLocked
+
+if sys.platform == "win32":
+    import msvcrt
+
+    # Windows keeps others from reading a locked range, so it lies far behind the process id.
+    _RANGE_OFFSET = 1 << 30
+
+    def _lock(descriptor: int) -> None:
+        os.lseek(descriptor, _RANGE_OFFSET, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+    def _wait_for_lock(descriptor: int) -> None:
+        os.lseek(descriptor, _RANGE_OFFSET, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _wait_for_lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a lock file while the block runs, and wait for it first; it ends with its process."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _wait_for_lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class DataDirLock:
+    """The lock of a data folder, held from construction until `release`.
+
+    unclean: the last owner never released it.
+    Raises DataDirLocked if another process holds it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _lock(self._descriptor)
+        except OSError as error:
+            owner = self._read() or "unknown"
+            os.close(self._descriptor)
+            raise DataDirLocked(
+                f"{path.parent} is in use by process {owner}; "
+                "stop that daemon or choose another data folder"
+            ) from error
+        self.unclean = bool(self._read())
+        self._write(str(os.getpid()))
+
+    def release(self, *, clean: bool) -> None:
+        """Let another process in; clean: nothing is left to be repaired."""
+        if clean:
+            self._write("")
+        os.close(self._descriptor)
+
+    def _read(self) -> str:
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        return os.read(self._descriptor, 32).decode("ascii", "replace")
+
+    def _write(self, owner: str) -> None:
+        os.ftruncate(self._descriptor, 0)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        os.write(self._descriptor, owner.encode("ascii"))
+        sync_file(self._descriptor)

@@ -1,0 +1,1 @@
+"""Deleting samples for good, and the versions that learned from them."""

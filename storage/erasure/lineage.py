@@ -1,0 +1,89 @@
+"""Which samples each job has trained on."""
+
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.database.connection import Readers, sqlite3
+from storage.database.writer import Transaction, Writer
+from storage.records.id_set import decode, encode
+from storage.tables.job_rows import find_job
+
+Ids = NDArray[np.int64]
+_RECORD = """
+INSERT INTO job_samples (job_id, ids) VALUES (?, ?) ON CONFLICT DO UPDATE SET ids = excluded.ids
+"""
+# Of a job of an older Hone, which did not write down what it saw, and of one that has begun and is
+# yet to say, the watermark bounds that.
+_OF_MODEL = """
+SELECT jobs.id AS job_id, ids, watermark FROM jobs LEFT JOIN job_samples ON jobs.id = job_id
+WHERE model_id = ? AND started_at IS NOT NULL AND (
+  ids IS NOT NULL OR state = 'running'
+  OR EXISTS (SELECT 1 FROM versions WHERE versions.job_id = jobs.id)
+)
+"""
+_RECORDED = "SELECT job_id FROM job_samples JOIN jobs ON jobs.id = job_id WHERE model_id = ?"
+
+
+class SeenSamples:
+    """Sets of sample ids by job; the sets of what a job started from are in its own."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def add(self, job_id: int, ids: Ids, *, started_from: int | None) -> None:
+        """Record what a job is about to train on; what it trained on before stays recorded.
+
+        started_from: the job whose parameters it began with. Raises NotFound.
+        """
+
+        def record(transaction: Transaction) -> None:
+            find_job(transaction.connection, job_id)
+            _record(transaction, job_id, ids, of={job_id, started_from} - {None})
+
+        self._writer.write(record)
+
+    def by(self, job_id: int) -> Ids | None:
+        """What a job trained on, rising; None if that was not recorded."""
+        with self._readers.snapshot() as connection:
+            return seen_by(connection, job_id)
+
+    def jobs_that_saw(self, model_id: int, ids: Ids) -> builtins.list[int]:
+        """Jobs that have trained on one of these samples."""
+        with self._readers.snapshot() as connection:
+            return jobs_that_saw(connection, model_id, ids)
+
+
+def seen_by(connection: sqlite3.Connection, job_id: int | None) -> Ids | None:
+    """What a job trained on, rising; None if that was not recorded."""
+    row = connection.execute("SELECT ids FROM job_samples WHERE job_id = ?", (job_id,)).fetchone()
+    return None if row is None else decode(row["ids"])
+
+
+def jobs_that_saw(connection: sqlite3.Connection, model_id: int, ids: Ids) -> builtins.list[int]:
+    """Jobs of a model that have trained on one of these samples."""
+    rows = connection.execute(_OF_MODEL, (model_id,)).fetchall()
+    return [row["job_id"] for row in rows if _saw(row, ids)]
+
+
+def count_as_seen(transaction: Transaction, model_id: int, ids: Ids) -> None:
+    """Let all jobs of a model that wrote down what they saw have seen these samples too."""
+    for row in transaction.execute(_RECORDED, (model_id,)).fetchall():
+        _record(transaction, row["job_id"], ids, of={row["job_id"]})
+
+
+def _record(transaction: Transaction, job_id: int, ids: Ids, *, of: set[int | None]) -> None:
+    """Write down these samples, and all that the jobs `of` have seen."""
+    known = [seen_by(transaction.connection, each) for each in of]
+    sets = [ids, *(each for each in known if each is not None)]
+    transaction.execute(_RECORD, (job_id, encode(np.concatenate(sets))))
+
+
+def _saw(row: sqlite3.Row, ids: Ids) -> bool:
+    if row["ids"] is None:
+        return bool((ids <= row["watermark"]).any())
+    return bool(np.isin(ids, decode(row["ids"])).any())

@@ -1,0 +1,76 @@
+"""Deleting the versions that saw erased samples, within a transaction."""
+
+from __future__ import annotations
+
+from storage.blobs.files import FileStore
+from storage.database.writer import Transaction
+from storage.erasure.lineage import Ids, jobs_that_saw
+from storage.records.jobs import JobState
+from storage.tables.job_rows import move_job
+from storage.versions.promotions import LATEST, move_alias
+from storage.versions.versions import find_version
+
+_REASON = "UPDATE versions SET reason = ? WHERE model_id = ? AND version = ?"
+_ALIASES = """
+SELECT alias FROM aliases WHERE model_id = ? AND version = ?
+"""
+_FILES_OF_VERSION = """
+SELECT sha256 FROM versions WHERE model_id = :model_id AND version = :version
+UNION SELECT sha256 FROM variants
+WHERE model_id = :model_id AND version = :version AND sha256 IS NOT NULL
+"""
+_WAITING_FOR = """
+SELECT id, state FROM jobs
+WHERE state IN ('queued', 'paused') AND (
+  id = :job_id
+  OR start IN (SELECT CAST(id AS TEXT) FROM checkpoints WHERE job_id = :job_id)
+)
+"""
+
+
+def forget_versions(
+    transaction: Transaction, files: FileStore, model_id: int, ids: Ids, *, heir: int
+) -> list[int]:
+    """Delete the versions that saw these samples, and the checkpoints of their jobs.
+
+    Waiting jobs that would start from one are cancelled. heir: the version that inherits aliases.
+    The numbers of those that went.
+    """
+    gone: list[int] = []
+    hashes: list[str] = []
+    for job_id in jobs_that_saw(transaction.connection, model_id, ids):
+        for row in transaction.execute(_WAITING_FOR, {"job_id": job_id}).fetchall():
+            state = JobState(row["state"])
+            move_job(transaction, row["id"], from_=state, to=JobState.CANCELLED, fields={})
+        versions = transaction.execute(
+            "SELECT version FROM versions WHERE job_id = ? ORDER BY version", (job_id,)
+        ).fetchall()
+        for row in versions:
+            hashes += _delete_version(transaction, model_id, row["version"], heir=heir)
+            gone.append(row["version"])
+        rows = transaction.execute(
+            "DELETE FROM checkpoints WHERE job_id = ? RETURNING sha256", (job_id,)
+        ).fetchall()
+        hashes += [row["sha256"] for row in rows]
+    files.release(transaction, hashes)
+    return gone
+
+
+def _delete_version(
+    transaction: Transaction, model_id: int, number: int, *, heir: int
+) -> list[str]:
+    """Remove a version once its aliases name the heir; the files that it had."""
+    version = find_version(transaction.connection, model_id, heir)
+    for row in transaction.execute(_ALIASES, (model_id, number)).fetchall():
+        move_alias(transaction, version, row["alias"])
+        if row["alias"] == LATEST:
+            why = f"latest, because version {number} had seen erased samples"
+            reason = f"{why} (before: {version.reason})"
+            transaction.execute(_REASON, (reason, model_id, heir))
+    key = {"model_id": model_id, "version": number}
+    files = [row["sha256"] for row in transaction.execute(_FILES_OF_VERSION, key)]
+    transaction.execute(
+        "DELETE FROM versions WHERE model_id = :model_id AND version = :version", key
+    )
+    transaction.event("version.deleted", version.model, {"version": number})
+    return files

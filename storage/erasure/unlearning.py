@@ -1,0 +1,188 @@
+"""Erasing samples and what was learned from them: rows, jobs, mean and std, and in time versions.
+
+All of it is one transaction, so that no end of the daemon leaves a sample gone and the wish to
+forget it lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from storage.blobs.files import FileStore
+from storage.database.codec import dump
+from storage.database.connection import Readers, sqlite3
+from storage.database.writer import Transaction, Writer
+from storage.erasure.deletion import forget_samples
+from storage.erasure.lineage import Ids, count_as_seen, jobs_that_saw, seen_by
+from storage.erasure.unlearned_versions import forget_versions
+from storage.errors import InUse
+from storage.records.id_set import decode, encode
+from storage.records.jobs import Job, JobState, NewJob
+from storage.tables.job_rows import fetch_jobs, find_job, insert_job, move_job
+from storage.tables.model_rows import model_name
+
+Descriptions = tuple[dict[str, Any], ...]
+_WISHES = """
+SELECT forgettings.job_id, forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id
+WHERE model_id = ? AND (jobs.id = ? OR jobs.state IN ('succeeded', 'failed', 'cancelled'))
+"""
+_WISH = """
+INSERT INTO forgettings (job_id, ids) VALUES (?, ?) ON CONFLICT DO UPDATE SET ids = excluded.ids
+"""
+_BEFORE_IT_BEGINS = """
+SELECT forgettings.job_id, forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id
+WHERE model_id = ? AND jobs.state = 'queued'
+"""
+_WISHED = """
+SELECT forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id WHERE model_id = ?
+"""
+_MADE_BEFORE = """
+SELECT job_samples.ids FROM versions JOIN jobs ON jobs.id = versions.job_id
+JOIN job_samples ON job_samples.job_id = jobs.id
+WHERE versions.model_id = ? AND watermark < ?
+"""
+_TRAINABLE = """
+SELECT 1 FROM samples
+WHERE model_id = ? AND split = 'train' AND label IS NOT NULL AND quarantine IS NULL LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What an erasure did. deleted: samples. job: trains anew without them. versions: numbers of
+    those that went at once."""
+
+    deleted: int
+    job: Job | None = None
+    versions: tuple[int, ...] = ()
+
+
+class Forgetting:
+    """Deletes samples, and the versions that saw them once a job has done without."""
+
+    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._files = files
+
+    def delete(
+        self, model_id: int, ids: Ids, *, anew: NewJob, preprocess: Descriptions | None = None
+    ) -> Deletion:
+        """Delete samples; if a job has trained on one, queue `anew`, and wish that what saw them go
+        when it succeeds. One that was wished for before, and is yet to begin, does for both. Paused
+        jobs that saw one are cancelled. With nothing left to train on the versions go at once. The
+        samples' bytes stay for the eraser.
+
+        preprocess: learned without the samples, None where they had no part in it. What was
+        trained with the old one counts as having seen them. Raises InUse, and does nothing, while
+        a job runs that the erasure would have to stop.
+        """
+        return self._writer.write(
+            lambda transaction: self._delete(
+                transaction, model_id, ids, anew=anew, preprocess=preprocess
+            )
+        )
+
+    def may_have_taught(self, model_id: int, ids: Ids) -> bool:
+        """Whether a learned mean and std may be those of one of these samples among others.
+
+        Not if a version stays whose job could read none of them: both were frozen before it.
+        """
+        with self._readers.snapshot() as connection:
+            wished = [decode(row["ids"]) for row in connection.execute(_WISHED, (model_id,))]
+            going = np.concatenate([np.empty(0, np.int64), *wished])
+            made = connection.execute(_MADE_BEFORE, (model_id, int(ids.min()))).fetchall()
+        return all(np.isin(going, decode(row["ids"])).any() for row in made)
+
+    def carry_out(self, job: Job) -> list[int]:
+        """Delete the versions that saw erased samples, now that a job succeeded without them.
+
+        Their aliases move to the job's version first; the checkpoints of every job that saw them
+        go too, and waiting jobs that would start from one are cancelled. The versions' numbers.
+        """
+        return self._writer.write(lambda transaction: self._carry_out(transaction, job))
+
+    def unfinished(self) -> list[int]:
+        """Jobs that have succeeded, and whose wish is yet to be carried out."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                "SELECT job_id FROM forgettings JOIN jobs ON jobs.id = job_id "
+                "WHERE state = 'succeeded'"
+            ).fetchall()
+        return [row["job_id"] for row in rows]
+
+    def _delete(
+        self,
+        transaction: Transaction,
+        model_id: int,
+        ids: Ids,
+        *,
+        anew: NewJob,
+        preprocess: Descriptions | None,
+    ) -> Deletion:
+        saw = jobs_that_saw(transaction.connection, model_id, ids)
+        if not saw:
+            return Deletion(forget_samples(transaction, model_id, ids.tolist()))
+        _refuse_while_one_runs(transaction, model_id, None if preprocess is not None else saw)
+        gone = forget_samples(transaction, model_id, ids.tolist())
+        if gone == 0:
+            return Deletion(0)
+        if preprocess is not None:
+            count_as_seen(transaction, model_id, ids)
+            _replace_preprocess(transaction, model_id, preprocess)
+        _cancel_paused(transaction, model_id, ids)
+        if transaction.execute(_TRAINABLE, (model_id,)).fetchone() is None:
+            versions = forget_versions(transaction, self._files, model_id, ids, heir=1)
+            return Deletion(gone, versions=tuple(versions))
+        return Deletion(gone, _wish(transaction, anew, ids))
+
+    def _carry_out(self, transaction: Transaction, job: Job) -> list[int]:
+        gone: list[int] = []
+        own = seen_by(transaction.connection, job.id)
+        if own is None or job.version is None:
+            return gone
+        for row in transaction.execute(_WISHES, (job.model_id, job.id)).fetchall():
+            ids = decode(row["ids"])
+            if np.isin(ids, own).any():
+                continue
+            gone += forget_versions(transaction, self._files, job.model_id, ids, heir=job.version)
+            transaction.execute("DELETE FROM forgettings WHERE job_id = ?", (row["job_id"],))
+        return gone
+
+
+def _wish(transaction: Transaction, anew: NewJob, ids: Ids) -> Job:
+    """The job whose success forgets the samples: one that waits for that already, or `anew`."""
+    waiting = transaction.execute(_BEFORE_IT_BEGINS, (anew.model_id,)).fetchone()
+    if waiting is None:
+        job = insert_job(transaction, anew)
+    else:
+        job = find_job(transaction.connection, waiting["job_id"])
+        ids = np.concatenate([ids, decode(waiting["ids"])])
+    transaction.execute(_WISH, (job.id, encode(ids)))
+    return job
+
+
+def _refuse_while_one_runs(transaction: Transaction, model_id: int, saw: list[int] | None) -> None:
+    """Raises InUse while a job of the model runs that saw the samples; saw: None for any job."""
+    for job in _in_state(transaction.connection, model_id, JobState.RUNNING):
+        if saw is None or job.id in saw:
+            raise InUse(f"job {job.id} trains on samples that are to be erased; cancel it first")
+
+
+def _cancel_paused(transaction: Transaction, model_id: int, ids: Ids) -> None:
+    saw = jobs_that_saw(transaction.connection, model_id, ids)
+    for job in _in_state(transaction.connection, model_id, JobState.PAUSED):
+        if job.id in saw:
+            move_job(transaction, job.id, from_=job.state, to=JobState.CANCELLED, fields={})
+
+
+def _in_state(connection: sqlite3.Connection, model_id: int, state: JobState) -> list[Job]:
+    return fetch_jobs(connection, "WHERE model_id = ? AND state = ?", (model_id, state.value))
+
+
+def _replace_preprocess(transaction: Transaction, model_id: int, new: Descriptions) -> None:
+    transaction.execute("UPDATE models SET preprocess = ? WHERE id = ?", (dump(new), model_id))
+    transaction.event("model.updated", model_name(transaction, model_id), {})

@@ -1,0 +1,1 @@
+"""What the training child reads: no thread, no writer."""

@@ -1,0 +1,1 @@
+"""Samples: staged, stored, found, counted, and evicted by quota."""

@@ -1,0 +1,102 @@
+"""Quotas: which samples go when a model holds more than it may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heapreplace
+from typing import Any
+
+from storage.database.codec import load
+from storage.database.connection import sqlite3
+from storage.database.writer import Transaction
+from storage.erasure.deletion import forget_samples
+from storage.errors import StorageFull
+from storage.records.models import Quota
+
+# What makes room makes a hundredth more of it, so that a full model does not look for
+# samples to take away at every upload.
+_SLACK = 100
+_STATE = """
+SELECT quota, sample_bytes,
+  (SELECT coalesce(sum(count), 0) FROM sample_counts WHERE model_id = models.id) AS samples
+FROM models WHERE id = ?
+"""
+_EVICTABLE = "FROM samples WHERE model_id = ? AND split = 'train' AND NOT pinned"
+_OLDEST = f"SELECT id, length {_EVICTABLE} ORDER BY id"
+# The id's place in an even, fixed shuffle (the multiplier of PCG's 32-bit output steps): whoever
+# drew the lowest stays, so that every sample that ever came had the same chance.
+_RESERVOIR = (
+    f"SELECT id, length {_EVICTABLE} ORDER BY ((id * 747796405 + 2891336453) % 4294967296) DESC, id"
+)
+_CLASS = "CASE typeof(label) WHEN 'integer' THEN label WHEN 'null' THEN -1 ELSE -2 END"
+_CLASSES = f"SELECT {_CLASS} AS class, count(*) AS count {_EVICTABLE} GROUP BY 1"
+_OF_CLASS = f"SELECT id, length {_EVICTABLE} AND {_CLASS} = ? ORDER BY id"
+_VALIDATION = """
+SELECT coalesce(sum(count), 0) FROM sample_counts WHERE model_id = ? AND split = 'validation'
+"""
+
+
+def enforce_quota(transaction: Transaction, model_id: int) -> int:
+    """Take samples away until the quota holds; how many.
+
+    Raises StorageFull if what must stay, validation and pinned samples, is more than the quota.
+    """
+    row = transaction.execute(_STATE, (model_id,)).fetchone()
+    quota = Quota(**load(row["quota"]))
+    samples = _excess(row["samples"], quota.max_samples)
+    size_bytes = _excess(row["sample_bytes"], quota.max_bytes)
+    if samples <= 0 and size_bytes <= 0:
+        return 0
+    gone = []
+    for sample_id, length in _victims(transaction.connection, model_id, quota):
+        gone.append(sample_id)
+        samples -= 1
+        size_bytes -= length
+        if samples <= 0 and size_bytes <= 0:
+            return forget_samples(transaction, model_id, gone)
+    raise StorageFull(
+        "the model's quota is full of validation samples and pinned ones, which stay; raise the "
+        "quota, or delete some of them"
+    )
+
+
+def validation_is_full(transaction: Transaction, model_id: int) -> bool:
+    """Whether validation samples, which stay, take a tenth of the quota already."""
+    row = transaction.execute("SELECT quota FROM models WHERE id = ?", (model_id,)).fetchone()
+    limit = Quota(**load(row["quota"])).max_samples
+    if limit is None:
+        return False
+    held = int(transaction.execute(_VALIDATION, (model_id,)).fetchone()[0])
+    return held >= max(1, limit // 10)
+
+
+def _excess(held: int, limit: int | None) -> int:
+    """How much must go; 0 or less when nothing has to."""
+    if limit is None or held <= limit:
+        return 0
+    return held - limit + limit // _SLACK
+
+
+def _victims(
+    connection: sqlite3.Connection, model_id: int, quota: Quota
+) -> Iterator[tuple[int, int]]:
+    """(id, length) of what may go, first of all what should."""
+    if quota.when_full == "balanced":
+        yield from _from_the_largest(connection, model_id)
+        return
+    query = _OLDEST if quota.when_full == "oldest" else _RESERVOIR
+    yield from connection.execute(query, (model_id,))
+
+
+def _from_the_largest(connection: sqlite3.Connection, model_id: int) -> Iterator[tuple[int, int]]:
+    """The oldest of the class that has most then; unlabelled samples count as a class."""
+    rows = connection.execute(_CLASSES, (model_id,)).fetchall()
+    heap: list[tuple[int, int, Iterator[Any]]] = [
+        (-row["count"], row["class"], connection.execute(_OF_CLASS, (model_id, row["class"])))
+        for row in rows
+    ]
+    heapify(heap)
+    while heap and heap[0][0] < 0:
+        count, kind, members = heap[0]
+        yield tuple(next(members))
+        heapreplace(heap, (count + 1, kind, members))

@@ -1,0 +1,67 @@
+"""Reference sets: validation samples that are frozen, so that versions months apart compare."""
+
+from __future__ import annotations
+
+from storage.database.codec import dump_time
+from storage.database.connection import Readers
+from storage.database.writer import Transaction, Writer
+from storage.errors import NotFound
+
+_FREEZE = """
+INSERT INTO reference_samples (sample_id, model_id)
+SELECT id, model_id FROM samples
+WHERE model_id = ? AND split = 'validation' AND label IS NOT NULL AND quarantine IS NULL
+"""
+_COUNT = """
+SELECT count(*) AS samples FROM reference_samples JOIN samples ON samples.id = sample_id
+WHERE reference_samples.model_id = ?
+  AND split = 'validation' AND label IS NOT NULL AND quarantine IS NULL
+"""
+
+
+class ReferenceSets:
+    """At most one reference set a model: ids of samples, not copies of them.
+
+    A sample that is deleted, loses its label, is quarantined or no longer for validation drops out.
+    """
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def freeze(self, model_id: int) -> int:
+        """Make the labelled validation samples of now the reference set; how many they are."""
+
+        def replace(transaction: Transaction) -> int:
+            _clear(transaction, model_id)
+            added = transaction.execute(_FREEZE, (model_id,)).rowcount
+            _stamp(transaction, model_id, dump_time(transaction.now))
+            return added
+
+        return self._writer.write(replace)
+
+    def remove(self, model_id: int) -> None:
+        """Measure new versions on the validation samples alone."""
+
+        def forget(transaction: Transaction) -> None:
+            _clear(transaction, model_id)
+            _stamp(transaction, model_id, None)
+
+        self._writer.write(forget)
+
+    def count(self, model_id: int) -> int:
+        """Samples of the set that still count."""
+        with self._readers.snapshot() as connection:
+            return int(connection.execute(_COUNT, (model_id,)).fetchone()["samples"])
+
+
+def _clear(transaction: Transaction, model_id: int) -> None:
+    transaction.execute("DELETE FROM reference_samples WHERE model_id = ?", (model_id,))
+
+
+def _stamp(transaction: Transaction, model_id: int, frozen_at: str | None) -> None:
+    updated = transaction.execute(
+        "UPDATE models SET reference_frozen_at = ? WHERE id = ?", (frozen_at, model_id)
+    ).rowcount
+    if not updated:
+        raise NotFound("this model does not exist any more")

@@ -1,0 +1,120 @@
+"""Rows of samples: written when their bytes are placed, and read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from storage.blobs.packs import Placement
+from storage.database.codec import dump_time, load_time
+from storage.database.connection import sqlite3
+from storage.database.writer import Transaction
+from storage.errors import NotFound
+from storage.records.samples import Sample, Split
+from storage.samples.quota import validation_is_full
+from storage.samples.split import split_of
+
+_NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
+_INSERT_SAMPLE = """
+INSERT INTO samples
+  (id, model_id, pack, offset, length, split, label, key, sha256, created_at, pinned)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_COUNT_SAMPLES = """
+INSERT INTO sample_counts (model_id, split, class, count)
+SELECT
+  model_id, split,
+  CASE typeof(label) WHEN 'integer' THEN label WHEN 'null' THEN -1 ELSE -2 END AS kind, count(*)
+FROM samples WHERE id >= ? GROUP BY model_id, split, kind
+ON CONFLICT DO UPDATE SET count = count + excluded.count
+"""
+_WEIGH_SAMPLES = """
+UPDATE models SET sample_bytes = sample_bytes +
+  (SELECT sum(length) FROM samples WHERE id >= ? AND model_id = models.id)
+WHERE id = ?
+"""
+_PACK_SIZE = """
+INSERT INTO packs (model_id, pack, size_bytes) VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET size_bytes = excluded.size_bytes
+"""
+
+
+def insert_samples(
+    transaction: Transaction,
+    model_id: int,
+    staged: Iterable[tuple[Any, ...]],
+    placement: Placement,
+) -> int:
+    """Store the rows of an upload, counted and weighed; the first id, which the others follow.
+
+    staged: (label, key, split, digest, length, pinned), in the order of the bytes in the pack.
+    """
+    first_id: int = transaction.execute(_NEXT_ID).fetchone()[0]
+    rows = _placed(
+        staged,
+        placement,
+        model_id=model_id,
+        first_id=first_id,
+        created_at=dump_time(transaction.now),
+        all_train=validation_is_full(transaction, model_id),
+    )
+    transaction.executemany(_INSERT_SAMPLE, rows)
+    transaction.execute(_COUNT_SAMPLES, (first_id,))
+    transaction.execute(_WEIGH_SAMPLES, (first_id, model_id))
+    transaction.execute(_PACK_SIZE, (model_id, placement.pack, placement.size_bytes))
+    return first_id
+
+
+def find_sample_row(connection: sqlite3.Connection, model_id: int, sample_id: int) -> sqlite3.Row:
+    """Raises NotFound."""
+    row: sqlite3.Row | None = connection.execute(
+        "SELECT * FROM samples WHERE id = ? AND model_id = ?", (sample_id, model_id)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"this model has no sample {sample_id}")
+    return row
+
+
+def to_sample(row: sqlite3.Row) -> Sample:
+    """A sample, of all columns of its row."""
+    return Sample(
+        id=row["id"],
+        model_id=row["model_id"],
+        key=row["key"],
+        split=Split(row["split"]),
+        label=row["label"],
+        sha256=row["sha256"].hex(),
+        size_bytes=row["length"],
+        created_at=load_time(row["created_at"]),
+        pinned=bool(row["pinned"]),
+        quarantine=row["quarantine"],
+    )
+
+
+def _placed(
+    staged: Iterable[tuple[Any, ...]],
+    placement: Placement,
+    *,
+    model_id: int,
+    first_id: int,
+    created_at: str,
+    all_train: bool,
+) -> Iterator[tuple[Any, ...]]:
+    """all_train: samples that name no split are for training, whatever their ids say."""
+    offset = placement.offset_bytes
+    for sample_id, row in enumerate(staged, first_id):
+        label, key, split, sha256, length, pinned = row
+        yield (
+            sample_id,
+            model_id,
+            placement.pack,
+            offset,
+            length,
+            split or (Split.TRAIN if all_train else split_of(sample_id)).value,
+            label,
+            key,
+            sha256,
+            created_at,
+            pinned,
+        )
+        offset += length

@@ -1,0 +1,216 @@
+"""Stored samples: their rows, and their bytes in the packs."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.blobs.packs import Packs
+from storage.database.codec import dump
+from storage.database.connection import Readers
+from storage.database.writer import Transaction, Writer
+from storage.erasure.deletion import Eraser, forget_samples
+from storage.errors import NotFound, StorageBroken
+from storage.records.models import Quota
+from storage.records.samples import UNSET, Sample, Split, Unset
+from storage.samples.filter import SampleFilter
+from storage.samples.quota import enforce_quota
+from storage.samples.rows import find_sample_row, to_sample
+from storage.samples.staged_rows import Label
+from storage.samples.staging import Staging
+from storage.tables.model_rows import model_name
+
+_IDS_PER_QUERY = 500
+
+
+class Samples:
+    """Samples by model and id. Ids rise over all models and are never used again."""
+
+    def __init__(
+        self, writer: Writer, readers: Readers, *, packs: Packs, eraser: Eraser, tmp_dir: Path
+    ) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._packs = packs
+        self._eraser = eraser
+        self._tmp_dir = tmp_dir
+
+    def stage(self, model_id: int, record_bytes: int | None) -> Staging:
+        """Begin an upload; record_bytes: all inputs of one sample, None where lengths differ."""
+        return Staging(
+            model_id,
+            record_bytes,
+            tmp_dir=self._tmp_dir,
+            writer=self._writer,
+            readers=self._readers,
+            packs=self._packs,
+        )
+
+    def get(self, model_id: int, id: int) -> Sample:  # noqa: A002
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return to_sample(find_sample_row(connection, model_id, id))
+
+    def by_key(self, model_id: int, key: str) -> Sample:
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(
+                "SELECT * FROM samples WHERE model_id = ? AND key = ?", (model_id, key)
+            ).fetchone()
+        if row is None:
+            raise NotFound("this model has no sample with that key")
+        return to_sample(row)
+
+    def by_ids(self, model_id: int, ids: Sequence[int]) -> dict[int, Sample]:
+        """Those of the samples that there are."""
+        found: dict[int, Sample] = {}
+        with self._readers.snapshot() as connection:
+            for start in range(0, len(ids), _IDS_PER_QUERY):
+                some = ids[start : start + _IDS_PER_QUERY]
+                marks = ", ".join("?" * len(some))
+                rows = connection.execute(
+                    f"SELECT * FROM samples WHERE model_id = ? AND id IN ({marks})",  # noqa: S608
+                    (model_id, *some),
+                )
+                found.update((row["id"], to_sample(row)) for row in rows)
+        return found
+
+    def content(self, model_id: int, id: int) -> bytes:  # noqa: A002
+        """The sample's record. Raises NotFound, and StorageBroken if its bytes have changed."""
+        with self._packs.lock(model_id):
+            with self._readers.snapshot() as connection:
+                row = find_sample_row(connection, model_id, id)
+            data = self._packs.read(
+                model_id, pack=row["pack"], offset_bytes=row["offset"], length=row["length"]
+            )
+        if hashlib.sha256(data).digest() != row["sha256"]:
+            self.get(model_id, id)  # deleted meanwhile: that is NotFound, and no damage
+            raise StorageBroken(
+                f"sample {id}: its bytes are not those that were stored; restore a backup"
+            )
+        return data
+
+    def list(
+        self,
+        model_id: int,
+        where: SampleFilter = SampleFilter(),  # noqa: B008 - frozen
+        *,
+        limit: int,
+        after: int | None = None,
+        newest_first: bool = False,
+    ) -> builtins.list[Sample]:
+        """Samples by id, those that meet the filter; after: the last page's last id."""
+        condition, parameters = where.sql(model_id)
+        if after is not None:
+            condition += f" AND id {'<' if newest_first else '>'} ?"
+            parameters.append(after)
+        order = "DESC" if newest_first else "ASC"
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                f"SELECT * FROM samples WHERE {condition} ORDER BY id {order} LIMIT ?",  # noqa: S608
+                (*parameters, limit),
+            ).fetchall()
+        return [to_sample(row) for row in rows]
+
+    def ids(self, model_id: int, where: SampleFilter) -> NDArray[np.int64]:
+        """Ids of all samples that meet a filter, rising."""
+        condition, parameters = where.sql(model_id)
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                f"SELECT id FROM samples WHERE {condition} ORDER BY id",  # noqa: S608
+                parameters,
+            )
+            return np.fromiter((row["id"] for row in rows), np.int64)
+
+    def update(
+        self,
+        model_id: int,
+        id: int,  # noqa: A002
+        *,
+        label: Label | Unset = UNSET,
+        split: Split | Unset = UNSET,
+        pinned: bool | Unset = UNSET,
+    ) -> Sample:
+        """Replace what is given; label None takes the label away. Raises NotFound."""
+
+        def change(transaction: Transaction) -> Sample:
+            row = find_sample_row(transaction.connection, model_id, id)
+            if not (isinstance(label, Unset) and isinstance(split, Unset)):
+                transaction.execute(
+                    "UPDATE samples SET label = ?, split = ? WHERE id = ?",
+                    (
+                        row["label"] if isinstance(label, Unset) else label,
+                        row["split"] if isinstance(split, Unset) else split.value,
+                        id,
+                    ),
+                )
+            if not isinstance(pinned, Unset):
+                transaction.execute("UPDATE samples SET pinned = ? WHERE id = ?", (pinned, id))
+            return to_sample(find_sample_row(transaction.connection, model_id, id))
+
+        return self._writer.write(change)
+
+    def quarantine(self, model_id: int, reasons: Mapping[int, str]) -> None:
+        """Keep samples out of training from now on, each with its reason."""
+
+        def set_aside(transaction: Transaction) -> None:
+            transaction.executemany(
+                "UPDATE samples SET quarantine = ? WHERE id = ? AND model_id = ?",
+                [(reason, id, model_id) for id, reason in reasons.items()],  # noqa: A001
+            )
+            name = model_name(transaction, model_id)
+            transaction.event("samples.quarantined", name, {"ids": sorted(reasons)})
+
+        self._writer.write(set_aside)
+
+    def delete(self, model_id: int, id: int) -> None:  # noqa: A002
+        """Remove a sample and overwrite its bytes. Raises NotFound."""
+
+        def forget(transaction: Transaction) -> None:
+            find_sample_row(transaction.connection, model_id, id)
+            forget_samples(transaction, model_id, [id])
+
+        self._writer.write(forget)
+        self._eraser.erase(model_id)
+
+    def delete_where(self, model_id: int, where: SampleFilter) -> NDArray[np.int64]:
+        """Remove all samples that meet a filter, and overwrite their bytes; their ids, rising."""
+        condition, parameters = where.sql(model_id)
+
+        def forget(transaction: Transaction) -> NDArray[np.int64]:
+            rows = transaction.execute(
+                f"SELECT id FROM samples WHERE {condition} ORDER BY id",  # noqa: S608
+                parameters,
+            )
+            ids = np.fromiter((row["id"] for row in rows), np.int64)
+            forget_samples(transaction, model_id, ids.tolist())
+            return ids
+
+        gone = self._writer.write(forget)
+        self._eraser.erase(model_id)
+        return gone
+
+    def set_quota(self, model_id: int, quota: Quota) -> int:
+        """Bound a model's samples from now on; how many went at once.
+
+        Raises NotFound, and StorageFull if what must stay is more than the quota.
+        """
+
+        def change(transaction: Transaction) -> int:
+            name = model_name(transaction, model_id)
+            transaction.execute(
+                "UPDATE models SET quota = ? WHERE id = ?", (dump(asdict(quota)), model_id)
+            )
+            transaction.event("model.updated", name, {})
+            return enforce_quota(transaction, model_id)
+
+        evicted = self._writer.write(change)
+        if evicted:
+            self._eraser.erase_at_rest(model_id)
+        return evicted

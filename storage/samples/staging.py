@@ -1,0 +1,194 @@
+"""Samples on their way in: staged in constant memory, then stored all at once or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from itertools import accumulate, chain, repeat
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from storage.blobs.packs import Packs, Placement
+from storage.database.connection import Readers
+from storage.database.writer import Transaction, Writer
+from storage.disk.durable import file_faults
+from storage.disk.spool import Spool
+from storage.errors import HoneError, StorageBroken
+from storage.records.samples import Split, StageResult
+from storage.samples.quota import enforce_quota
+from storage.samples.rows import insert_samples
+from storage.samples.staged_rows import Label, StagedRows
+from storage.tables.model_rows import model_name, no_model
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Records = bytes | bytearray | memoryview | NDArray[np.generic]
+
+# After so many rows the writer's page cache is given back: the resting daemon stays small.
+_LARGE_UPLOAD = 10_000
+
+
+class Staging:
+    """Samples of one upload: `add` them, then `commit`; leaving the `with` discards the rest.
+
+    Use from one thread at a time.
+    """
+
+    def __init__(
+        self,
+        model_id: int,
+        record_bytes: int | None,
+        *,
+        tmp_dir: Path,
+        writer: Writer,
+        readers: Readers,
+        packs: Packs,
+    ) -> None:
+        self._model_id = model_id
+        self._record_bytes = record_bytes
+        self._writer = writer
+        self._readers = readers
+        self._packs = packs
+        self._added = 0
+        self._spool = Spool(tmp_dir)
+        self._rows = StagedRows(tmp_dir)
+
+    def __enter__(self) -> Staging:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.discard()
+
+    def add(
+        self,
+        records: Records,
+        labels: Sequence[Label],
+        *,
+        keys: Sequence[str | None] | None = None,
+        splits: Sequence[Split | None] | Split | None = None,
+        lengths: Sequence[int] | None = None,
+        pinned: Sequence[bool] | None = None,
+    ) -> None:
+        """Stage samples.
+
+        records: one after the other, contiguous. labels: class indices, or the target's
+        little-endian bytes, None where there is none yet. splits: one for all, or one each; None
+        derives it from the id. lengths: of each record in bytes, where they are not all
+        record_bytes long. Raises ValueError if the lengths do not agree, StorageFull.
+        """
+        count = len(labels)
+        if count == 0:
+            return
+        data = memoryview(records).cast("B")  # type: ignore[arg-type]  # numpy is a Buffer
+        sizes = [self._record_bytes or 0] * count if lengths is None else lengths
+        _check_lengths(count, data, lengths=sizes, keys=keys, splits=splits, pinned=pinned)
+        starts = list(accumulate(chain([0], sizes)))[:-1]
+        at = self._spool.size_bytes
+        rows = zip(
+            range(self._added, self._added + count),
+            labels,
+            repeat(None) if keys is None else keys,
+            _split_names(splits),
+            (hashlib.sha256(data[s : s + n]).digest() for s, n in zip(starts, sizes, strict=True)),
+            (at + start for start in starts),
+            sizes,
+            repeat(False) if pinned is None else pinned,
+            strict=False,  # `repeat` has no end
+        )
+        self._rows.add(rows, keyed=keys is not None)
+        with file_faults("cannot stage samples"):
+            self._spool.write(data)
+        self._added += count
+
+    def commit(self) -> StageResult:
+        """Store what was added; when this returns it is durable.
+
+        A sample whose key the model has already, or an earlier sample of this upload, is a
+        duplicate: it is counted, and not stored. A model over its quota gives samples away in the
+        same transaction. Raises NotFound if the model is gone, Busy, StorageFull, StorageBroken;
+        then nothing is stored.
+        """
+        with self._packs.lock(self._model_id):
+            accepted = self._drop_duplicates()
+            duplicates = self._added - accepted
+            if accepted == 0:
+                return StageResult(accepted=0, duplicates=duplicates)
+            placement = self._packs.place(
+                self._model_id, self._spool, ranges=self._rows.ranges() if duplicates else None
+            )
+            try:
+                return self._writer.write(
+                    lambda transaction: self._insert(
+                        transaction, placement, accepted=accepted, duplicates=duplicates
+                    ),
+                    may_use_ballast=False,
+                )
+            except StorageBroken:
+                # Whether the rows were committed is known only after a restart; the bytes stay.
+                raise
+            except HoneError:
+                self._packs.undo(self._model_id, placement)
+                raise
+
+    def discard(self) -> None:
+        """Forget what is staged."""
+        self._rows.close()
+        self._spool.discard()
+
+    def _drop_duplicates(self) -> int:
+        """Drop staged rows whose key the model has; how many rows are left."""
+        with self._readers.snapshot() as connection:
+            exists = "SELECT 1 FROM models WHERE id = ?"
+            if connection.execute(exists, (self._model_id,)).fetchone() is None:
+                raise no_model(self._model_id)
+            self._rows.drop_known_keys(connection, self._model_id)
+            return self._rows.count()
+
+    def _insert(
+        self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int
+    ) -> StageResult:
+        first_id = insert_samples(transaction, self._model_id, self._rows, placement)
+        result = StageResult(
+            accepted=accepted,
+            duplicates=duplicates,
+            first_id=first_id,
+            last_id=first_id + accepted - 1,
+            evicted=enforce_quota(transaction, self._model_id),
+        )
+        name = model_name(transaction, self._model_id)
+        transaction.event("samples.added", name, asdict(result))
+        if accepted >= _LARGE_UPLOAD:
+            connection = transaction.connection
+            transaction.after_commit(lambda: connection.execute("PRAGMA shrink_memory"))
+        return result
+
+
+def _check_lengths(
+    count: int,
+    data: memoryview,
+    *,
+    lengths: Sequence[int],
+    **columns: Sequence[object] | Split | None,
+) -> None:
+    if data.nbytes != sum(lengths):
+        raise ValueError(
+            f"{count} labels came with {data.nbytes} bytes; their records make {sum(lengths)}"
+        )
+    for name, column in {"lengths": lengths, **columns}.items():
+        if column is not None and not isinstance(column, Split) and len(column) != count:
+            raise ValueError(f"{count} labels came with {len(column)} {name}")
+
+
+def _split_names(splits: Sequence[Split | None] | Split | None) -> Iterable[str | None]:
+    if splits is None or isinstance(splits, Split):
+        return repeat(splits.value if splits else None)
+    return (split.value if split else None for split in splits)

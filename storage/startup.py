@@ -1,0 +1,63 @@
+"""What start-up repairs, so that nothing is half stored."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from storage.blobs.packs import Packs, cut
+from storage.database.connection import Readers, sqlite3, translate
+from storage.disk.durable import file_faults
+from storage.erasure.deletion import Eraser
+from storage.errors import DatabaseDamaged
+
+
+def check_database(connection: sqlite3.Connection) -> None:
+    """Raises DatabaseDamaged if the database's structure is."""
+    try:
+        findings = [row[0] for row in connection.execute("PRAGMA quick_check")]
+    except sqlite3.Error as error:
+        raise translate(error) from error
+    if findings != ["ok"]:
+        raise DatabaseDamaged(f"the database is damaged ({findings[0]})")
+
+
+def is_lost(data_dir: Path) -> bool:
+    """Whether there is no database, and yet something that only a database can tell of."""
+    path = data_dir / "hone.db"
+    if path.exists() and path.stat().st_size:
+        return False
+    kept = (data_dir / name for name in ("files", "packs"))
+    return any(folder.is_dir() and any(folder.iterdir()) for folder in kept)
+
+
+def clear_folder(folder: Path) -> None:
+    """Remove everything in a folder of temporary files."""
+    with file_faults("cannot clear temporary files"):
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def finish_erasures(eraser: Eraser) -> None:
+    """Overwrite samples that were deleted, and not yet overwritten, when the last run ended."""
+    for model_id in eraser.pending_models():
+        eraser.erase(model_id)
+
+
+def sweep_packs(readers: Readers, packs: Packs) -> None:
+    """Remove packs without a row, and cut off what lies behind the last committed byte."""
+    with readers.snapshot() as connection:
+        rows = connection.execute("SELECT * FROM packs").fetchall()
+    sizes = {packs.path(row["model_id"], row["pack"]): row["size_bytes"] for row in rows}
+    with file_faults("cannot sweep packs"):
+        for path in packs.folder.glob("*/*"):
+            if path not in sizes:
+                path.unlink()
+        for path, size_bytes in sizes.items():
+            cut(path, size_bytes)
+        for folder in packs.folder.iterdir():
+            if not any(folder.iterdir()):
+                folder.rmdir()

@@ -1,0 +1,1 @@
+"""Rows of models, jobs, metrics, events, triggers and the policy."""

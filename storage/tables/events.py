@@ -1,0 +1,67 @@
+"""What happened, in order, for whoever wants to follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storage.database.codec import load, load_time
+from storage.database.connection import Readers, sqlite3
+from storage.database.writer import Subscriber, Transaction, Writer
+from storage.records.events import Event
+
+
+class Events:
+    """The log of events. Ids rise by one and are never used again."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def append(self, type: str, model: str | None, data: dict[str, Any]) -> Event:  # noqa: A002
+        return self._writer.write(lambda transaction: transaction.event(type, model, data))
+
+    def since(self, id: int, limit: int) -> list[Event]:  # noqa: A002
+        """Events after `id`, oldest first."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                "SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?", (id, limit)
+            ).fetchall()
+        return [_event(row) for row in rows]
+
+    def last_id(self) -> int:
+        """Id of the newest event ever written, 0 if there was none."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(
+                "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
+            ).fetchone()
+        return 0 if row is None else int(row["seq"])
+
+    def prune(self, keep: int) -> int:
+        """Forget all but the newest `keep` events; how many were forgotten."""
+
+        def delete(transaction: Transaction) -> int:
+            return transaction.execute(
+                "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (keep,)
+            ).rowcount
+
+        return self._writer.write(delete)
+
+    def subscribe(self, callback: Subscriber) -> None:
+        """Call `callback` with each event once it is durable.
+
+        It runs in the writing thread: hand the event on and return; never write or wait there.
+        """
+        self._writer.subscribe(callback)
+
+    def unsubscribe(self, callback: Subscriber) -> None:
+        self._writer.unsubscribe(callback)
+
+
+def _event(row: sqlite3.Row) -> Event:
+    return Event(
+        id=row["id"],
+        type=row["type"],
+        model=row["model"],
+        data=load(row["data"]),
+        created_at=load_time(row["created_at"]),
+    )

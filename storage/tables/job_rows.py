@@ -1,0 +1,147 @@
+"""Rows of jobs: read, and moved from state to state within a transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storage.database.codec import (
+    dump,
+    dump_blockers,
+    dump_time,
+    load,
+    load_blockers,
+    load_optional_time,
+    load_time,
+)
+from storage.database.connection import sqlite3
+from storage.database.writer import Transaction
+from storage.errors import NotFound, StateConflict
+from storage.records.jobs import NEXT, Job, JobState, NewJob
+from storage.tables.model_rows import no_model
+
+_SELECT = "SELECT jobs.*, models.name AS model FROM jobs JOIN models ON models.id = jobs.model_id"
+_ENQUEUE = """
+INSERT INTO jobs
+  (model_id, state, cause, hyperparameters, start, ignore_policy, priority, watermark, created_at)
+SELECT
+  models.id, 'queued', :cause, :hyperparameters, :start, :ignore_policy, :priority,
+  (SELECT coalesce(max(id), 0) FROM samples WHERE model_id = models.id), :created_at
+FROM models WHERE models.id = :model_id
+RETURNING id
+"""
+_UNBLOCKED = frozenset(JobState) - {JobState.QUEUED, JobState.PAUSED}
+
+
+def find_job(connection: sqlite3.Connection, job_id: int) -> Job:
+    """Raises NotFound."""
+    found = fetch_jobs(connection, "WHERE jobs.id = ?", (job_id,))
+    if not found:
+        raise _no_job(job_id)
+    return found[0]
+
+
+def fetch_jobs(
+    connection: sqlite3.Connection, clauses: str, parameters: tuple[Any, ...] = ()
+) -> list[Job]:
+    """Jobs by what follows the SELECT: WHERE, ORDER BY, LIMIT."""
+    rows = connection.execute(f"{_SELECT} {clauses}", parameters).fetchall()
+    return [_job(row) for row in rows]
+
+
+def insert_job(transaction: Transaction, new: NewJob) -> Job:
+    """Queue a job over the samples that the model has now. Raises NotFound."""
+    row = transaction.execute(
+        _ENQUEUE,
+        {
+            "model_id": new.model_id,
+            "cause": new.trigger,
+            "hyperparameters": dump(new.hyperparameters),
+            "start": new.start,
+            "ignore_policy": new.ignore_policy,
+            "priority": new.priority,
+            "created_at": dump_time(transaction.now),
+        },
+    ).fetchone()
+    if row is None:
+        raise no_model(new.model_id)
+    job = find_job(transaction.connection, row["id"])
+    transaction.event("job.queued", job.model, {"job_id": job.id})
+    return job
+
+
+def move_job(
+    transaction: Transaction, job_id: int, *, from_: JobState, to: JobState, fields: dict[str, Any]
+) -> Job:
+    """Move a job within a transaction; fields: column → value."""
+    job = find_job(transaction.connection, job_id)
+    if to not in NEXT[from_]:
+        raise StateConflict(f"a job that is {from_.value} cannot become {to.value}")
+    if job.state is not from_:
+        raise StateConflict(f"job {job_id} is {job.state.value}, not {from_.value}")
+    now = dump_time(transaction.now)
+    columns: dict[str, Any] = {
+        "state": to.value,
+        **({"blocked_by": "[]"} if to in _UNBLOCKED else {}),
+    }
+    if to is JobState.RUNNING and job.started_at is None:
+        columns["started_at"] = now
+    if not NEXT[to]:
+        columns["finished_at"] = now
+    update_job(transaction, job_id, columns | fields)
+    moved = find_job(transaction.connection, job_id)
+    data = {"job_id": job_id, "version": moved.version, "error": moved.error}
+    transaction.event(
+        f"job.{to.value}",
+        moved.model,
+        {name: value for name, value in data.items() if value is not None},
+    )
+    return moved
+
+
+def update_job(transaction: Transaction, job_id: int, columns: dict[str, Any]) -> None:
+    """Set columns of a job within a transaction. Raises NotFound."""
+    assignments = ", ".join(f"{column} = ?" for column in columns)
+    updated = transaction.execute(
+        f"UPDATE jobs SET {assignments} WHERE id = ?",  # noqa: S608 - columns are our own
+        (*columns.values(), job_id),
+    ).rowcount
+    if not updated:
+        raise _no_job(job_id)
+
+
+def job_columns(**fields: Any) -> dict[str, Any]:
+    """Column → value, of the fields that are given."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name in given.keys() & {"progress", "metrics", "error"}:
+        given[name] = dump(given[name])
+    if "blocked_by" in given:
+        given["blocked_by"] = dump_blockers(given["blocked_by"])
+    return given
+
+
+def _no_job(job_id: int) -> NotFound:
+    return NotFound(f"there is no job {job_id}; GET /v1/jobs lists them")
+
+
+def _job(row: sqlite3.Row) -> Job:
+    return Job(
+        id=row["id"],
+        model_id=row["model_id"],
+        model=row["model"],
+        state=JobState(row["state"]),
+        trigger=row["cause"],
+        hyperparameters=load(row["hyperparameters"]),
+        start=row["start"],
+        ignore_policy=bool(row["ignore_policy"]),
+        watermark=row["watermark"],
+        created_at=load_time(row["created_at"]),
+        blocked_by=load_blockers(row["blocked_by"]),
+        progress=load(row["progress"]),
+        metrics=load(row["metrics"]),
+        version=row["version"],
+        restarts=row["restarts"],
+        error=None if row["error"] is None else load(row["error"]),
+        started_at=load_optional_time(row["started_at"]),
+        finished_at=load_optional_time(row["finished_at"]),
+        priority=row["priority"],
+    )

@@ -1,0 +1,139 @@
+"""Jobs: training runs, and where each stands."""
+
+from __future__ import annotations
+
+import builtins
+from datetime import datetime
+from typing import Any
+
+from storage.database.codec import load_time
+from storage.database.connection import Readers
+from storage.database.writer import Writer
+from storage.records.jobs import Blocker, Job, JobState, NewJob
+from storage.tables.job_rows import (
+    fetch_jobs,
+    find_job,
+    insert_job,
+    job_columns,
+    move_job,
+    update_job,
+)
+
+_LAST_STARTS = """
+SELECT model_id, max(started_at) AS started_at FROM jobs
+WHERE started_at IS NOT NULL GROUP BY model_id
+"""
+
+
+class Jobs:
+    """Jobs by id. Every move is compare-and-swap: of two movers one wins."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def enqueue(self, new: NewJob) -> Job:
+        """Queue a job over the samples that the model has now. Raises NotFound."""
+        return self._writer.write(lambda transaction: insert_job(transaction, new))
+
+    def get(self, id: int) -> Job:  # noqa: A002
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return find_job(connection, id)
+
+    def list(
+        self,
+        *,
+        model: str | None = None,
+        state: JobState | None = None,
+        limit: int,
+        after: int | None = None,
+    ) -> builtins.list[Job]:
+        """Jobs, newest first; after: the last page's last id."""
+        where, parameters = ["1"], builtins.list[Any]()
+        for condition, value in (
+            ("models.name = ?", model),
+            ("jobs.state = ?", state and state.value),
+            ("jobs.id < ?", after),
+        ):
+            if value is not None:
+                where.append(condition)
+                parameters.append(value)
+        return self._fetch(
+            f"WHERE {' AND '.join(where)} ORDER BY jobs.id DESC LIMIT ?",
+            (*parameters, limit),
+        )
+
+    def waiting(self) -> builtins.list[Job]:
+        """Queued and paused jobs, oldest first."""
+        return self._fetch("WHERE state IN ('queued', 'paused') ORDER BY jobs.id")
+
+    def counts(self) -> dict[JobState, int]:
+        """How many jobs are in each state; states without a job are absent."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall()
+        return {JobState(row[0]): row[1] for row in rows}
+
+    def last_starts(self) -> dict[int, datetime]:
+        """Model id → when a job of it last began; models that never trained are absent."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(_LAST_STARTS).fetchall()
+        return {row["model_id"]: load_time(row["started_at"]) for row in rows}
+
+    def running(self) -> builtins.list[Job]:
+        """Running jobs, oldest first."""
+        return self._fetch("WHERE state = 'running' ORDER BY jobs.id")
+
+    def move(
+        self,
+        id: int,  # noqa: A002
+        from_: JobState,
+        to: JobState,
+        *,
+        blocked_by: tuple[Blocker, ...] | None = None,
+        progress: dict[str, Any] | None = None,
+        metrics: dict[str, Any] | None = None,
+        version: int | None = None,
+        error: dict[str, Any] | None = None,
+        restarts: int | None = None,
+    ) -> Job:
+        """Move a job, and set the fields that are given. A job that leaves a wait is not blocked.
+
+        Raises NotFound, and StateConflict if the move is illegal or the job moved first.
+        """
+        fields = job_columns(
+            blocked_by=blocked_by,
+            progress=progress,
+            metrics=metrics,
+            version=version,
+            error=error,
+            restarts=restarts,
+        )
+        return self._writer.write(
+            lambda transaction: move_job(transaction, id, from_=from_, to=to, fields=fields)
+        )
+
+    def report(
+        self,
+        id: int,  # noqa: A002
+        *,
+        progress: dict[str, Any] | None = None,
+        metrics: dict[str, Any] | None = None,
+        blocked_by: tuple[Blocker, ...] | None = None,
+        restarts: int | None = None,
+        ignore_policy: bool | None = None,
+    ) -> None:
+        """Set the fields that are given, whatever the state. Raises NotFound."""
+        fields = job_columns(
+            progress=progress,
+            metrics=metrics,
+            blocked_by=blocked_by,
+            restarts=restarts,
+            ignore_policy=ignore_policy,
+        )
+        if fields:
+            self._writer.write(lambda transaction: update_job(transaction, id, fields))
+
+    def _fetch(self, clauses: str, parameters: tuple[Any, ...] = ()) -> builtins.list[Job]:
+        with self._readers.snapshot() as connection:
+            return fetch_jobs(connection, clauses, parameters)

@@ -1,0 +1,56 @@
+"""The curves of jobs."""
+
+from __future__ import annotations
+
+import builtins
+
+from storage.database.codec import dump, load
+from storage.database.connection import Readers
+from storage.database.writer import Transaction, Writer
+from storage.records.jobs import MetricPoint
+
+_ADD = """
+INSERT INTO metrics (job_id, step, epoch, measured) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET
+  epoch = excluded.epoch, measured = json_patch(measured, excluded.measured)
+"""
+
+
+class Metrics:
+    """Points by job and step: one point a step, which holds every value measured there."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def add(self, job_id: int, points: builtins.list[MetricPoint]) -> None:
+        """Add values; those of a step that is there already join it, or replace their namesakes.
+
+        Raises ValueError if a value is not finite, NotFound if there is no such job.
+        """
+        rows = [(job_id, point.step, point.epoch, dump(point.values)) for point in points]
+
+        def insert(transaction: Transaction) -> None:
+            transaction.executemany(_ADD, rows)
+
+        self._writer.write(insert)
+
+    def list(
+        self, job_id: int, limit: int, after_step: int | None = None
+    ) -> builtins.list[MetricPoint]:
+        """Points by step, those after `after_step`."""
+        after = -1 if after_step is None else after_step
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                "SELECT * FROM metrics WHERE job_id = ? AND step > ? ORDER BY step LIMIT ?",
+                (job_id, after, limit),
+            ).fetchall()
+        return [MetricPoint(row["step"], row["epoch"], load(row["measured"])) for row in rows]
+
+    def drop_after(self, job_id: int, step: int) -> None:
+        """Forget points beyond a step, because the job goes on from there again."""
+
+        def delete(transaction: Transaction) -> None:
+            transaction.execute("DELETE FROM metrics WHERE job_id = ? AND step > ?", (job_id, step))
+
+        self._writer.write(delete)

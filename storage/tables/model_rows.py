@@ -1,0 +1,122 @@
+"""Rows of models: written and read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storage.database.codec import (
+    dump,
+    dump_signature,
+    dump_time,
+    load,
+    load_optional_time,
+    load_signature,
+    load_time,
+)
+from storage.database.connection import sqlite3
+from storage.database.writer import Transaction
+from storage.errors import AlreadyExists, NotFound
+from storage.records.models import FileRecord, Model, NewModel, Quota, SampleCounts
+
+_SELECT = """
+SELECT models.*,
+  (SELECT json_group_object(role, json_array(sha256, size_bytes))
+   FROM model_files JOIN files USING (sha256) WHERE model_id = models.id) AS files,
+  (SELECT coalesce(sum(count), 0) FROM sample_counts
+   WHERE model_id = models.id AND split = 'train' AND class <> -1) AS train,
+  (SELECT coalesce(sum(count), 0) FROM sample_counts
+   WHERE model_id = models.id AND split = 'validation' AND class <> -1) AS validation,
+  (SELECT coalesce(sum(count), 0) FROM sample_counts
+   WHERE model_id = models.id AND class = -1) AS unlabelled,
+  (SELECT version FROM aliases WHERE model_id = models.id AND alias = 'latest') AS latest_version
+FROM models
+"""
+
+
+def no_model(model: str | int) -> NotFound:
+    """The error for a model that does not exist; model: its name or id."""
+    name = f"{model!r}" if isinstance(model, str) else f"with id {model}"
+    return NotFound(f"there is no model {name}; GET /v1/models lists them")
+
+
+def find_model(connection: sqlite3.Connection, column: str, value: str | int) -> Model:
+    """The model by `id` or by `name`. Raises NotFound."""
+    found = fetch_models(connection, f"WHERE models.{column} = ?", (value,))
+    if not found:
+        raise no_model(value)
+    return found[0]
+
+
+def model_name(transaction: Transaction, model_id: int) -> str:
+    """Raises NotFound."""
+    row = transaction.execute("SELECT name FROM models WHERE id = ?", (model_id,)).fetchone()
+    if row is None:
+        raise no_model(model_id)
+    return str(row["name"])
+
+
+def fetch_models(
+    connection: sqlite3.Connection, clauses: str, parameters: tuple[Any, ...]
+) -> list[Model]:
+    """Models by what follows the SELECT: WHERE, ORDER BY, LIMIT."""
+    rows = connection.execute(f"{_SELECT} {clauses}", parameters).fetchall()
+    return [_model(row) for row in rows]
+
+
+def insert_model(transaction: Transaction, new: NewModel) -> int:
+    """The new row's id. Raises AlreadyExists if the name is taken."""
+    taken = transaction.execute("SELECT 1 FROM models WHERE name = ?", (new.name,)).fetchone()
+    if taken:
+        raise AlreadyExists(
+            f"there is a model {new.name!r} already; delete it or choose another name"
+        )
+    row = transaction.execute(
+        "INSERT INTO models (name, created_at, loss, optimizer, output, signature, trainable, "
+        "trainable_parameters, frozen_parameters, hyperparameters, notes, gate, retention, "
+        "preprocess) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        (
+            new.name,
+            dump_time(transaction.now),
+            new.loss,
+            new.optimizer,
+            new.output,
+            dump_signature(new.signature),
+            dump(new.trainable),
+            new.trainable_parameters,
+            new.frozen_parameters,
+            dump(new.hyperparameters),
+            dump(new.notes),
+            dump(new.gate),
+            dump(new.retention),
+            dump(new.preprocess),
+        ),
+    ).fetchone()
+    return int(row["id"])
+
+
+def _model(row: sqlite3.Row) -> Model:
+    return Model(
+        id=row["id"],
+        name=row["name"],
+        created_at=load_time(row["created_at"]),
+        loss=row["loss"],
+        optimizer=row["optimizer"],
+        output=row["output"],
+        signature=load_signature(row["signature"]),
+        trainable=tuple(load(row["trainable"])),
+        trainable_parameters=row["trainable_parameters"],
+        frozen_parameters=row["frozen_parameters"],
+        hyperparameters=load(row["hyperparameters"]),
+        files={role: FileRecord(*fields) for role, fields in load(row["files"]).items()},
+        notes=tuple(load(row["notes"])),
+        samples=SampleCounts(
+            train=row["train"], validation=row["validation"], unlabelled=row["unlabelled"]
+        ),
+        latest_version=row["latest_version"],
+        gate=load(row["gate"]),
+        retention=load(row["retention"]),
+        held_since=load_optional_time(row["held_since"]),
+        reference_frozen_at=load_optional_time(row["reference_frozen_at"]),
+        preprocess=tuple(load(row["preprocess"])),
+        quota=Quota(**load(row["quota"])),
+    )

@@ -1,0 +1,162 @@
+"""Registered models."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from storage.blobs.files import FileStore
+from storage.blobs.packs import Packs
+from storage.database.codec import dump, dump_signature, dump_time
+from storage.database.connection import Readers
+from storage.database.writer import Transaction, Writer
+from storage.errors import InUse
+from storage.records.models import FileRecord, Model, NewModel
+from storage.tables.model_rows import fetch_models, find_model, insert_model
+from storage.versions.promotions import record_promotion
+
+_FILES_OF_MODEL = """
+SELECT sha256 FROM model_files WHERE model_id = :id
+UNION SELECT sha256 FROM checkpoints WHERE model_id = :id
+UNION SELECT sha256 FROM versions WHERE model_id = :id
+UNION SELECT sha256 FROM variants WHERE model_id = :id AND sha256 IS NOT NULL
+"""
+_FORGET_REFUSALS = "DELETE FROM variants WHERE model_id = ? AND sha256 IS NULL"
+
+
+class Models:
+    """Models by name."""
+
+    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore, packs: Packs) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._files = files
+        self._packs = packs
+
+    def add(self, new: NewModel, base_version: FileRecord) -> Model:
+        """Register a model; base_version: the model as it came, which becomes version 1.
+
+        Raises AlreadyExists if the name is taken.
+        """
+
+        def insert(transaction: Transaction) -> Model:
+            self._files.reference(transaction, [base_version, *new.files.values()])
+            model_id = insert_model(transaction, new)
+            transaction.executemany(
+                "INSERT INTO model_files VALUES (?, ?, ?)",
+                [(model_id, role, record.sha256) for role, record in new.files.items()],
+            )
+            transaction.execute(
+                "INSERT INTO versions (model_id, version, sha256, created_at, metrics, baseline, "
+                "promoted, reason) VALUES (?, 1, ?, ?, '{}', '{}', 1, 'registered')",
+                (model_id, base_version.sha256, dump_time(transaction.now)),
+            )
+            record_promotion(transaction, model_id, 1)
+            transaction.execute("INSERT INTO aliases VALUES (?, 'latest', 1)", (model_id,))
+            transaction.event("model.created", new.name, {"version": 1})
+            return find_model(transaction.connection, "id", model_id)
+
+        return self._writer.write(insert)
+
+    def get(self, name: str) -> Model:
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return find_model(connection, "name", name)
+
+    def get_by_id(self, id: int) -> Model:  # noqa: A002
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return find_model(connection, "id", id)
+
+    def list(self, limit: int, after: str | None = None) -> builtins.list[Model]:
+        """Models by name; after: the name that the last page ended with."""
+        with self._readers.snapshot() as connection:
+            return fetch_models(
+                connection, "WHERE name > ? ORDER BY name LIMIT ?", (after or "", limit)
+            )
+
+    def update(
+        self,
+        name: str,
+        *,
+        hyperparameters: dict[str, Any] | None = None,
+        classes: tuple[str, ...] | None = None,
+        gate: dict[str, Any] | None = None,
+        retention: dict[str, Any] | None = None,
+    ) -> Model:
+        """Replace what is given. Raises NotFound.
+
+        With another gate, variants that were refused may be asked for again.
+        """
+
+        def change(transaction: Transaction) -> Model:
+            model = find_model(transaction.connection, "name", name)
+            target = model.signature.target
+            if classes is not None:
+                target = replace(target, classes=classes)
+            transaction.execute(
+                "UPDATE models SET hyperparameters = ?, signature = ?, gate = ?, retention = ? "
+                "WHERE id = ?",
+                (
+                    dump(model.hyperparameters if hyperparameters is None else hyperparameters),
+                    dump_signature(replace(model.signature, target=target)),
+                    dump(model.gate if gate is None else gate),
+                    dump(model.retention if retention is None else retention),
+                    model.id,
+                ),
+            )
+            if gate is not None:
+                transaction.execute(_FORGET_REFUSALS, (model.id,))
+            transaction.event("model.updated", name, {})
+            return find_model(transaction.connection, "id", model.id)
+
+        return self._writer.write(change)
+
+    def freeze_preprocess(
+        self,
+        id: int,  # noqa: A002
+        preprocess: tuple[dict[str, Any], ...],
+    ) -> Model:
+        """Complete what was left to be learned; of two that try, the first is kept.
+
+        Raises NotFound.
+        """
+
+        def freeze(transaction: Transaction) -> Model:
+            model = find_model(transaction.connection, "id", id)
+            if any(each.get("mean", 0) is None for each in model.preprocess):
+                transaction.execute(
+                    "UPDATE models SET preprocess = ? WHERE id = ?", (dump(preprocess), id)
+                )
+                transaction.event("model.updated", model.name, {})
+            return find_model(transaction.connection, "id", id)
+
+        return self._writer.write(freeze)
+
+    def delete(self, name: str) -> None:
+        """Remove a model and all that is its own. Raises NotFound, InUse while a job runs."""
+        model_id = self.get(name).id
+        with self._packs.lock(model_id):
+            self._writer.write(self._deletion(model_id))
+
+    def _deletion(self, model_id: int) -> Callable[[Transaction], None]:
+        def delete(transaction: Transaction) -> None:
+            model = find_model(transaction.connection, "id", model_id)
+            running = transaction.execute(
+                "SELECT id FROM jobs WHERE model_id = ? AND state = 'running'", (model_id,)
+            ).fetchone()
+            if running:
+                raise InUse(
+                    f"model {model.name!r} is in training by job {running['id']}; cancel it first"
+                )
+            hashes = [
+                row["sha256"] for row in transaction.execute(_FILES_OF_MODEL, {"id": model_id})
+            ]
+            transaction.execute("DELETE FROM models WHERE id = ?", (model_id,))
+            self._files.release(transaction, hashes)
+            transaction.after_commit(lambda: self._packs.remove(model_id))
+            transaction.event("model.deleted", model.name, {})
+
+        return delete

@@ -1,0 +1,78 @@
+"""What people have asked for, and how long each day was trained."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+from storage.database.codec import dump, dump_time, load, load_optional_time
+from storage.database.connection import Readers
+from storage.database.writer import Transaction, Writer
+from storage.records.jobs import StoredPolicy
+
+DAYS_KEPT = 400
+_ADD_SECONDS = """
+INSERT INTO training_days VALUES (?, ?)
+ON CONFLICT DO UPDATE SET seconds = seconds + excluded.seconds
+"""
+_FORGET_DAYS = """
+DELETE FROM training_days WHERE day NOT IN (
+  SELECT day FROM training_days ORDER BY day DESC LIMIT ?
+)
+"""
+
+
+class PolicyRows:
+    """The policy's settings, a snooze, a pause of everything, and the seconds of each day."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def get(self) -> StoredPolicy:
+        """All of it, as it was last set."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute("SELECT * FROM policy").fetchone()
+        return StoredPolicy(
+            settings=None if row["settings"] is None else load(row["settings"]),
+            snoozed_until=load_optional_time(row["snoozed_until"]),
+            paused=bool(row["paused"]),
+        )
+
+    def set_settings(self, settings: dict[str, Any] | None) -> None:
+        """None: the device's defaults hold again."""
+        text = None if settings is None else dump(settings)
+        self._set("settings", text, {"changed": "policy"})
+
+    def set_snooze(self, until: datetime | None) -> None:
+        """Until this time; None ends it."""
+        text = None if until is None else dump_time(until)
+        self._set("snoozed_until", text, {"changed": "snooze", "until": text})
+
+    def set_paused(self, paused: bool) -> None:
+        """Pause everything, or let it go on."""
+        self._set("paused", int(paused), {"changed": "pause", "paused": paused})
+
+    def trained_s(self, day: date) -> float:
+        """Seconds of training on a local day."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(
+                "SELECT seconds FROM training_days WHERE day = ?", (day.isoformat(),)
+            ).fetchone()
+        return 0.0 if row is None else float(row["seconds"])
+
+    def add_trained(self, day: date, seconds: float) -> None:
+        """Count seconds of training to a local day."""
+
+        def add(transaction: Transaction) -> None:
+            transaction.execute(_ADD_SECONDS, (day.isoformat(), seconds))
+            transaction.execute(_FORGET_DAYS, (DAYS_KEPT,))
+
+        self._writer.write(add)
+
+    def _set(self, column: str, value: str | int | None, told: dict[str, Any]) -> None:
+        def change(transaction: Transaction) -> None:
+            transaction.execute(f"UPDATE policy SET {column} = ?", (value,))  # noqa: S608 - our own
+            transaction.event("policy.updated", None, told)
+
+        self._writer.write(change)

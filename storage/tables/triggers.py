@@ -1,0 +1,174 @@
+"""Triggers: what asks for jobs of a model."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from storage.database.codec import dump, dump_time, load, load_optional_time, load_time
+from storage.database.connection import Readers, sqlite3
+from storage.database.writer import Transaction, Writer
+from storage.errors import NotFound
+from storage.records.jobs import NewTrigger, Trigger
+from storage.tables.model_rows import no_model
+
+_SELECT = """
+SELECT triggers.*, models.name AS model
+FROM triggers JOIN models ON models.id = triggers.model_id
+"""
+_LABELLED = """
+SELECT coalesce(sum(count), 0) FROM sample_counts WHERE model_id = models.id AND class <> -1
+"""
+_ADD = f"""
+INSERT INTO triggers
+  (model_id, name, rule, hyperparameters, priority, enabled, created_at, labelled)
+SELECT models.id, :name, :rule, :hyperparameters, :priority, :enabled, :created_at, ({_LABELLED})
+FROM models WHERE models.id = :model_id
+RETURNING id
+"""  # noqa: S608 - our own
+_UPDATE = """
+UPDATE triggers SET name = ?, rule = ?, hyperparameters = ?, priority = ?, enabled = ? WHERE id = ?
+"""
+_BEGIN_ANEW = f"""
+UPDATE triggers SET tried_at = ?, outcome = '', labelled = ({_LABELLED})
+FROM models WHERE models.id = model_id AND triggers.id = ?
+"""  # noqa: S608 - our own
+_FIRED = """
+UPDATE triggers SET tried_at = ?, fired_at = ?, job_id = ?, labelled = ?, outcome = ? WHERE id = ?
+"""
+
+
+class Triggers:
+    """Triggers by id. Every change is an event: who schedules them follows those."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def add(self, new: NewTrigger) -> Trigger:
+        """Samples that are labelled by now do not count for it. Raises NotFound."""
+
+        def insert(transaction: Transaction) -> Trigger:
+            parameters = {
+                "model_id": new.model_id,
+                "created_at": dump_time(transaction.now),
+                **_columns(new),
+            }
+            row = transaction.execute(_ADD, parameters).fetchone()
+            if row is None:
+                raise no_model(new.model_id)
+            return _changed(transaction, "trigger.created", row["id"])
+
+        return self._writer.write(insert)
+
+    def get(self, id: int) -> Trigger:  # noqa: A002
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return _find(connection, id)
+
+    def list(
+        self, model_id: int | None = None, *, limit: int = -1, after: int = 0
+    ) -> builtins.list[Trigger]:
+        """Of one model, or of all, by id; after: the last page's last id. limit: -1 for all."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                f"{_SELECT} WHERE coalesce(model_id = ?, 1) AND triggers.id > ? "
+                "ORDER BY triggers.id LIMIT ?",
+                (model_id, after, limit),
+            ).fetchall()
+        return [_trigger(row) for row in rows]
+
+    def update(self, id: int, new: NewTrigger, *, anew: bool) -> Trigger:  # noqa: A002
+        """Replace what people set. anew: only what comes from now on counts for it.
+
+        tried_at is then this moment, and outcome empty until it tries. Raises NotFound.
+        """
+
+        def change(transaction: Transaction) -> Trigger:
+            _find(transaction.connection, id)
+            transaction.execute(_UPDATE, (*_columns(new).values(), id))
+            if anew:
+                transaction.execute(_BEGIN_ANEW, (dump_time(transaction.now), id))
+            return _changed(transaction, "trigger.updated", id)
+
+        return self._writer.write(change)
+
+    def delete(self, id: int) -> None:  # noqa: A002
+        """Raises NotFound."""
+
+        def remove(transaction: Transaction) -> None:
+            _changed(transaction, "trigger.deleted", id)
+            transaction.execute("DELETE FROM triggers WHERE id = ?", (id,))
+
+        self._writer.write(remove)
+
+    def fired(self, trigger: Trigger, *, job_id: int, labelled: int) -> Trigger:
+        """It has asked for a job. labelled: samples with a label by then."""
+
+        def note(transaction: Transaction) -> Trigger:
+            now, outcome = dump_time(transaction.now), f"asked for job {job_id}"
+            transaction.execute(_FIRED, (now, now, job_id, labelled, outcome, trigger.id))
+            return _find(transaction.connection, trigger.id)
+
+        return self._writer.write(note)
+
+    def note(self, id: int, outcome: str) -> None:  # noqa: A002
+        """Say why it asked for nothing."""
+        self._writer.write(
+            lambda transaction: transaction.execute(
+                "UPDATE triggers SET tried_at = ?, outcome = ? WHERE id = ?",
+                (dump_time(transaction.now), outcome, id),
+            )
+        )
+
+    def rebase(self, id: int, labelled: int) -> None:  # noqa: A002
+        """Count new samples from here: some of those before were deleted."""
+        self._writer.write(
+            lambda transaction: transaction.execute(
+                "UPDATE triggers SET labelled = ? WHERE id = ?", (labelled, id)
+            )
+        )
+
+
+def _columns(new: NewTrigger) -> dict[str, Any]:
+    return {
+        "name": new.name,
+        "rule": dump(new.rule),
+        "hyperparameters": dump(new.hyperparameters),
+        "priority": new.priority,
+        "enabled": new.enabled,
+    }
+
+
+def _changed(transaction: Transaction, kind: str, trigger_id: int) -> Trigger:
+    trigger = _find(transaction.connection, trigger_id)
+    transaction.event(kind, trigger.model, {"trigger_id": trigger.id, "name": trigger.name})
+    return trigger
+
+
+def _find(connection: sqlite3.Connection, trigger_id: int) -> Trigger:
+    row = connection.execute(f"{_SELECT} WHERE triggers.id = ?", (trigger_id,)).fetchone()
+    if row is None:
+        raise NotFound(
+            f"there is no trigger {trigger_id}; GET /v1/models/{{name}}/triggers lists a model's"
+        )
+    return _trigger(row)
+
+
+def _trigger(row: sqlite3.Row) -> Trigger:
+    return Trigger(
+        id=row["id"],
+        model_id=row["model_id"],
+        model=row["model"],
+        name=row["name"],
+        rule=load(row["rule"]),
+        hyperparameters=load(row["hyperparameters"]),
+        priority=row["priority"],
+        enabled=bool(row["enabled"]),
+        created_at=load_time(row["created_at"]),
+        labelled=row["labelled"],
+        tried_at=load_optional_time(row["tried_at"]),
+        fired_at=load_optional_time(row["fired_at"]),
+        job_id=row["job_id"],
+        outcome=row["outcome"],
+    )

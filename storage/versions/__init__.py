@@ -1,0 +1,1 @@
+"""Versions of models: aliases, promotions, variants, checkpoints and retention."""

@@ -1,0 +1,191 @@
+"""Checkpoints: training states that a job goes on from."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from storage.blobs.files import FileStore
+from storage.database.codec import dump, dump_time, load, load_time
+from storage.database.connection import Readers, sqlite3
+from storage.database.writer import Transaction, Writer
+from storage.errors import InUse, NotFound
+from storage.records.models import FileRecord
+from storage.records.versions import Checkpoint
+from storage.tables.job_rows import find_job
+
+_SELECT = "SELECT checkpoints.*, size_bytes FROM checkpoints JOIN files USING (sha256)"
+_KEPT = {"periodic": 2, "best": 1}
+_NEEDED_BY_VERSION = "SELECT 1 FROM versions WHERE checkpoint_id = :id"
+# `start` holds an id as text when a job begins from a checkpoint.
+_NEEDED_AS_START = """
+SELECT 1 FROM jobs
+WHERE state IN ('queued', 'running', 'paused') AND start = CAST(:id AS TEXT)
+"""
+_NEEDED_TO_RESUME = """
+SELECT 1 FROM checkpoints JOIN jobs ON jobs.id = checkpoints.job_id
+WHERE checkpoints.id = :id AND jobs.state IN ('queued', 'running', 'paused')
+"""
+_SUPERSEDED = """
+SELECT id, sha256 FROM checkpoints WHERE job_id = ? AND role = ? AND NOT pinned
+ORDER BY id DESC LIMIT -1 OFFSET ?
+"""
+
+
+class Checkpoints:
+    """Checkpoints by id."""
+
+    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._files = files
+
+    def add(
+        self,
+        *,
+        model_id: int,
+        job_id: int,
+        role: str,
+        step: int,
+        epoch: int,
+        file: FileRecord,
+        state: dict[str, Any],
+    ) -> Checkpoint:
+        """Record an adopted file as a checkpoint, and drop the job's older ones of that role.
+
+        Two `periodic` ones and one `best` stay, and those that are pinned or needed elsewhere.
+        Raises NotFound.
+        """
+
+        def insert(transaction: Transaction) -> Checkpoint:
+            job = find_job(transaction.connection, job_id)
+            self._files.reference(transaction, [file])
+            row = transaction.execute(
+                "INSERT INTO checkpoints (model_id, job_id, role, step, epoch, sha256, state, "
+                "created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                (
+                    model_id,
+                    job_id,
+                    role,
+                    step,
+                    epoch,
+                    file.sha256,
+                    dump(state),
+                    dump_time(transaction.now),
+                ),
+            ).fetchone()
+            self._drop_superseded(transaction, job_id, role)
+            data = {"checkpoint_id": row["id"], "job_id": job_id, "role": role, "step": step}
+            transaction.event("checkpoint.saved", job.model, data)
+            return _one(transaction.connection, row["id"])
+
+        return self._writer.write(insert)
+
+    def get(self, id: int) -> Checkpoint:  # noqa: A002
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return _one(connection, id)
+
+    def list(
+        self, model_id: int, limit: int, after: int | None = None
+    ) -> builtins.list[Checkpoint]:
+        """Checkpoints of a model, newest first; after: the last page's last id."""
+        condition, parameters = ("id < ?", (after,)) if after is not None else ("1", ())
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                f"{_SELECT} WHERE model_id = ? AND {condition} ORDER BY id DESC LIMIT ?",
+                (model_id, *parameters, limit),
+            ).fetchall()
+        return [_checkpoint(row) for row in rows]
+
+    def latest_of(
+        self, job_id: int, roles: Sequence[str] = ("periodic", "final")
+    ) -> Checkpoint | None:
+        """The job's newest checkpoint of these roles."""
+        marks = ", ".join("?" * len(roles))
+        with self._readers.snapshot() as connection:
+            row = connection.execute(
+                f"{_SELECT} WHERE job_id = ? AND role IN ({marks}) ORDER BY id DESC LIMIT 1",
+                (job_id, *roles),
+            ).fetchone()
+        return None if row is None else _checkpoint(row)
+
+    def update(
+        self,
+        id: int,  # noqa: A002
+        *,
+        pinned: bool | None = None,
+        note: str | None = None,
+    ) -> Checkpoint:
+        """Replace what is given. Raises NotFound."""
+
+        def change(transaction: Transaction) -> Checkpoint:
+            transaction.execute(
+                "UPDATE checkpoints SET pinned = coalesce(?, pinned), note = coalesce(?, note) "
+                "WHERE id = ?",
+                (pinned, note, id),
+            )
+            return _one(transaction.connection, id)
+
+        return self._writer.write(change)
+
+    def delete(self, id: int) -> None:  # noqa: A002
+        """Raises NotFound, and InUse while a version or an unfinished job needs it."""
+
+        def remove(transaction: Transaction) -> None:
+            checkpoint = _one(transaction.connection, id)
+            for user, query in (
+                ("a version was exported from it", _NEEDED_BY_VERSION),
+                ("a job that is not finished starts from it", _NEEDED_AS_START),
+                (f"job {checkpoint.job_id} may go on from it", _NEEDED_TO_RESUME),
+            ):
+                if transaction.execute(query, {"id": id}).fetchone():
+                    raise InUse(f"checkpoint {id} cannot be deleted: {user}")
+            self._drop(transaction, [id], [checkpoint.file.sha256])
+
+        self._writer.write(remove)
+
+    def _drop_superseded(self, transaction: Transaction, job_id: int, role: str) -> None:
+        if role not in _KEPT:
+            return
+        rows = [
+            row
+            for row in transaction.execute(_SUPERSEDED, (job_id, role, _KEPT[role])).fetchall()
+            if not _needed_elsewhere(transaction, row["id"])
+        ]
+        self._drop(transaction, [row["id"] for row in rows], [row["sha256"] for row in rows])
+
+    def _drop(self, transaction: Transaction, ids: Iterable[int], hashes: Iterable[str]) -> None:
+        transaction.executemany("DELETE FROM checkpoints WHERE id = ?", [(each,) for each in ids])
+        self._files.release(transaction, hashes)
+
+
+def _needed_elsewhere(transaction: Transaction, checkpoint_id: int) -> bool:
+    return any(
+        transaction.execute(query, {"id": checkpoint_id}).fetchone()
+        for query in (_NEEDED_BY_VERSION, _NEEDED_AS_START)
+    )
+
+
+def _one(connection: sqlite3.Connection, checkpoint_id: int) -> Checkpoint:
+    row = connection.execute(f"{_SELECT} WHERE id = ?", (checkpoint_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no checkpoint {checkpoint_id}")
+    return _checkpoint(row)
+
+
+def _checkpoint(row: sqlite3.Row) -> Checkpoint:
+    return Checkpoint(
+        id=row["id"],
+        model_id=row["model_id"],
+        job_id=row["job_id"],
+        role=row["role"],
+        step=row["step"],
+        epoch=row["epoch"],
+        file=FileRecord(row["sha256"], row["size_bytes"]),
+        state=load(row["state"]),
+        pinned=bool(row["pinned"]),
+        note=row["note"],
+        created_at=load_time(row["created_at"]),
+    )

@@ -1,0 +1,69 @@
+"""How aliases move, and what `latest` has named: each promotion is a row.
+
+A rollback takes the newest row away.
+"""
+
+from __future__ import annotations
+
+from storage.database.codec import dump_time
+from storage.database.writer import Transaction
+from storage.records.versions import Version
+
+LATEST = "latest"
+KEPT = 1000
+"""Promotions of a model that are remembered."""
+_POINT = """
+INSERT INTO aliases (model_id, alias, version) VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET version = excluded.version
+"""
+_RECORD = """
+INSERT INTO promotions (model_id, version, promoted_at)
+VALUES (:model_id, :version, :promoted_at)
+"""
+_FORGET_OLDEST = """
+DELETE FROM promotions WHERE id IN (
+  SELECT id FROM promotions WHERE model_id = ? ORDER BY id DESC LIMIT -1 OFFSET ?
+)
+"""
+_PREVIOUS = """
+SELECT id, version FROM promotions WHERE model_id = ? AND version <> ? ORDER BY id DESC LIMIT 1
+"""
+
+
+def move_alias(transaction: Transaction, version: Version, alias: str) -> None:
+    """Point an alias at a version, and say so; `latest` moving is a promotion, whoever moves it."""
+    point(transaction, version.model_id, alias, version.version)
+    if alias == LATEST:
+        record_promotion(transaction, version.model_id, version.version)
+    kind = "version.promoted" if alias == LATEST else "alias.moved"
+    transaction.event(kind, version.model, {"alias": alias, "version": version.version})
+
+
+def point(transaction: Transaction, model_id: int, alias: str, version: int) -> None:
+    """Only move the alias."""
+    transaction.execute(_POINT, (model_id, alias, version))
+
+
+def record_promotion(transaction: Transaction, model_id: int, version: int) -> None:
+    """Remember that `latest` names this version from now on."""
+    promoted_at = dump_time(transaction.now)
+    row = {"model_id": model_id, "version": version, "promoted_at": promoted_at}
+    transaction.execute(_RECORD, row)
+    transaction.execute(_FORGET_OLDEST, (model_id, KEPT))
+
+
+def previous_promotion(transaction: Transaction, model_id: int, *, current: int) -> int | None:
+    """What `latest` named before it named `current`, None if nothing that is still kept."""
+    row = transaction.execute(_PREVIOUS, (model_id, current)).fetchone()
+    return None if row is None else int(row["version"])
+
+
+def undo_promotion(transaction: Transaction, model_id: int, *, current: int) -> int | None:
+    """Forget the newest promotion, that of `current`; what `latest` named before, if anything."""
+    row = transaction.execute(_PREVIOUS, (model_id, current)).fetchone()
+    if row is None:
+        return None
+    transaction.execute(
+        "DELETE FROM promotions WHERE model_id = ? AND id > ?", (model_id, row["id"])
+    )
+    return int(row["version"])

@@ -1,0 +1,126 @@
+"""Retention: which versions of a model go, and what goes with them."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from datetime import timedelta
+
+from storage.blobs.files import FileStore
+from storage.database.codec import load_time
+from storage.database.connection import sqlite3
+from storage.database.writer import Transaction, Writer
+from storage.tables.model_rows import model_name
+from storage.versions.promotions import LATEST, previous_promotion
+
+_VERSIONS = """
+SELECT version, job_id, created_at, versions.sha256,
+  files.size_bytes + (
+    SELECT coalesce(sum(size_bytes), 0) FROM variants JOIN files USING (sha256)
+    WHERE variants.model_id = versions.model_id AND variants.version = versions.version
+  ) AS size_bytes,
+  (SELECT group_concat(alias) FROM aliases
+   WHERE aliases.model_id = versions.model_id AND aliases.version = versions.version) AS aliases
+FROM versions JOIN files USING (sha256) WHERE model_id = ? ORDER BY version DESC
+"""
+_IN_TRAINING = "SELECT 1 FROM jobs WHERE model_id = ? AND state IN ('running', 'paused')"
+_VARIANT_FILES = """
+SELECT sha256 FROM variants WHERE model_id = ? AND version = ? AND sha256 IS NOT NULL
+"""
+_CHECKPOINTS = """
+SELECT id, sha256 FROM checkpoints WHERE job_id = :job_id AND NOT pinned
+  AND NOT EXISTS (SELECT 1 FROM versions WHERE checkpoint_id = checkpoints.id)
+  AND NOT EXISTS (
+    SELECT 1 FROM jobs
+    WHERE state IN ('queued', 'running', 'paused') AND start = CAST(checkpoints.id AS TEXT)
+  )
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be kept of a model, None for no limit.
+
+    versions: beside those that always stay. size_bytes: of the files of all versions together.
+    """
+
+    versions: int | None = None
+    age: timedelta | None = None
+    size_bytes: int | None = None
+
+
+class Retention:
+    """Removes old versions.
+
+    Version 1, the newest, every version that an alias names, and the one that a rollback would go
+    to stay, whatever the limits say.
+    """
+
+    def __init__(self, writer: Writer, *, files: FileStore) -> None:
+        self._writer = writer
+        self._files = files
+
+    def prune(self, model_id: int, limits: Limits) -> builtins.list[int]:
+        """Remove what is beyond the limits, oldest first; the numbers of the versions.
+
+        Their files, variants and checkpoints go too, but for pinned checkpoints and those that a
+        job is to start from. While a job of the model is under way, nothing goes.
+        """
+
+        def remove(transaction: Transaction) -> builtins.list[int]:
+            if transaction.execute(_IN_TRAINING, (model_id,)).fetchone():
+                return []
+            rows = transaction.execute(_VERSIONS, (model_id,)).fetchall()
+            gone = _beyond(transaction, model_id, rows, limits)
+            for row in gone:
+                self._remove(transaction, model_id, row)
+            return [row["version"] for row in gone]
+
+        return self._writer.write(remove)
+
+    def _remove(self, transaction: Transaction, model_id: int, row: sqlite3.Row) -> None:
+        key = (model_id, row["version"])
+        hashes = [row["sha256"]]
+        hashes += [each["sha256"] for each in transaction.execute(_VARIANT_FILES, key)]
+        transaction.execute("DELETE FROM versions WHERE model_id = ? AND version = ?", key)
+        checkpoints = transaction.execute(_CHECKPOINTS, {"job_id": row["job_id"]}).fetchall()
+        hashes += [each["sha256"] for each in checkpoints]
+        transaction.executemany(
+            "DELETE FROM checkpoints WHERE id = ?", [(each["id"],) for each in checkpoints]
+        )
+        self._files.release(transaction, hashes)
+        transaction.event(
+            "version.deleted", model_name(transaction, model_id), {"version": row["version"]}
+        )
+
+
+def _beyond(
+    transaction: Transaction, model_id: int, rows: builtins.list[sqlite3.Row], limits: Limits
+) -> builtins.list[sqlite3.Row]:
+    """The rows, newest first, that the limits do not allow; oldest first."""
+    kept = _kept_always(transaction, model_id, rows)
+    removable = [row for row in rows if row["version"] not in kept]
+    gone = set()
+    if limits.versions is not None:
+        gone |= {row["version"] for row in removable[limits.versions :]}
+    if limits.age is not None:
+        oldest = transaction.now - limits.age
+        gone |= {row["version"] for row in removable if load_time(row["created_at"]) < oldest}
+    if limits.size_bytes is not None:
+        total = sum(row["size_bytes"] for row in rows if row["version"] not in gone)
+        for row in reversed(removable):
+            if total > limits.size_bytes and row["version"] not in gone:
+                gone.add(row["version"])
+                total -= row["size_bytes"]
+    return [row for row in reversed(removable) if row["version"] in gone]
+
+
+def _kept_always(
+    transaction: Transaction, model_id: int, rows: builtins.list[sqlite3.Row]
+) -> set[int]:
+    if not rows:
+        return set()
+    kept = {1, rows[0]["version"], *(row["version"] for row in rows if row["aliases"])}
+    latest = next(row["version"] for row in rows if LATEST in (row["aliases"] or "").split(","))
+    previous = previous_promotion(transaction, model_id, current=latest)
+    return kept if previous is None else kept | {previous}

@@ -1,0 +1,69 @@
+"""Variants: other forms of a version's model, made once and kept beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storage.blobs.files import FileStore
+from storage.database.codec import dump, dump_time
+from storage.database.writer import Transaction, Writer
+from storage.records.models import FileRecord
+from storage.records.versions import Variant, VariantName
+from storage.versions.versions import find_version
+
+_INSERT = """
+INSERT INTO variants VALUES (
+  :model_id, :version, :variant, :sha256, :method, :metrics, :verdict, :reason, :created_at
+) ON CONFLICT DO NOTHING
+"""
+_EVENTS = {True: "variant.made", False: "variant.refused"}
+
+
+class Variants:
+    """Variants by model, version and name."""
+
+    def __init__(self, writer: Writer, *, files: FileStore) -> None:
+        self._writer = writer
+        self._files = files
+
+    def add(
+        self,
+        model_id: int,
+        version: int,
+        name: VariantName,
+        *,
+        file: FileRecord | None,
+        method: str,
+        metrics: dict[str, Any],
+        verdict: dict[str, Any],
+        reason: str,
+    ) -> Variant:
+        """Record an adopted file as a variant, or with None that it was refused.
+
+        One that is there already stays. Raises NotFound if the version is gone.
+        """
+
+        def insert(transaction: Transaction) -> Variant:
+            self._files.reference(transaction, [file] if file else [])
+            row = {
+                "model_id": model_id,
+                "version": version,
+                "variant": name,
+                "sha256": file and file.sha256,
+                "method": method,
+                "metrics": dump(metrics),
+                "verdict": dump(verdict),
+                "reason": reason,
+                "created_at": dump_time(transaction.now),
+            }
+            model = find_version(transaction.connection, model_id, version).model
+            if transaction.execute(_INSERT, row).rowcount:
+                data = {"version": version, "variant": name, "reason": reason}
+                transaction.event(_EVENTS[file is not None], model, data)
+            if file is not None:
+                # Another made it first: its file may be a different one, and this one nobody's.
+                self._files.release(transaction, [file.sha256])
+            variants = find_version(transaction.connection, model_id, version).variants
+            return next(each for each in variants if each.name == name)
+
+        return self._writer.write(insert)

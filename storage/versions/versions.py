@@ -1,0 +1,198 @@
+"""Versions: exported inference models."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import replace
+from typing import Any
+
+from storage.blobs.files import FileStore
+from storage.database.codec import dump, dump_time, load, load_time
+from storage.database.connection import Readers, sqlite3
+from storage.database.writer import Transaction, Writer
+from storage.errors import NotFound
+from storage.records.jobs import JobState
+from storage.records.models import FileRecord
+from storage.records.versions import NewVersion, Variant, Version
+from storage.tables.job_rows import move_job
+from storage.versions.promotions import LATEST, move_alias
+
+_SELECT = """
+SELECT versions.*, files.size_bytes, models.name AS model,
+  (SELECT json_group_array(alias) FROM aliases
+   WHERE aliases.model_id = versions.model_id AND aliases.version = versions.version) AS aliases,
+  (SELECT json_group_array(json_object(
+     'name', variant, 'sha256', variants.sha256, 'size_bytes', made.size_bytes, 'method', method,
+     'metrics', json(variants.metrics), 'verdict', json(variants.verdict),
+     'reason', variants.reason, 'created_at', variants.created_at
+   )) FROM variants LEFT JOIN files AS made USING (sha256)
+   WHERE variants.model_id = versions.model_id AND variants.version = versions.version) AS variants
+FROM versions JOIN files USING (sha256) JOIN models ON models.id = versions.model_id
+"""
+_ONE = f"{_SELECT} WHERE versions.model_id = ? AND versions.version = ?"
+_INSERT = """
+INSERT INTO versions (
+  model_id, version, sha256, created_at, job_id, checkpoint_id, metrics, baseline, promoted, reason,
+  verdict, provenance
+)
+SELECT
+  :model_id, coalesce(max(version), 0) + 1, :sha256, :created_at, :job_id, :checkpoint_id,
+  :metrics, :baseline, :promoted, :reason, :verdict, :provenance
+FROM versions WHERE model_id = :model_id
+RETURNING version
+"""
+_LATEST = "SELECT version FROM aliases WHERE model_id = ? AND alias = 'latest'"
+
+
+class Versions:
+    """Versions by model and number."""
+
+    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._files = files
+
+    def publish(
+        self, new: NewVersion, *, compared_with: int | None, job_metrics: dict[str, Any]
+    ) -> Version | None:
+        """Make an adopted file the next version, and its running job succeed, at once.
+
+        `latest` does not move to it while it is held. compared_with: what `latest` named when the
+        gate decided; if it has moved since, nothing is kept, and the answer is None. job_metrics:
+        replace the job's own.
+        Raises NotFound, and StateConflict if the job is not running.
+        """
+
+        def insert(transaction: Transaction) -> Version | None:
+            latest = int(transaction.execute(_LATEST, (new.model_id,)).fetchone()["version"])
+            if compared_with is not None and latest != compared_with:
+                return None
+            self._files.reference(transaction, [new.file])
+            version = _insert(transaction, _unless_held(transaction, new, latest=latest))
+            if version.promoted:
+                move_alias(transaction, version, LATEST)
+            move_job(
+                transaction,
+                new.job_id,
+                from_=JobState.RUNNING,
+                to=JobState.SUCCEEDED,
+                fields={"version": version.version, "metrics": dump(job_metrics)},
+            )
+            return find_version(transaction.connection, new.model_id, version.version)
+
+        return self._writer.write(insert)
+
+    def get(self, model_id: int, n: int) -> Version:
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return find_version(connection, model_id, n)
+
+    def list(self, model_id: int, limit: int, after: int | None = None) -> builtins.list[Version]:
+        """Versions of a model, newest first; after: the last page's last number."""
+        condition, parameters = ("version < ?", (after,)) if after is not None else ("1", ())
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                f"{_SELECT} WHERE model_id = ? AND {condition} ORDER BY version DESC LIMIT ?",
+                (model_id, *parameters, limit),
+            ).fetchall()
+        return [_version(row) for row in rows]
+
+    def of_checkpoint(self, model_id: int, checkpoint_id: int) -> int | None:
+        """The number of the version that was exported with this checkpoint, if any."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(
+                "SELECT min(version) AS version FROM versions WHERE model_id = ? "
+                "AND checkpoint_id = ?",
+                (model_id, checkpoint_id),
+            ).fetchone()
+        number: int | None = row["version"]
+        return number
+
+    def by_alias(self, model_id: int, alias: str) -> Version:
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(
+                "SELECT version FROM aliases WHERE model_id = ? AND alias = ?", (model_id, alias)
+            ).fetchone()
+            if row is None:
+                raise NotFound(f"this model has no alias {alias!r}")
+            return find_version(connection, model_id, row["version"])
+
+
+def _unless_held(transaction: Transaction, new: NewVersion, *, latest: int) -> NewVersion:
+    """The new version, not promoted if a person holds `latest`."""
+    if not new.promoted:
+        return new
+    since = transaction.execute(
+        "SELECT held_since FROM models WHERE id = ?", (new.model_id,)
+    ).fetchone()["held_since"]
+    if since is None:
+        return new
+    held = f"a person holds latest at version {latest} since {since}; release it first"
+    return replace(new, promoted=False, reason=f"not promoted: {held} (the gate: {new.reason})")
+
+
+def _insert(transaction: Transaction, new: NewVersion) -> Version:
+    row = transaction.execute(
+        _INSERT,
+        {
+            "model_id": new.model_id,
+            "sha256": new.file.sha256,
+            "created_at": dump_time(transaction.now),
+            "job_id": new.job_id,
+            "checkpoint_id": new.checkpoint_id,
+            "metrics": dump(new.metrics),
+            "baseline": dump(new.baseline),
+            "promoted": new.promoted,
+            "reason": new.reason,
+            "verdict": dump(new.verdict),
+            "provenance": dump(new.provenance),
+        },
+    ).fetchone()
+    version = find_version(transaction.connection, new.model_id, row["version"])
+    transaction.event(
+        "version.created",
+        version.model,
+        {
+            "version": version.version,
+            "job_id": version.job_id,
+            "promoted": version.promoted,
+            "reason": version.reason,
+        },
+    )
+    return version
+
+
+def find_version(connection: sqlite3.Connection, model_id: int, number: int) -> Version:
+    """Raises NotFound."""
+    row = connection.execute(_ONE, (model_id, number)).fetchone()
+    if row is None:
+        raise NotFound(f"this model has no version {number}")
+    return _version(row)
+
+
+def _version(row: sqlite3.Row) -> Version:
+    return Version(
+        model_id=row["model_id"],
+        model=row["model"],
+        version=row["version"],
+        file=FileRecord(row["sha256"], row["size_bytes"]),
+        created_at=load_time(row["created_at"]),
+        job_id=row["job_id"],
+        checkpoint_id=row["checkpoint_id"],
+        metrics=load(row["metrics"]),
+        baseline=load(row["baseline"]),
+        promoted=bool(row["promoted"]),
+        reason=row["reason"],
+        aliases=tuple(sorted(load(row["aliases"]))),
+        verdict=load(row["verdict"]),
+        provenance=load(row["provenance"]),
+        variants=tuple(map(_variant, load(row["variants"]))),
+    )
+
+
+def _variant(fields: dict[str, Any]) -> Variant:
+    sha256, size_bytes = fields.pop("sha256"), fields.pop("size_bytes")
+    file = None if sha256 is None else FileRecord(sha256, size_bytes)
+    created_at = load_time(fields.pop("created_at"))
+    return Variant(file=file, created_at=created_at, **fields)
