@@ -6,8 +6,10 @@ else
   BIN := .venv/bin
 endif
 INSTALLED := .venv/.installed
+# Where the zoo's models are kept; 1 GB.
+ZOO ?= /tmp/hone-zoo
 
-.PHONY: demo test check format dashboard bench clean
+.PHONY: demo test check check-release format dashboard bench zoo clean
 
 demo: $(INSTALLED)
 	$(BIN)/honed demo
@@ -22,6 +24,9 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/pytest
 
+# Before a release: what takes half an hour and packages of its own.
+check-release: check zoo
+
 format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -33,8 +38,26 @@ dashboard:
 bench: $(INSTALLED)
 	$(BIN)/python -m bench --json bench/results.json
 
+# Real architectures as PyTorch exports and trains them; tests/zoo/README.md.
+zoo: $(INSTALLED) $(ZOO)/.made
+	$(BIN)/python -m tests.zoo.run $(ZOO)
+
+$(ZOO)/.made: .venv-zoo/.installed tests/zoo/make.py tests/zoo/fold.py tests/zoo/reference.py \
+  $(wildcard tests/zoo/architectures/*.py)
+	.venv-zoo/bin/python -W ignore -m tests.zoo.make $(ZOO)
+	@touch $@
+
+# torchvision without what it depends on: it would bring PyTorch's CUDA build.
+.venv-zoo/.installed: tests/zoo/requirements.txt
+	$(BIN)/python -m venv .venv-zoo
+	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	  timm==1.0.31 torchvision==0.28.0
+	@touch $@
+
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-zoo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installed anew only when pyproject.toml is newer than the stamp.

@@ -1,0 +1,121 @@
+"""What the runner asks of an engine, and the engines that it can ask."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from service.training.artifacts import make_artifacts
+from service.training.conform import trainable as choice
+from service.training.conform.load import load
+from service.training.conform.normalize import normalize
+from service.training.ort.engine import OrtEngine
+from service.training.ort.runtime import onnxruntime
+
+Array = NDArray[np.generic]
+
+
+class Trainer(Protocol):
+    """A model in training by plain SGD. Inputs are by name."""
+
+    def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:
+        """One step."""
+
+    def outputs(self, inputs: dict[str, Array]) -> Array:
+        """What the model would infer now."""
+
+
+class Shipped:
+    """The engine as a user meets it: registered, trained, exported, and run by another session."""
+
+    def __init__(
+        self, path: Path, *, loss: str, output: str | None, trainable: Sequence[str] | None
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="hone-zoo-")
+        folder = Path(self._folder.name)
+        made = make_artifacts(
+            path, directory=folder, loss=loss, optimizer="sgd", output=output, trainable=trainable
+        )
+        self._names = [each.name for each in made.signature.inputs]
+        self._engine = OrtEngine(
+            made.artifacts,
+            checkpoint=Path(made.artifacts.checkpoint),
+            output=made.output,
+            threads=1,
+        )
+
+    def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:
+        self._engine.train_batch([inputs[name] for name in self._names], target)
+        self._engine.step(learning_rate)
+
+    def outputs(self, inputs: dict[str, Array]) -> Array:
+        path = Path(self._folder.name) / "exported.onnx"
+        self._engine.export(path)
+        return _run(onnx.load(path), {name: inputs[name] for name in self._names})
+
+
+class Gradients:
+    """The differentiated graph alone, in one plain session; SGD in numpy."""
+
+    def __init__(
+        self, path: Path, *, loss: str, output: str | None, trainable: Sequence[str] | None
+    ) -> None:
+        from service.training.graph.losses import Loss
+        from service.training.graph.prepare import prepare
+        from service.training.graph.step import build_step
+
+        model = load(path)
+        names = choice.select(normalize(_copy(model), []), trainable)
+        step = build_step(model, loss=Loss(loss), parameters=names, output=output)
+        self._model = prepare(model)
+        tensors = {t.name: t for t in self._model.graph.initializer}
+        self._values = {n: onnx.numpy_helper.to_array(tensors[n]).copy() for n in names}
+        self._scale = step.scalars[0]
+        self._session = _session(step.model)
+
+    def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:
+        scale = np.float32(1 / len(target))
+        feeds = {**inputs, **self._values, "target": target, self._scale: scale}
+        read = {value.name for value in self._session.get_inputs()}
+        feeds = {name: array for name, array in feeds.items() if name in read}
+        _, *gradients = self._session.run(None, feeds)
+        for name, gradient in zip(self._values, gradients, strict=True):
+            self._values[name] -= np.float32(learning_rate) * gradient
+
+    def outputs(self, inputs: dict[str, Array]) -> Array:
+        model = _copy(self._model)
+        for tensor in model.graph.initializer:
+            if tensor.name in self._values:
+                tensor.CopyFrom(
+                    onnx.numpy_helper.from_array(self._values[tensor.name], tensor.name)
+                )
+        return _run(model, inputs)
+
+
+TRAINERS: dict[str, Callable[..., Trainer]] = {"shipped": Shipped, "gradients": Gradients}
+
+
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+def _run(model: onnx.ModelProto, inputs: dict[str, Array]) -> Array:
+    session = _session(model)
+    read = {value.name for value in session.get_inputs()}
+    return session.run(None, {name: array for name, array in inputs.items() if name in read})[0]
+
+
+def _session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
