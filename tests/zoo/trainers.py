@@ -11,12 +11,12 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.artifacts import make_artifacts
 from service.training.conform import trainable as choice
 from service.training.conform.load import load
 from service.training.conform.normalize import normalize
 from service.training.ort.engine import OrtEngine
 from service.training.ort.runtime import onnxruntime
+from service.training.preparation.artifacts import make_artifacts
 
 Array = NDArray[np.generic]
 
