@@ -167,6 +167,7 @@ def test_a_job_does_not_load_what_other_orders_speak_of() -> None:
     assert modules == {
         "commands",
         "endings",
+        "id_set",
         "lines",
         "shared",
         "training",
