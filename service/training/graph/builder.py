@@ -1,0 +1,191 @@
+"""Writes nodes, constants and types of a graph; equal nodes and equal constants are one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import defs, helper, numpy_helper, shape_inference
+
+from service.training.graph.tensor import Array, Dim, Shape, Tensor
+
+DATA_BYTES = 4096
+"""Larger constants are weights, whose values no shape depends on."""
+STANDARD = ("", "ai.onnx")
+RANDOM = frozenset(
+    (
+        "Bernoulli",
+        "Dropout",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    )
+)
+
+
+class Builder:
+    """A model's graph, taken over and written on.
+
+    Nodes are appended only, so that their order stays topological.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        """model: prepared, with the types of its tensors inferred."""
+        self.opset = next(o.version for o in model.opset_import if o.domain in STANDARD)
+        self.nodes: list[onnx.NodeProto] = list(model.graph.node)
+        self.constants = {t.name: t for t in model.graph.initializer}
+        self._tensors: dict[str, Tensor] = {}
+        self._written: dict[bytes, tuple[str, ...]] = {}
+        self._numbers: dict[tuple[bytes, str, tuple[int, ...]], Tensor] = {}
+        self._count = 0
+        graph = model.graph
+        self._inputs = [value.name for value in graph.input]
+        for value in (*graph.value_info, *graph.output, *graph.input):
+            self._tensors[value.name] = Tensor(self, value.name, *_type(value.type))
+        for tensor in graph.initializer:
+            self._tensors[tensor.name] = _constant(self, tensor)
+        for node in self.nodes:
+            for index, name in enumerate(node.output):
+                if name not in self._tensors:
+                    self._tensors[name] = Tensor(self, name, self._element_type(node, index))
+            self._written.setdefault(key_of(node), tuple(node.output))
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """What the model it was made from is fed."""
+        return [self._tensors[name] for name in self._inputs]
+
+    def tensor(self, name: str) -> Tensor:
+        """A tensor of the graph by its name."""
+        return self._tensors[name]
+
+    def input(self, name: str, dtype: int, shape: Shape) -> Tensor:
+        """A tensor that is fed."""
+        self.constants.pop(name, None)
+        self._tensors[name] = Tensor(self, name, dtype, shape)
+        return self._tensors[name]
+
+    def constant(self, value: Array) -> Tensor:
+        """An array; asked for twice it is the same tensor."""
+        value = np.asarray(value)
+        key = (value.tobytes(), value.dtype.str, value.shape)
+        if key not in self._numbers:
+            name = self._fresh("constant")
+            self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
+            self.constants[name].dims[:] = value.shape
+            self._numbers[key] = self._tensors[name] = _constant(self, self.constants[name])
+        return self._numbers[key]
+
+    def scalar(self, value: float, dtype: int) -> Tensor:
+        """A number of rank 0."""
+        return self.constant(np.array(value, helper.tensor_dtype_to_np_dtype(dtype)))
+
+    def ints(self, values: Iterable[int]) -> Tensor:
+        """An int64 vector: axes, sizes, pads."""
+        return self.constant(np.array(list(values), np.int64))
+
+    def vector(self, *parts: int | Tensor) -> Tensor:
+        """Numbers and int64 vectors joined to one vector; a constant if all are."""
+        tensors = [self.ints([p]) if isinstance(p, int) else p for p in parts]
+        values = [t.value for t in tensors if t.value is not None]
+        if len(values) == len(tensors):
+            return self.ints(int(v) for value in values for v in value)
+        joined: list[Tensor] = []
+        for t in tensors:
+            if joined and t.value is not None and joined[-1].value is not None:
+                joined[-1] = self.constant(np.concatenate([joined[-1].value, t.value]))
+            else:
+                joined.append(t)
+        return joined[0] if len(joined) == 1 else self.op("Concat", *joined, axis=0)
+
+    def op(self, op_type: str, *inputs: Tensor | None, **attributes: Any) -> Tensor:
+        """The first output of a node of a standard operator."""
+        return self.ops(op_type, *inputs, **attributes)[0]
+
+    def ops(
+        self, op_type: str, *inputs: Tensor | None, outputs: int = 1, **attributes: Any
+    ) -> list[Tensor]:
+        """All outputs of a standard operator's node; an equal one that is there is taken."""
+        names = [t.name if t is not None else "" for t in inputs]
+        node = helper.make_node(op_type, names, [""] * outputs, **attributes)
+        found = self._written.get(key_of(node))
+        if found is not None and len(found) >= outputs and all(found[:outputs]):
+            return [self._tensors[name] for name in found[:outputs]]
+        node.name = self._fresh(op_type)
+        node.output[:] = [f"{node.name}:{i}" if i else node.name for i in range(outputs)]
+        self._infer(node, inputs)
+        self.nodes.append(node)
+        self._written[key_of(node)] = tuple(node.output)
+        return [self._tensors[name] for name in node.output]
+
+    def retype(self, tensor: Tensor, shape: Sequence[Dim] | None) -> Tensor:
+        """The tensor with a shape that is known better."""
+        known = Tensor(
+            self,
+            tensor.name,
+            tensor.dtype,
+            None if shape is None else tuple(shape),
+            tensor.value,
+        )
+        self._tensors[tensor.name] = known
+        return known
+
+    def _infer(self, node: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> None:
+        schema = defs.get_schema(node.op_type, self.opset, "")
+        given = [t for t in inputs if t is not None]
+        types = {t.name: helper.make_tensor_type_proto(t.dtype, t.shape) for t in given}
+        data = {t.name: self.constants[t.name] for t in given if t.value is not None}
+        found = shape_inference.infer_node_outputs(
+            schema, node, types, data, opset_imports=[helper.make_opsetid("", self.opset)]
+        )
+        for name in node.output:
+            self._tensors[name] = Tensor(self, name, *_type(found[name]))
+
+    def _element_type(self, node: onnx.NodeProto, index: int) -> int:
+        """Of an output whose type inference could not tell: that of the inputs declared like it."""
+        if node.domain not in STANDARD:
+            return self._tensors[node.input[0]].dtype if node.input else 0
+        schema = defs.get_schema(node.op_type, self.opset, "")
+        kind = schema.outputs[min(index, len(schema.outputs) - 1)].type_str
+        for i, name in enumerate(node.input):
+            if name and schema.inputs[min(i, len(schema.inputs) - 1)].type_str == kind:
+                return self._tensors[name].dtype
+        return 0
+
+    def _fresh(self, hint: str) -> str:
+        self._count += 1
+        name = f"hone/{hint}_{self._count}"
+        return name if name not in self._tensors else self._fresh(hint)
+
+
+def key_of(node: onnx.NodeProto) -> bytes:
+    """Equal for nodes that compute the same; a name of its own for one that draws numbers."""
+    attributes = sorted(a.SerializeToString() for a in node.attribute)
+    own = node.output[0] if node.op_type in RANDOM and node.output else ""
+    parts = [node.domain, node.op_type, own, *node.input]
+    return b"\0".join([*(part.encode() for part in parts), b"\1", *attributes])
+
+
+def _type(proto: onnx.TypeProto) -> tuple[int, Shape | None]:
+    if not proto.HasField("tensor_type"):
+        return 0, None
+    tensor = proto.tensor_type
+    if not tensor.HasField("shape"):
+        return tensor.elem_type, None
+    return tensor.elem_type, tuple(_dim(d) for d in tensor.shape.dim)
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return str(dim.dim_param) if dim.dim_param else None
+
+
+def _constant(builder: Builder, tensor: onnx.TensorProto) -> Tensor:
+    small = tensor.ByteSize() <= DATA_BYTES
+    value = numpy_helper.to_array(tensor) if small else None
+    return Tensor(builder, tensor.name, int(tensor.data_type), tuple(tensor.dims), value)

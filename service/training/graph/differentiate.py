@@ -1,0 +1,84 @@
+"""Reverse-mode differentiation: the gradient of a loss by tensors of its graph."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import onnx
+
+from service.training.conform.errors import pointer, refusal
+from service.training.graph.builder import STANDARD, Builder
+from service.training.graph.flow import flow_from
+from service.training.graph.node import Gradients, Node
+from service.training.graph.rules import RULES
+from service.training.graph.tensor import NotDifferentiable, Tensor
+from storage.errors import Problem
+
+
+def backward(
+    graph: Builder, seeds: Mapping[str, Tensor], sources: Iterable[str]
+) -> dict[str, Tensor]:
+    """The gradient of each source; zeros where the loss does not depend on it.
+
+    seeds: what is known from the start, the gradients of the tensors that the loss reads.
+    Raises GraphRefused with every node that has no gradient.
+    """
+    sources = list(sources)
+    active = flow_from(graph, sources)
+    gradients: dict[str, list[Tensor]] = defaultdict(list)
+    for name, seed in seeds.items():
+        gradients[name].append(seed)
+    problems: list[Problem] = []
+    for proto in reversed(list(graph.nodes)):
+        outputs = [_total(gradients, graph, name) for name in proto.output]
+        if not any(outputs) or not active.intersection(proto.output):
+            continue
+        wanted = tuple(name in active for name in proto.input)
+        node = _node(graph, proto, wanted)
+        try:
+            found = _apply(node, outputs)
+        except NotDifferentiable as error:
+            problems.append(_problem(proto, str(error)))
+            found = node.inputs  # Stands in, so that the causes below are found too.
+        for name, gradient, want in zip(proto.input, found, wanted, strict=False):
+            if want and gradient is not None:
+                gradients[name].append(gradient)
+    if problems:
+        raise refusal(problems)
+    return {name: _total(gradients, graph, name) or graph.tensor(name).zeros() for name in sources}
+
+
+def _apply(node: Node, outputs: list[Tensor | None]) -> Gradients:
+    """Runs the rule, and checks that it gave what is wanted."""
+    rule = RULES.get(node.proto.op_type) if node.proto.domain in STANDARD else None
+    if rule is None:
+        raise NotDifferentiable("this operator has no gradient here")
+    given = [i for i, g in enumerate(outputs) if g is not None]
+    found = rule(node, *outputs[: given[-1] + 1])
+    for index, (name, want) in enumerate(zip(node.proto.input, node.wanted, strict=True)):
+        if want and (index >= len(found) or found[index] is None):
+            raise NotDifferentiable(f'it has no gradient by its input {index}, "{name}"')
+    return found
+
+
+def _total(gradients: Mapping[str, list[Tensor]], graph: Builder, name: str) -> Tensor | None:
+    parts = gradients.get(name)
+    if not parts:
+        return None
+    return sum(parts[1:], parts[0]).known_like(graph.tensor(name))
+
+
+def _node(graph: Builder, proto: onnx.NodeProto, wanted: tuple[bool, ...]) -> Node:
+    inputs = tuple(graph.tensor(name) if name else None for name in proto.input)
+    outputs = tuple(graph.tensor(name) if name else None for name in proto.output)
+    return Node(graph, proto, inputs, outputs, wanted)
+
+
+def _problem(proto: onnx.NodeProto, reason: str) -> Problem:
+    kind = proto.op_type if proto.domain in STANDARD else f"{proto.domain}.{proto.op_type}"
+    return Problem(
+        pointer("model", "graph", "node", proto.name),
+        f'node "{proto.name}" ({kind}) lies between trainable parameters and the loss, and '
+        f"cannot be trained through: {reason}; freeze what lies below it, or export it otherwise",
+    )

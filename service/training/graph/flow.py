@@ -1,0 +1,51 @@
+"""Which tensors depend on others in a way that a gradient can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import onnx
+
+from service.training.graph.builder import Builder
+from service.training.graph.rules.elementwise import NO_SLOPE
+from service.training.graph.tensor import FLOATS
+
+Message = TypeVar("Message", onnx.NodeProto, onnx.TensorProto, onnx.ValueInfoProto)
+
+
+def flow_from(graph: Builder, sources: Iterable[str]) -> set[str]:
+    """The sources, and every float tensor that is made from them.
+
+    What is counted, compared or rounded has no slope: the way ends there.
+    """
+    active = set(sources)
+    for node in graph.nodes:
+        if node.op_type not in NO_SLOPE and not active.isdisjoint(reads(node)):
+            active.update(n for n in node.output if n and graph.tensor(n).dtype in (0, *FLOATS))
+    return active
+
+
+def reads(node: onnx.NodeProto) -> Iterator[str]:
+    """Names of all tensors that a node reads, those that its subgraphs capture included."""
+    yield from filter(None, node.input)
+    for graph in subgraphs(node):
+        own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+        own.update(name for inner in graph.node for name in inner.output)
+        yield from (n for inner in graph.node for n in reads(inner) if n not in own)
+        yield from (v.name for v in graph.output if v.name not in own)
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Graphs in a node's attributes."""
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def duplicate(message: Message) -> Message:
+    """A copy of its own, safe from what its container does."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy

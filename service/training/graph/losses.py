@@ -1,0 +1,168 @@
+"""Losses with their gradients, written together: a sum over samples times a scale that is fed.
+
+A sample's loss is the mean over the numbers, or the positions, that it compares. Fed with 1/batch
+the scale makes the mean over the batch; losses of a batch that is shared out add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.training.graph.builder import Builder
+from service.training.graph.tensor import Array, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What is minimized.
+
+    name: of LOSSES, or `output` for a tensor of the model that is a loss itself.
+    class_axis: of the logits; targets have all other axes. label_smoothing, class_weights,
+    ignore_index: of cross entropy, as in PyTorch. delta: of huber, in target units.
+    """
+
+    name: str
+    class_axis: int = 1
+    label_smoothing: float = 0.0
+    class_weights: tuple[float, ...] | None = None
+    ignore_index: int | None = None
+    delta: float = 1.0
+
+    def weight(self, target: Array) -> float:
+        """What the batch's losses are divided by, in samples: 1/weight is the scale to feed.
+
+        It is the number of samples, unless classes are weighted or ignored.
+        """
+        if self.class_weights is None and self.ignore_index is None:
+            return float(len(target))
+        counts = target != self.ignore_index
+        weights = (
+            np.ones(target.shape)
+            if self.class_weights is None
+            else np.take(self.class_weights, np.where(counts, target, 0))
+        )
+        return float((weights * counts).sum() / target[0].size)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A loss in a graph. gradient: of the output that is compared."""
+
+    loss: Tensor
+    gradient: Tensor
+
+
+def compare(
+    loss: Loss, output: Tensor, target: Tensor, scale: Tensor, sample_weight: Tensor | None = None
+) -> Compared:
+    """Write the loss and its gradient.
+
+    output: float, axis 0 the batch. target: int64 without the class axis for cross entropy, else of
+    the output's shape. scale: float, rank 0. sample_weight: float, (batch,).
+    """
+    if loss.name == "cross_entropy":
+        return _cross_entropy(loss, output, target, scale, sample_weight)
+    scale = _by_position(scale, output, output.axes(None)[1:])
+    if sample_weight is not None:
+        scale = _weighted(scale, sample_weight, output)
+    value, slope = LOSSES[loss.name](loss, output, target)
+    gradient = (slope * scale).known_like(output)
+    if sample_weight is not None:
+        return Compared((value * scale).sum(), gradient)
+    return Compared(value.sum() * scale, gradient)
+
+
+def mse(_: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared difference."""
+    error = output - target
+    return error * error, error * 2
+
+
+def l1(_: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Absolute difference; flat where there is none."""
+    error = output - target
+    return error.abs(), error.sign()
+
+
+def huber(loss: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared up to delta, straight beyond: c·(|e| - c/2), where c = min(|e|, delta)."""
+    error = output - target
+    low, high = (output.graph.scalar(s * loss.delta, output.dtype) for s in (-1, 1))
+    near = error.op("Clip", low, high)
+    return near * (error - near * 0.5), near
+
+
+def bce_with_logits(_: Loss, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """max(x, 0) - x·t + log(1 + exp(-|x|)): finite for any logit, unlike log(sigmoid(x))."""
+    tail = (-logits.abs()).op("Softplus")
+    return logits.op("Relu") - logits * target + tail, logits.op("Sigmoid") - target
+
+
+LOSSES: dict[str, Callable[[Loss, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "bce_with_logits": bce_with_logits,
+    "huber": huber,
+    "l1": l1,
+    "mse": mse,
+}
+
+
+def _cross_entropy(
+    loss: Loss, logits: Tensor, target: Tensor, scale: Tensor, sample_weight: Tensor | None
+) -> Compared:
+    """-Σ q·log softmax, whose gradient is softmax·Σq - q. q: what each class should have."""
+    axis = logits.axis(loss.class_axis)
+    scale = _by_position(scale, logits, [a for a in logits.axes(None)[1:] if a != axis])
+    logs = logits.op("LogSoftmax", axis=axis)
+    wanted = _wanted(loss, logits, target.unsqueeze(axis), axis)
+    if sample_weight is not None:
+        wanted = wanted * _weighted(scale, sample_weight, logits)
+        scale = logits.graph.scalar(1.0, logits.dtype)
+    plain = loss.class_weights is None and loss.ignore_index is None and sample_weight is None
+    share = logs.exp() if plain else logs.exp() * wanted.sum([axis], keep=True)
+    gradient = ((share - wanted) * scale).known_like(logits)
+    return Compared(-(logs * wanted).sum() * scale, gradient)
+
+
+def _wanted(loss: Loss, logits: Tensor, target: Tensor, axis: int) -> Tensor:
+    """One at the target's class, smoothed, weighted, and zero where the target is ignored."""
+    graph: Builder = logits.graph
+    shape = [1] * logits.rank
+    shape[axis] = -1
+    count = _classes(logits, axis)
+    classes = np.arange(count, dtype=np.int64).reshape(shape)
+    wanted = graph.constant(classes).equal(target).cast_like(logits).known_like(logits)
+    if loss.label_smoothing:
+        wanted = wanted * (1 - loss.label_smoothing) + loss.label_smoothing / count
+    if loss.class_weights is not None:
+        weights = np.array(loss.class_weights).reshape(shape)
+        wanted = wanted * graph.constant(weights).cast_like(logits)
+    if loss.ignore_index is not None:
+        wanted = wanted * (~target.equal(loss.ignore_index)).cast_like(logits)
+    return wanted.known_like(logits)
+
+
+def _classes(logits: Tensor, axis: int) -> int:
+    size = logits.shape[axis] if logits.shape else None
+    if not isinstance(size, int):
+        raise ValueError(f'axis {axis} of "{logits.name}", the classes, has no fixed size')
+    return size
+
+
+def _by_position(scale: Tensor, output: Tensor, axes: list[int]) -> Tensor:
+    """The scale divided by how many numbers or positions a sample compares."""
+    sizes = [output.shape[a] if output.shape else None for a in axes]
+    count = 1
+    for size in sizes:
+        if not isinstance(size, int):
+            every = output.op("Shape").op("Gather", output.graph.ints(axes), axis=0)
+            return scale / every.op("ReduceProd", keepdims=0).cast_like(scale)
+        count *= size
+    return scale * (1 / max(count, 1))
+
+
+def _weighted(scale: Tensor, sample_weight: Tensor, output: Tensor) -> Tensor:
+    """A scale for each sample, which broadcasts over its numbers."""
+    return sample_weight.unsqueeze(*range(1, output.rank)) * scale

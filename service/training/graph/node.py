@@ -1,0 +1,84 @@
+"""A node as a rule sees it: tensors in and out, attributes, which gradients are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import onnx
+
+from service.training.graph.builder import Builder
+from service.training.graph.tensor import NotDifferentiable, Tensor
+
+Gradients: TypeAlias = "Sequence[Tensor | None]"
+Rule: TypeAlias = Callable[..., Gradients]
+"""Takes a node and the gradient of each output, None for one that the loss does not depend on.
+
+Gives the gradient of each input. None says that there is none: the pass refuses it if it is wanted.
+Raises NotDifferentiable.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """wanted: which inputs lead to what is differentiated by."""
+
+    graph: Builder
+    proto: onnx.NodeProto
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor | None, ...]
+    wanted: tuple[bool, ...]
+
+    @property
+    def x(self) -> Tensor:
+        """The first input."""
+        return self.given(0)
+
+    @property
+    def y(self) -> Tensor:
+        """The first output."""
+        assert self.outputs[0] is not None
+        return self.outputs[0]
+
+    def given(self, index: int) -> Tensor:
+        """An input that the operator's definition demands."""
+        value = self.inputs[index]
+        assert value is not None, f"{self.proto.op_type} without its input {index}"
+        return value
+
+    def optional(self, index: int) -> Tensor | None:
+        """An input that may be left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def output(self, index: int) -> Tensor:
+        """An output, which the node is made to have if it left it out."""
+        outputs = list(self.proto.output)
+        if index < len(outputs) and outputs[index]:
+            return self.graph.tensor(outputs[index])
+        raise NotDifferentiable(f"it was not given its output {index}")
+
+    def wants(self, index: int) -> bool:
+        """Is this input given, and its gradient wanted?"""
+        return index < len(self.wanted) and self.wanted[index]
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute's value; strings as str."""
+        for candidate in self.proto.attribute:
+            if candidate.name == name:
+                value = onnx.helper.get_attribute_value(candidate)
+                return value.decode() if isinstance(value, bytes) else value
+        return default
+
+    def numbers(self, index: int, name: str) -> list[int] | None:
+        """Integers that are a constant input or, in older opsets, an attribute; None if neither.
+
+        Raises NotDifferentiable if the input is computed.
+        """
+        tensor = self.optional(index)
+        if tensor is None:
+            found = self.attribute(name)
+            return None if found is None else [int(v) for v in found]
+        if tensor.value is None:
+            raise NotDifferentiable(f'its input "{tensor.name}" ({name}) is not a constant')
+        return [int(v) for v in tensor.value.reshape(-1)]

@@ -1,0 +1,60 @@
+"""Puts slices of a tensor back to the places along an axis that they were taken from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.training.graph.tensor import Array, NotDifferentiable, Tensor
+
+
+def fixed(tensor: Tensor, axis: int) -> int:
+    """The size of an axis. Raises NotDifferentiable if it is not known."""
+    size = tensor.shape[axis] if tensor.shape is not None else None
+    if not isinstance(size, int):
+        raise NotDifferentiable(
+            f'axis {axis} of "{tensor.name}" has no fixed size; export it with one'
+        )
+    return size
+
+
+def put_back(g: Tensor, axis: int, places: Array, size: int) -> Tensor:
+    """Zeros but for the slices of g at `places`, which differ from each other."""
+    count = len(places)
+    if count == size and (places == np.arange(size)).all():
+        return g
+    if count and (np.diff(places) == 1).all():
+        return padded(g, axis, int(places[0]), size - 1 - int(places[-1]))
+    source = np.full(size, count, np.int64)
+    source[places] = np.arange(count)
+    return padded(g, axis, 0, 1).op("Gather", g.graph.constant(source), axis=axis)
+
+
+def put_back_computed(g: Tensor, axis: int, places: Tensor, size: Tensor) -> Tensor:
+    """As `put_back`, of places that are known when it runs. places, size: int64 vectors."""
+    graph = g.graph
+    zero, one = graph.scalar(0, size.dtype), graph.scalar(1, size.dtype)
+    count = g.size(axis)
+    numbers = graph.op("Range", zero, count.squeeze(0), one)
+    source = count.op("Expand", size).op("ScatterElements", places, numbers)
+    return padded(g, axis, 0, 1).op("Gather", source, axis=axis)
+
+
+def add_back(g: Tensor, axis: int, places: Array, size: int) -> Tensor:
+    """As `put_back`, with slices that share a place added: a product with a 0/1 matrix."""
+    if len(np.unique(places)) == len(places):
+        return put_back(g, axis, places, size)
+    selection = (places[:, None] == np.arange(size)).astype(np.float32)
+    matrix = g.graph.constant(selection).cast_like(g)
+    if axis == g.rank - 1:
+        return g @ matrix
+    if axis == g.rank - 2:
+        return matrix.transpose(1, 0) @ g
+    return (g.swap(axis, -1) @ matrix).swap(axis, -1)
+
+
+def padded(g: Tensor, axis: int, before: int, after: int) -> Tensor:
+    """With zeros before and after along one axis."""
+    if not before and not after:
+        return g
+    ints = g.graph.ints
+    return g.op("Pad", ints([before, after]), None, ints([axis]))

@@ -1,0 +1,128 @@
+"""Activations: g is the gradient of the output y, f reads a float attribute.
+
+At a kink the gradient is PyTorch's: 0 at ReLU's; 1 at both bounds of Clip, as torch.clamp has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+from service.training.graph.broadcast import unbroadcast
+from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.tensor import Tensor
+
+SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+Attribute: TypeAlias = Callable[[str, float], float]
+
+
+def _mask(condition: Tensor, like: Tensor) -> Tensor:
+    """1 where it holds, else 0: a product with it is faster than Where."""
+    return condition.cast_like(like)
+
+
+def _between(y: Tensor, low: float, high: float) -> Tensor:
+    return _mask((y > low) & (y < high), y)
+
+
+def _sigmoid(x: Tensor) -> Tensor:
+    return x.op("Sigmoid")
+
+
+def _by_parts(x: Tensor, above: float, below: Tensor | float) -> Tensor:
+    """A derivative that is one number for x > 0."""
+    return (x > 0).where(x.graph.scalar(above, x.dtype), below)
+
+
+SLOPES: dict[str, Callable[[Attribute, Tensor, Tensor], Tensor]] = {
+    "Celu": lambda f, y, x: _by_parts(x, 1, y / f("alpha", 1) + 1),
+    "Elu": lambda f, y, x: _by_parts(x, 1, y + f("alpha", 1)),
+    "HardSigmoid": lambda f, y, x: _between(y, 0, 1) * f("alpha", 0.2),
+    "HardSwish": lambda f, y, x: _hard_swish(x),
+    "LeakyRelu": lambda f, y, x: _by_parts(x, 1, f("alpha", 0.01)),
+    "Mish": lambda f, y, x: _mish(x),
+    "Relu": lambda f, y, x: _mask(y > 0, y),
+    "Selu": lambda f, y, x: _by_parts(
+        x, f("gamma", SELU_GAMMA), y + f("alpha", SELU_ALPHA) * f("gamma", SELU_GAMMA)
+    ),
+    "Shrink": lambda f, y, x: _mask(x.abs() > f("lambd", 0.5), x),
+    "Sigmoid": lambda f, y, x: y * (1 - y),
+    "Softplus": lambda f, y, x: _sigmoid(x),
+    "Softsign": lambda f, y, x: ((x.abs() + 1) ** 2).op("Reciprocal"),
+    "Tanh": lambda f, y, x: 1 - y * y,
+    "ThresholdedRelu": lambda f, y, x: _mask(x > f("alpha", 1), x),
+}
+
+
+def rule_of(slope: Callable[[Attribute, Tensor, Tensor], Tensor]) -> Rule:
+    """The gradient is g times the slope."""
+
+    def rule(node: Node, g: Tensor) -> Gradients:
+        return [g * slope(node.attribute, node.y, node.x)]
+
+    return rule
+
+
+def _hard_swish(x: Tensor) -> Tensor:
+    """y = x·clip(x/6 + 1/2, 0, 1)."""
+    gate = x.op("HardSigmoid", alpha=1 / 6, beta=0.5)
+    return gate + _between(gate, 0, 1) * x / 6
+
+
+def _mish(x: Tensor) -> Tensor:
+    """y = x·tanh(softplus(x))."""
+    t = x.op("Softplus").op("Tanh")
+    return t + x * (1 - t * t) * _sigmoid(x)
+
+
+def gelu(node: Node, g: Tensor) -> Gradients:
+    """x·Φ(x), or its form with tanh."""
+    x = node.x
+    if node.attribute("approximate", "none") == "tanh":
+        scale = math.sqrt(2 / math.pi)
+        t = ((x + x * x * x * 0.044715) * scale).op("Tanh")
+        inner = (x * x * (3 * 0.044715) + 1) * scale
+        return [g * ((t + 1) * 0.5 + x * (1 - t * t) * inner * 0.5)]
+    phi = ((x * math.sqrt(0.5)).op("Erf") + 1) * 0.5
+    density = (x * x * -0.5).exp() / math.sqrt(2 * math.pi)
+    return [g * (phi + x * density)]
+
+
+def clip(node: Node, g: Tensor) -> Gradients:
+    """1 inside and at the bounds; a bound gets what is beyond it."""
+    x, low, high = node.x, node.optional(1), node.optional(2)
+    inside = [x >= low] if low is not None else []
+    inside += [x <= high] if high is not None else []
+    by_x = g
+    for condition in inside:
+        by_x = by_x * _mask(condition, g)
+    below = None if low is None else (g * _mask(x < low, g)).sum()
+    above = None if high is None else (g * _mask(x > high, g)).sum()
+    return [by_x, below, above]
+
+
+def prelu(node: Node, g: Tensor) -> Gradients:
+    """The slope is broadcast to x."""
+    x, slope = node.x, node.given(1)
+    positive = x > 0
+    by_slope = unbroadcast(positive.where(0, g * x), node.y, slope) if node.wants(1) else None
+    return [g * positive.where(1, slope), by_slope]
+
+
+def dropout(node: Node, g: Tensor) -> Gradients:
+    """Switched off where it is part of the graph: training draws its mask as a Mul."""
+    if (training := node.optional(2)) is not None and (
+        training.value is None or bool(training.value)
+    ):
+        return [None]
+    return [g]
+
+
+RULES: dict[str, Rule] = {
+    **{name: rule_of(slope) for name, slope in SLOPES.items()},
+    "Clip": clip,
+    "Dropout": dropout,
+    "Gelu": gelu,
+    "PRelu": prelu,
+}

@@ -1,0 +1,129 @@
+"""Reductions, softmax and cumulative sums: g and y are first stretched to the shape of x."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.tensor import Tensor
+
+
+def axes_of(node: Node) -> list[int]:
+    """The axes that a Reduce operator sums, counted from the front."""
+    axes = node.numbers(1, "axes")
+    if not axes and node.attribute("noop_with_empty_axes", 0):
+        return []
+    return node.x.axes(axes or None)
+
+
+def _kept(node: Node, reduced: Tensor) -> Tensor:
+    """With size 1 where an axis was summed away."""
+    if node.attribute("keepdims", 1) or _is_scalar(node):
+        return reduced
+    return reduced.unsqueeze(*axes_of(node))
+
+
+def _is_scalar(node: Node) -> bool:
+    """Are all axes summed away? A number broadcasts by itself."""
+    noop = node.attribute("noop_with_empty_axes", 0)
+    return node.optional(1) is None and node.attribute("axes") is None and not noop
+
+
+PARTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "ReduceL1": lambda g, y, x: g * x.sign(),
+    # 0 where all of x is, as in PyTorch.
+    "ReduceL2": lambda g, y, x: x * y.equal(0).where(0, g / y),
+    "ReduceLogSumExp": lambda g, y, x: g * (x - y).exp(),
+    "ReduceSum": lambda g, y, x: g.expand_like(x),
+    "ReduceSumSquare": lambda g, y, x: g * 2 * x,
+}
+
+
+def rule_of(part: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Rule:
+    """g and y keep their axes, so that they broadcast against x."""
+
+    def rule(node: Node, g: Tensor) -> Gradients:
+        return [part(_kept(node, g), _kept(node, node.y), node.x)]
+
+    return rule
+
+
+def mean(node: Node, g: Tensor) -> Gradients:
+    """g / count, everywhere."""
+    x, axes = node.x, axes_of(node)
+    kept = _kept(node, g)
+    count = 1
+    for size in (x.shape[a] if x.shape else None for a in axes):
+        if not isinstance(size, int):
+            sizes = x.op("Shape").op("Gather", node.graph.ints(axes), axis=0)
+            by = sizes.op("ReduceProd", keepdims=0).cast_like(g)
+            return [(kept / by).expand_like(x)]
+        count *= size
+    return [(kept * (1 / max(count, 1))).expand_like(x)]
+
+
+def log_sum(node: Node, g: Tensor) -> Gradients:
+    """g / sum."""
+    return [(_kept(node, g) / _kept(node, node.y).exp()).expand_like(node.x)]
+
+
+def extreme(node: Node, g: Tensor) -> Gradients:
+    """ReduceMax, ReduceMin: those that are equal share, as in torch.amax."""
+    mask = node.x.equal(_kept(node, node.y)).cast_like(g)
+    axes = axes_of(node)
+    return [mask * (_kept(node, g) / mask.sum(axes, keep=True)) if axes else g]
+
+
+def product(node: Node, g: Tensor) -> Gradients:
+    """g times the product of the others, exact where some are zero."""
+    x, axes = node.x, axes_of(node)
+    zero = x.equal(0)
+    zeros = zero.cast_like(x).sum(axes, keep=True)
+    rest = zero.where(1, x)
+    others = rest.op("ReduceProd", node.graph.ints(axes), keepdims=1)
+    at_zero = zeros.equal(1).where(others, 0)
+    elsewhere = zeros.equal(0).where(others, 0) / rest
+    return [_kept(node, g) * zero.where(at_zero, elsewhere)]
+
+
+def softmax(node: Node, g: Tensor) -> Gradients:
+    """y·(g - Σ g·y)."""
+    y, axis = node.y, node.x.axis(node.attribute("axis", -1))
+    return [y * (g - (g * y).sum([axis], keep=True))]
+
+
+def log_softmax(node: Node, g: Tensor) -> Gradients:
+    """g - softmax·Σ g."""
+    axis = node.x.axis(node.attribute("axis", -1))
+    return [g - node.y.exp() * g.sum([axis], keep=True)]
+
+
+def lp_normalization(node: Node, g: Tensor) -> Gradients:
+    """x / |x| along one axis, with the norm of order 1 or 2."""
+    x, y, axis = node.x, node.y, node.x.axis(node.attribute("axis", -1))
+    if node.attribute("p", 2) == 1:
+        norm, by_norm = x.abs().sum([axis], keep=True), x.sign()
+    else:
+        norm, by_norm = (x * x).sum([axis], keep=True).sqrt(), y
+    flow = (g - by_norm * (g * y).sum([axis], keep=True)) / norm
+    return [norm.equal(0).where(0, flow)]
+
+
+def cumulative_sum(node: Node, g: Tensor) -> Gradients:
+    """The same sum from the other end."""
+    back, exclusive = 1 - node.attribute("reverse", 0), node.attribute("exclusive", 0)
+    return [g.op("CumSum", node.given(1), reverse=back, exclusive=exclusive), None]
+
+
+RULES: dict[str, Rule] = {
+    **{name: rule_of(part) for name, part in PARTS.items()},
+    "CumSum": cumulative_sum,
+    "LogSoftmax": log_softmax,
+    "LpNormalization": lp_normalization,
+    "ReduceLogSum": log_sum,
+    "ReduceMax": extreme,
+    "ReduceMean": mean,
+    "ReduceMin": extreme,
+    "ReduceProd": product,
+    "Softmax": softmax,
+}

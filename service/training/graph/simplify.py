@@ -1,0 +1,57 @@
+"""Removes from a graph what does nothing, what is there twice, and what nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+
+from service.training.graph.builder import STANDARD, key_of
+from service.training.graph.flow import duplicate, reads, subgraphs
+
+
+def simplify(model: onnx.ModelProto) -> None:
+    """Drop Identity and Dropout that is off, merge equal nodes, prune."""
+    graph = model.graph
+    fixed = {v.name for v in graph.output}
+    fixed.update(name for node in graph.node if any(subgraphs(node)) for name in reads(node))
+    numbers = {t.name: t for t in graph.initializer}
+    renamed: dict[str, str] = {}
+    written: dict[bytes, onnx.NodeProto] = {}
+    for node in graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        if fixed.intersection(node.output):
+            continue
+        if _passes_on(node, numbers):
+            renamed[node.output[0]] = node.input[0]
+            continue
+        first = written.setdefault(key_of(node), node)
+        if first is not node and len(first.output) >= len(node.output) and all(first.output):
+            renamed.update(zip(node.output, first.output, strict=False))
+    prune(graph, [v.name for v in graph.output])
+
+
+def prune(graph: onnx.GraphProto, results: Iterable[str]) -> None:
+    """Drop nodes and initializers that do not lead to the results."""
+    needed = set(results)
+    kept: list[onnx.NodeProto] = []
+    for node in reversed(graph.node):
+        if needed.intersection(node.output):
+            kept.append(duplicate(node))
+            needed.update(reads(node))
+    tensors = [t for t in graph.initializer if t.name in needed]
+    copies = [duplicate(t) for t in tensors]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(reversed(kept))
+    graph.initializer.extend(copies)
+
+
+def _passes_on(node: onnx.NodeProto, numbers: dict[str, onnx.TensorProto]) -> bool:
+    if node.domain not in STANDARD:
+        return False
+    if node.op_type == "Dropout" and not any(node.output[1:]):
+        training = node.input[2] if len(node.input) > 2 else ""
+        return not training or (
+            training in numbers and not onnx.numpy_helper.to_array(numbers[training])
+        )
+    return node.op_type == "Identity"

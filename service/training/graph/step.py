@@ -1,0 +1,199 @@
+"""A training step as one ONNX model: losses and gradients from inputs, targets and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import helper
+
+from service.training.graph.builder import Builder
+from service.training.graph.differentiate import backward
+from service.training.graph.losses import Compared, Loss, compare
+from service.training.graph.prepare import prepare, stamp
+from service.training.graph.simplify import prune
+from service.training.graph.tensor import INT64, Dim, Shape, Tensor
+
+LOSS = "hone.loss"
+LOSS_SCALE = "hone.loss_scale"
+SAMPLE_WEIGHT = "sample_weight"
+TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class RandomDraw:
+    """An input of uniform float32 numbers in [0, 1). shape: sizes, -1 for the batch."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepModel:
+    """A step, and what an executor must know of it.
+
+    model: its inputs are `inputs`, `target`, `sample_weight`, `scalars`, `random`, `parameters`,
+    its outputs the loss, `gradients` and the updated statistics, in this order.
+    updated: running statistic → the output that holds its new value.
+    batch_statistics: what it computes of a row depends on other rows, so it takes whole batches.
+    """
+
+    model: onnx.ModelProto
+    loss: Loss
+    inputs: tuple[str, ...]
+    target: str | None
+    sample_weight: str | None
+    scalars: tuple[str, ...]
+    random: tuple[RandomDraw, ...]
+    parameters: tuple[str, ...]
+    updated: dict[str, str]
+    batch_statistics: bool
+
+    @property
+    def gradients(self) -> tuple[str, ...]:
+        """Names of the outputs, in the order of `parameters`."""
+        return tuple(gradient_of(name) for name in self.parameters)
+
+
+def gradient_of(parameter: str) -> str:
+    """The name of a parameter's gradient."""
+    return f"hone.gradient.{parameter}"
+
+
+def build_step(
+    model: onnx.ModelProto,
+    *,
+    loss: Loss,
+    parameters: Sequence[str],
+    output: str | None = None,
+    weighted: bool = False,
+) -> StepModel:
+    """The training step of a forward model.
+
+    output: the tensor that is compared, the only output if None. weighted: samples have weights.
+    Raises GraphRefused with every node that has no gradient.
+    """
+    prepared = prepare(model)
+    output = output or prepared.graph.output[0].name
+    users = tuple(v.name for v in prepared.graph.input)
+    graph = Builder(prepared)
+    compared, fed = _append_loss(graph, output, loss, weighted=weighted)
+    found = backward(graph, {output: compared.gradient}, parameters)
+    results = {LOSS: compared.loss}
+    results.update((gradient_of(name), found[name]) for name in parameters)
+    names = [*users, *(t.name for t in fed), *parameters]
+    by_name = {t.name: t for t in fed}
+    return StepModel(
+        model=write(graph, prepared, inputs=names, outputs=results),
+        loss=loss,
+        inputs=users,
+        target=TARGET if TARGET in by_name else None,
+        sample_weight=SAMPLE_WEIGHT if weighted else None,
+        scalars=(LOSS_SCALE,),
+        random=(),
+        parameters=tuple(parameters),
+        updated={},
+        batch_statistics=loss.name == "output" and graph.tensor(output).shape == (),
+    )
+
+
+def build_evaluation(
+    model: onnx.ModelProto, *, loss: Loss, parameters: Sequence[str], output: str | None = None
+) -> onnx.ModelProto:
+    """The same inputs without sample weights; outputs the loss and the tensor that is compared."""
+    prepared = prepare(model)
+    output = output or prepared.graph.output[0].name
+    users = [v.name for v in prepared.graph.input]
+    graph = Builder(prepared)
+    compared, fed = _append_loss(graph, output, loss, weighted=False)
+    names = [*users, *(t.name for t in fed), *parameters]
+    results = {LOSS: compared.loss, output: graph.tensor(output)}
+    return write(graph, prepared, inputs=names, outputs=results)
+
+
+def differentiate(
+    model: onnx.ModelProto, *, loss: str, parameters: Sequence[str]
+) -> onnx.ModelProto:
+    """A model that gives the sum of a tensor, and its gradient by each of the parameters."""
+    prepared = prepare(model)
+    users = [v.name for v in prepared.graph.input if v.name not in parameters]
+    graph = Builder(prepared)
+    value = graph.tensor(loss)
+    one = graph.scalar(1.0, value.dtype).expand_like(value)
+    found = backward(graph, {loss: one}, parameters)
+    results = {LOSS: value.sum()}
+    results.update((gradient_of(name), found[name]) for name in parameters)
+    return write(graph, prepared, inputs=[*users, *parameters], outputs=results)
+
+
+def write(
+    graph: Builder,
+    origin: onnx.ModelProto,
+    *,
+    inputs: Iterable[str],
+    outputs: dict[str, Tensor],
+) -> onnx.ModelProto:
+    """The graph as a model with these inputs and outputs, without what does not lead to them."""
+    inputs = list(inputs)
+    nodes = list(graph.nodes)
+    made = {name for node in nodes for name in node.output}
+    for name, tensor in outputs.items():
+        if name != tensor.name:
+            assert name not in made, f'the graph has a tensor "{name}" already'
+            nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
+    constants = [t for name, t in graph.constants.items() if name not in inputs]
+    body = helper.make_graph(
+        nodes,
+        origin.graph.name or "step",
+        [_value(name, graph.tensor(name)) for name in inputs],
+        [_value(name, tensor) for name, tensor in outputs.items()],
+        constants,
+    )
+    prune(body, outputs)
+    model = helper.make_model(body, opset_imports=origin.opset_import)
+    model.ir_version = origin.ir_version
+    stamp(model)
+    return model
+
+
+def _append_loss(
+    graph: Builder, output: str, loss: Loss, *, weighted: bool
+) -> tuple[Compared, list[Tensor]]:
+    """The loss, and the inputs that it adds to the graph."""
+    value = graph.tensor(output)
+    shape = value.shape
+    assert shape is not None, f'the rank of "{output}" is not known'
+    batch = _batch(graph)
+    fed: list[Tensor] = []
+    if loss.name != "output":
+        fed.append(_target(graph, loss, value.dtype, (batch, *shape[1:])))
+    if weighted:
+        fed.append(graph.input(SAMPLE_WEIGHT, value.dtype, (batch,)))
+    scale = graph.input(LOSS_SCALE, value.dtype, ())
+    fed.append(scale)
+    if loss.name != "output":
+        weight = fed[1] if weighted else None
+        return compare(loss, value, fed[0], scale, weight), fed
+    if shape == ():
+        first = next(iter(graph.inputs))
+        scale = scale * first.size(0).squeeze(0).cast_like(value)
+    factor = fed[0] * scale if weighted and shape != () else scale
+    return Compared((value * factor).sum(), factor.expand_like(value)), fed
+
+
+def _target(graph: Builder, loss: Loss, kind: int, shape: Shape) -> Tensor:
+    if loss.name != "cross_entropy":
+        return graph.input(TARGET, kind, shape)
+    axis = loss.class_axis % len(shape)
+    return graph.input(TARGET, INT64, (*shape[:axis], *shape[axis + 1 :]))
+
+
+def _batch(graph: Builder) -> Dim:
+    """The name of the inputs' first axis."""
+    shapes = [t.shape for t in graph.inputs if t.shape]
+    return shapes[0][0] if shapes else "batch"
+
+
+def _value(name: str, tensor: Tensor) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, tensor.dtype, tensor.shape)

@@ -1,0 +1,256 @@
+"""A tensor of a graph being built: its operators write ONNX nodes, so rules read as maths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from service.training.graph.builder import Builder
+
+Dim: TypeAlias = int | str | None
+Shape: TypeAlias = tuple[Dim, ...]
+Operand: TypeAlias = "Tensor | float"
+Array: TypeAlias = NDArray[Any]
+
+BOOL, INT64, FLOAT = onnx.TensorProto.BOOL, onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
+FLOATS = frozenset(
+    (FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """A name in a graph, with what is known of its type.
+
+    dtype: ONNX element type, 0 if unknown. shape: sizes, symbols, or None for an unknown size;
+    None if even the rank is unknown. value: of a constant.
+    """
+
+    graph: Builder
+    name: str
+    dtype: int = FLOAT
+    shape: Shape | None = None
+    value: Array | None = None
+
+    def op(self, op_type: str, *others: Tensor | None, **attributes: Any) -> Tensor:
+        """The only output of a node whose first input this is."""
+        return self.graph.op(op_type, self, *others, **attributes)
+
+    def __add__(self, other: Operand) -> Tensor:
+        return self if _is(other, 0) else self.op("Add", self._like(other))
+
+    def __radd__(self, other: float) -> Tensor:
+        return self + other
+
+    def __sub__(self, other: Operand) -> Tensor:
+        return self if _is(other, 0) else self.op("Sub", self._like(other))
+
+    def __rsub__(self, other: float) -> Tensor:
+        return self._like(other).op("Sub", self)
+
+    def __mul__(self, other: Operand) -> Tensor:
+        return self if _is(other, 1) else self.op("Mul", self._like(other))
+
+    def __rmul__(self, other: float) -> Tensor:
+        return self * other
+
+    def __truediv__(self, other: Operand) -> Tensor:
+        return self if _is(other, 1) else self.op("Div", self._like(other))
+
+    def __rtruediv__(self, other: float) -> Tensor:
+        return self.op("Reciprocal") * other
+
+    def __pow__(self, other: Operand) -> Tensor:
+        if _is(other, 2):
+            return self * self
+        return self if _is(other, 1) else self.op("Pow", self._like(other))
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        return self.op("MatMul", other)
+
+    def __neg__(self) -> Tensor:
+        return self.op("Neg")
+
+    def __gt__(self, other: Operand) -> Tensor:
+        return self.op("Greater", self._like(other))
+
+    def __lt__(self, other: Operand) -> Tensor:
+        return self.op("Less", self._like(other))
+
+    def __ge__(self, other: Operand) -> Tensor:
+        return self.op("GreaterOrEqual", self._like(other))
+
+    def __le__(self, other: Operand) -> Tensor:
+        return self.op("LessOrEqual", self._like(other))
+
+    def __and__(self, other: Tensor) -> Tensor:
+        return self.op("And", other)
+
+    def __invert__(self) -> Tensor:
+        return self.op("Not")
+
+    def equal(self, other: Operand) -> Tensor:
+        """Elementwise; `==` compares identity."""
+        return self.op("Equal", self._like(other))
+
+    def exp(self) -> Tensor:
+        return self.op("Exp")
+
+    def log(self) -> Tensor:
+        return self.op("Log")
+
+    def sqrt(self) -> Tensor:
+        return self.op("Sqrt")
+
+    def abs(self) -> Tensor:
+        return self.op("Abs")
+
+    def sign(self) -> Tensor:
+        return self.op("Sign")
+
+    def where(self, yes: Operand, no: Operand) -> Tensor:
+        """Of a boolean tensor: `yes` where it holds, else `no`. One of the two is a tensor."""
+        kind = yes if isinstance(yes, Tensor) else no
+        assert isinstance(kind, Tensor)
+        return self.op("Where", kind._like(yes), kind._like(no))
+
+    def cast(self, dtype: int) -> Tensor:
+        """The same numbers as another element type."""
+        return self if self.dtype == dtype else self.op("Cast", to=dtype)
+
+    def cast_like(self, other: Tensor) -> Tensor:
+        return self.cast(other.dtype)
+
+    @property
+    def rank(self) -> int:
+        """Raises NotDifferentiable if it is not known."""
+        if self.shape is None:
+            raise NotDifferentiable(f'the rank of "{self.name}" is not known')
+        return len(self.shape)
+
+    @property
+    def sizes(self) -> tuple[int, ...] | None:
+        """The shape if all of it is known."""
+        known = tuple(d for d in self.shape or (None,) if isinstance(d, int))
+        return known if self.shape is not None and len(known) == len(self.shape) else None
+
+    def axis(self, axis: int) -> int:
+        """An axis counted from the front."""
+        return axis + self.rank if axis < 0 else axis
+
+    def axes(self, axes: Sequence[int] | None) -> list[int]:
+        """Axes counted from the front, all if none are given."""
+        return [self.axis(a) for a in axes] if axes is not None else list(range(self.rank))
+
+    def dims(self, start: int = 0, end: int | None = None) -> Tensor:
+        """Sizes of axes as an int64 vector: a constant where they are known."""
+        part = self.shape[start:end] if self.shape is not None else (None,)
+        if all(isinstance(d, int) for d in part):
+            return self.graph.ints([d for d in part if isinstance(d, int)])
+        whole = (start, end) == (0, None)
+        return self.op("Shape") if whole else self.op("Shape", start=start, end=end or self.rank)
+
+    def size(self, axis: int) -> Tensor:
+        """The size of one axis, a vector of one int64."""
+        at = self.axis(axis)
+        return self.dims(at, at + 1)
+
+    def transpose(self, *perm: int) -> Tensor:
+        return self if list(perm) == sorted(perm) else self.op("Transpose", perm=list(perm))
+
+    def swap(self, a: int, b: int) -> Tensor:
+        """Two axes exchanged."""
+        perm = list(range(self.rank))
+        a, b = self.axis(a), self.axis(b)
+        perm[a], perm[b] = b, a
+        return self.transpose(*perm)
+
+    def reshape(self, *shape: Dim | Tensor) -> Tensor:
+        """Each part a size, -1, a symbol or an int64 vector of sizes; symbols must be unique."""
+        if self.shape == shape and None not in shape:
+            return self
+        free = [d for d in shape if not isinstance(d, int)]
+        parts = [p if isinstance(p, (int, Tensor)) else -1 for p in shape]
+        assert len(free) <= 1 or all(isinstance(d, Tensor) for d in free), shape
+        result = self.op("Reshape", self.graph.vector(*parts), allowzero=int(0 in shape))
+        if any(isinstance(d, Tensor) for d in shape):
+            return result
+        known = tuple(d for d in shape if not isinstance(d, Tensor))
+        dims = result.shape or tuple(None for _ in known)
+        return result.known(*(k if k != -1 else d for k, d in zip(known, dims, strict=True)))
+
+    def reshape_like(self, other: Tensor) -> Tensor:
+        """The same numbers in the shape of another tensor."""
+        if self.shape is not None and self.shape == other.shape and None not in self.shape:
+            return self
+        shape = other.shape
+        if shape is not None and 0 not in shape and sum(not isinstance(d, int) for d in shape) <= 1:
+            return self.reshape(*(-1 if d is None else d for d in shape))
+        return self.op("Reshape", other.dims(), allowzero=1).known_like(other)
+
+    def expand_like(self, other: Tensor) -> Tensor:
+        """Broadcast to the shape of another tensor."""
+        if self.shape is not None and self.shape == other.shape and None not in self.shape:
+            return self
+        return self.op("Expand", other.dims()).known_like(other)
+
+    def known(self, *shape: Dim) -> Tensor:
+        """The same tensor, of whose shape its maker knows more than inference."""
+        return self.graph.retype(self, shape)
+
+    def known_like(self, other: Tensor) -> Tensor:
+        return self.graph.retype(self, other.shape)
+
+    def unsqueeze(self, *axes: int) -> Tensor:
+        return self.op("Unsqueeze", self.graph.ints(axes)) if axes else self
+
+    def squeeze(self, *axes: int) -> Tensor:
+        return self.op("Squeeze", self.graph.ints(axes)) if axes else self
+
+    def sum(self, axes: Sequence[int] | None = None, *, keep: bool = False) -> Tensor:
+        """Over some axes, or over all."""
+        if axes is None:
+            return self.op("ReduceSum", keepdims=int(keep))
+        return self.op("ReduceSum", self.graph.ints(axes), keepdims=int(keep)) if axes else self
+
+    def mean(self, axes: Sequence[int], *, keep: bool = False) -> Tensor:
+        return self.op("ReduceMean", self.graph.ints(axes), keepdims=int(keep)) if axes else self
+
+    def slice(self, start: Sequence[int], end: Sequence[int], axes: Sequence[int]) -> Tensor:
+        """From `start` to before `end` on each of the axes."""
+        ints = self.graph.ints
+        return self.op("Slice", ints(start), ints(end), ints(axes))
+
+    def flip(self, *axes: int) -> Tensor:
+        """Backwards along axes; a trained kernel's, in most uses."""
+        if not axes:
+            return self
+        ints, n, far = self.graph.ints, len(axes), np.iinfo(np.int64).min
+        return self.op("Slice", ints([-1] * n), ints([far] * n), ints(axes), ints([-1] * n))
+
+    def zeros(self) -> Tensor:
+        """Zeros of this tensor's shape."""
+        zero = self.graph.scalar(0.0, self.dtype)
+        return zero.expand_like(self)
+
+    def _like(self, other: Operand) -> Tensor:
+        return other if isinstance(other, Tensor) else self.graph.scalar(other, self.dtype)
+
+
+class NotDifferentiable(Exception):
+    """A rule's sentence on why this node has no gradient; the reverse pass adds which node."""
+
+
+def product(sizes: Sequence[int]) -> int:
+    return math.prod(sizes)
+
+
+def _is(operand: Operand, number: float) -> bool:
+    return not isinstance(operand, Tensor) and operand == number

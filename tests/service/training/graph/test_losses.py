@@ -1,0 +1,189 @@
+"""Losses and their gradients, and the step that is built on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from gradients import Array, reference, run
+from onnx import helper, numpy_helper
+
+from service.training.errors import GraphRefused
+from service.training.graph.losses import Loss
+from service.training.graph.step import build_evaluation, build_step
+
+
+def forward(*shape: int, kind: int = onnx.TensorProto.DOUBLE) -> onnx.ModelProto:
+    """logits = x + w, where x has shape (batch, *shape) and w has shape `shape`."""
+    dims = ["batch", *shape]
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["logits"], name="add")],
+        "forward",
+        [helper.make_tensor_value_info("x", kind, dims)],
+        [helper.make_tensor_value_info("logits", kind, dims)],
+        [numpy_helper.from_array(np.zeros(shape, dtype), "w")],
+    )
+    imports = [helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=9)
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def loss_and_gradient(
+    loss: Loss, x: Array, target: Array, w: Array, scale: float, **more: Array
+) -> tuple[float, Array]:
+    step = build_step(forward(*x.shape[1:]), loss=loss, parameters=["w"], weighted=bool(more))
+    # The reference evaluator takes what it is given; targets of the graph are float32.
+    feeds = {"x": x, "target": target, "hone.loss_scale": np.array(scale), "w": w, **more}
+    value, gradient = reference(step.model).run(None, feeds)
+    return float(value), gradient
+
+
+REGRESSIONS = {
+    "mse": lambda o, t: (o - t) ** 2,
+    "l1": lambda o, t: np.abs(o - t),
+    "huber": lambda o, t: np.where(
+        np.abs(o - t) < 0.7, 0.5 * (o - t) ** 2, 0.7 * (np.abs(o - t) - 0.35)
+    ),
+    "bce_with_logits": lambda o, t: np.logaddexp(0, o) - o * t,
+}
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+@pytest.mark.parametrize("shape", [(3,), (2, 3), ()])
+def test_a_loss_of_numbers_is_their_mean_and_has_its_gradient(
+    name: str, shape: tuple[int, ...]
+) -> None:
+    x, w = normal(4, *shape, seed=1), normal(*shape, seed=2)
+    target = np.random.default_rng(3).uniform(size=(4, *shape))
+    loss = Loss(name, delta=0.7)
+    value, gradient = loss_and_gradient(loss, x, target, w, 1 / loss.weight(target))
+    expected = REGRESSIONS[name](x + w, target)
+    assert value == pytest.approx(expected.mean(), rel=1e-6)
+    step = 1e-6 * normal(*shape, seed=4)
+    high, low = (REGRESSIONS[name](x + w + s * step, target).mean() for s in (1, -1))
+    assert (gradient * step).sum() * 2 == pytest.approx(high - low, rel=1e-4)
+
+
+def expected_cross_entropy(logits: Array, target: Array, loss: Loss) -> float:
+    """torch.nn.functional.cross_entropy, in numpy. logits: classes last."""
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    weights = np.array(loss.class_weights or np.ones(logits.shape[-1]))
+    kept = target != loss.ignore_index
+    index = np.where(kept, target, 0)
+    of_target = -weights[index] * np.take_along_axis(logs, index[..., None], -1)[..., 0]
+    smooth = -(weights * logs).sum(-1) / logits.shape[-1]
+    each = (1 - loss.label_smoothing) * of_target + loss.label_smoothing * smooth
+    return float((each * kept).sum() / (weights[index] * kept).sum())
+
+
+LOSSES: list[dict[str, Any]] = [
+    {},
+    {"label_smoothing": 0.1},
+    {"class_weights": (1.0, 0.5, 2.0)},
+    {"ignore_index": -100},
+    {"ignore_index": 1, "class_weights": (1.0, 0.5, 2.0), "label_smoothing": 0.2},
+]
+
+
+@pytest.mark.parametrize("options", LOSSES)
+@pytest.mark.parametrize("positions", [(), (2,), (2, 2)])
+@pytest.mark.parametrize("last", [False, True])
+def test_cross_entropy_is_that_of_pytorch(
+    options: dict[str, Any], positions: tuple[int, ...], last: bool
+) -> None:
+    loss = Loss("cross_entropy", class_axis=-1 if last else 1, **options)
+    shape = (*positions, 3) if last else (3, *positions)
+    x, w = normal(5, *shape, seed=1), normal(*shape, seed=2)
+    target = np.random.default_rng(3).integers(0, 3, (5, *positions))
+    target.flat[1] = loss.ignore_index if loss.ignore_index is not None else 0
+    value, gradient = loss_and_gradient(loss, x, target, w, 1 / loss.weight(target))
+
+    def expected(logits: Array) -> float:
+        return expected_cross_entropy(logits if last else np.moveaxis(logits, 1, -1), target, loss)
+
+    assert value == pytest.approx(expected(x + w), rel=1e-6)
+    step = 1e-6 * normal(*shape, seed=4)
+    high, low = (expected(x + w + s * step) for s in (1, -1))
+    assert (gradient * step).sum() * 2 == pytest.approx(high - low, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "mse"])
+def test_weights_of_samples_multiply_their_losses(name: str) -> None:
+    x, w = normal(3, 4, seed=1), normal(4, seed=2)
+    target = np.array([0, 3, 2]) if name == "cross_entropy" else normal(3, 4, seed=3)
+    weight = np.array([1.0, 0.0, 2.5])
+    whole = loss_and_gradient(Loss(name), x, target, w, 1.0, sample_weight=weight)
+    parts = [
+        loss_and_gradient(Loss(name), x[i : i + 1], target[i : i + 1], w, 1.0) for i in range(3)
+    ]
+    assert whole[0] == pytest.approx(sum(v * p[0] for v, p in zip(weight, parts, strict=True)))
+    np.testing.assert_allclose(whole[1], sum(v * p[1] for v, p in zip(weight, parts, strict=True)))
+
+
+def test_losses_and_gradients_of_halves_add_up() -> None:
+    x, w, target = normal(6, 4, seed=1), normal(4, seed=2), np.array([0, 3, 2, 1, 0, 2])
+    loss = Loss("cross_entropy")
+    whole = loss_and_gradient(loss, x, target, w, 1 / 6)
+    halves = [loss_and_gradient(loss, x[s], target[s], w, 1 / 6) for s in (slice(2), slice(2, 6))]
+    assert whole[0] == pytest.approx(halves[0][0] + halves[1][0])
+    np.testing.assert_allclose(whole[1], halves[0][1] + halves[1][1])
+
+
+def test_an_output_may_be_the_loss_itself() -> None:
+    model = forward(3)
+    model.graph.node.append(helper.make_node("ReduceMean", ["logits"], ["l"], keepdims=0, name="m"))
+    model.graph.output.append(helper.make_tensor_value_info("l", onnx.TensorProto.DOUBLE, []))
+    step = build_step(model, loss=Loss("output"), parameters=["w"], output="l")
+    assert step.batch_statistics
+    assert step.target is None
+    feeds = {"x": normal(4, 3), "w": normal(3, seed=1), "hone.loss_scale": np.array(0.25)}
+    value, gradient = reference(step.model).run(None, feeds)
+    assert float(value) == pytest.approx((feeds["x"] + feeds["w"]).mean())
+    np.testing.assert_allclose(gradient, np.full(3, 1 / 3))
+
+
+def test_the_step_says_what_it_takes_and_gives_and_runs_on_the_engine() -> None:
+    model = forward(3, kind=onnx.TensorProto.FLOAT)
+    step = build_step(model, loss=Loss("cross_entropy"), parameters=["w"], weighted=True)
+    names = [v.name for v in step.model.graph.input]
+    assert names == ["x", "target", "sample_weight", "hone.loss_scale", "w"]
+    assert [v.name for v in step.model.graph.output] == ["hone.loss", "hone.gradient.w"]
+    onnx.checker.check_model(step.model, full_check=True)
+    rng = np.random.default_rng(0)
+    feeds = {
+        "x": rng.normal(size=(4, 3)).astype(np.float32),
+        "target": np.array([0, 1, 2, 0]),
+        "sample_weight": np.ones(4, np.float32),
+        "hone.loss_scale": np.array(0.25, np.float32),
+        "w": np.zeros(3, np.float32),
+    }
+    trained = run(step.model, feeds)
+    evaluation = build_evaluation(model, loss=Loss("cross_entropy"), parameters=["w"])
+    del feeds["sample_weight"]
+    evaluated = run(evaluation, feeds)
+    np.testing.assert_allclose(trained["hone.loss"], evaluated["hone.loss"], rtol=1e-6)
+    np.testing.assert_array_equal(evaluated["logits"], feeds["x"])
+
+
+def test_every_operator_without_a_gradient_is_named_at_once() -> None:
+    model = forward(3)
+    nodes = [
+        helper.make_node("Hardmax", ["logits"], ["h"], name="first"),
+        helper.make_node("Det", ["h2"], ["d"], name="second"),
+    ]
+    nodes.insert(1, helper.make_node("Expand", ["h", "shape"], ["h2"], name="between"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([3, 1, 3]), "shape"))
+    model.graph.node.extend(nodes)
+    model.graph.output[0].CopyFrom(helper.make_empty_tensor_value_info("d"))
+    with pytest.raises(GraphRefused) as refused:
+        build_step(model, loss=Loss("output"), parameters=["w"], output="d")
+    told = " ".join(problem.detail for problem in refused.value.problems)
+    assert len(refused.value.problems) == 2
+    assert '"first" (Hardmax)' in told
+    assert '"second" (Det)' in told
