@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from importlib import resources
 
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
+
+from service.processes.ending import describe_exit
+from service.processes.interpreter import spawn
 
 ASSETS = "/docs/assets"
 
@@ -43,10 +45,9 @@ def install(app: FastAPI) -> None:
 
 async def _description() -> bytes:
     """The OpenAPI description, from a process of its own: making it takes some 7 MB for good."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "api.description", stdout=asyncio.subprocess.PIPE
-    )
-    text, _ = await process.communicate()
+    process = await spawn("api.description")
+    text, errors = await process.communicate()
     if process.returncode:
-        raise RuntimeError(f"api.description ended with exit code {process.returncode}")
+        words = errors.decode(errors="replace").strip()
+        raise RuntimeError(f"api.description {describe_exit(process.returncode)}: {words}")
     return text

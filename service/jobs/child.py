@@ -1,21 +1,19 @@
-"""The parent's end of a training child: spawn it, hear it, command it, bury it."""
+"""The daemon's end of a training child: start it, read its messages, send it commands, end it."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from service.environment import without_token
 from service.errors import ChildDied
+from service.processes.ending import ErrorTail, describe_exit
+from service.processes.interpreter import spawn
 from service.training.protocol.messages.lines import decode_message, encode
 from service.training.protocol.messages.unions import Command, Last, Message, Order
 
 MAX_LINE_BYTES = 64 * 2**20
 """Longest message; a confusion matrix of a thousand classes takes a few MiB."""
-LAST_WORDS_BYTES = 4096
 GRACE_S = 5.0
 """How long a child may take to end after it was asked to."""
 
@@ -24,24 +22,14 @@ class Child:
     """A fresh interpreter that carries out one order."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
         self._process = process
-        self._last_words = b""
-        self._listener = asyncio.create_task(self._listen())
+        self._errors = ErrorTail(process.stderr)
 
     @classmethod
     async def spawn(cls, order: Order, *, work_dir: Path) -> Child:
         """Start `python -m service.training` in work_dir and hand it the order."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "service.training",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=work_dir,
-            env=without_token(),
-            limit=MAX_LINE_BYTES,
-        )
+        process = await spawn("service.training", work_dir=work_dir, buffer_bytes=MAX_LINE_BYTES)
         child = cls(process)
         await child._write(encode(order))
         return child
@@ -73,7 +61,7 @@ class Child:
                 await self.close(grace_s=0)
                 raise ChildDied(
                     f"the training child said nothing for {silence_timeout_s:g} s and was killed"
-                    f"{self._quote()}"
+                    f"{self._errors.quote()}"
                 ) from None
             if not line:
                 raise ChildDied(await self._obituary())
@@ -97,7 +85,7 @@ class Child:
         if self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
-        await self._listener
+        await self._errors.wait()
 
     async def _write(self, line: bytes) -> None:
         assert self._process.stdin is not None
@@ -107,11 +95,6 @@ class Child:
         except (BrokenPipeError, ConnectionResetError):
             return  # the child is gone: messages() tells how
 
-    async def _listen(self) -> None:
-        assert self._process.stderr is not None
-        while chunk := await self._process.stderr.read(LAST_WORDS_BYTES):
-            self._last_words = (self._last_words + chunk)[-LAST_WORDS_BYTES:]
-
     def _decode(self, line: bytes) -> Message:
         try:
             return decode_message(line)
@@ -120,20 +103,6 @@ class Child:
 
     async def _obituary(self) -> str:
         code = await self._process.wait()
-        await self._listener
-        return f"the training child {_how(code)}{self._quote()}"
-
-    def _quote(self) -> str:
-        words = self._last_words.decode(errors="replace").strip()
-        return f"; its last words: {words}" if words else ""
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code} before it was done"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    hint = " (the system may be out of memory)" if name == "SIGKILL" else ""
-    return f"was ended by {name}{hint}"
+        await self._errors.wait()
+        early = " before it was done" if code >= 0 else ""
+        return f"the training child {describe_exit(code)}{early}{self._errors.quote()}"

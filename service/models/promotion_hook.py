@@ -8,10 +8,10 @@ import os
 import signal
 import sys
 
-from service.environment import without_token
 from service.events import Feed, Happening
 from service.logs import event
 from service.models.latest import Latest, LatestVersions
+from service.processes.interpreter import environment
 from service.settings import Settings
 from storage.errors import HoneError
 from storage.store import Store
@@ -104,9 +104,8 @@ class PromotionHook:
 
     def _environment(self, latest: Latest) -> dict[str, str]:
         version = latest.version
-        kept = without_token()
         return {
-            **kept,
+            **environment(),
             "HONED_MODEL": version.model,
             "HONED_VERSION": str(version.version),
             "HONED_SHA256": version.file.sha256,

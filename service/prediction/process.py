@@ -1,21 +1,19 @@
-"""The daemon's end of the predictor process: ask, hear, kill, bury."""
+"""The daemon's end of the predictor process: ask it, read its answers, end it."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from collections import deque
 from contextlib import suppress
 
-from service.environment import without_token
 from service.errors import ChildDied
 from service.prediction.errors import PredictionTimeout
 from service.prediction.frames import SIZES, Frame, decode, encode
+from service.processes.ending import ErrorTail, describe_exit
+from service.processes.interpreter import spawn
 from service.settings import Settings
 
 BUFFER_BYTES = 2**20
-LAST_WORDS_BYTES = 4096
 GRACE_S = 2.0
 """How long the process may take to end after its input was closed."""
 
@@ -29,14 +27,14 @@ class PredictorProcess:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
+        assert process.stderr is not None
         self._process = process
         self._stdin = process.stdin
         self._writing = asyncio.Lock()
         self._waiting: deque[asyncio.Future[Frame]] = deque()
         self._timed_out = False
-        self._last_words = b""
+        self._errors = ErrorTail(process.stderr)
         self._listening = asyncio.create_task(self._listen())
-        self._overhearing = asyncio.create_task(self._overhear())
 
     @classmethod
     async def spawn(cls, settings: Settings) -> PredictorProcess:
@@ -48,17 +46,7 @@ class PredictorProcess:
         }
         arguments = [str(part) for option in options.items() for part in option]
         try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "service.prediction",
-                *arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=without_token(),
-                limit=BUFFER_BYTES,
-            )
+            process = await spawn("service.prediction", *arguments, buffer_bytes=BUFFER_BYTES)
         except OSError as error:
             raise ChildDied(f"the predictor cannot be started: {error}") from error
         return cls(process)
@@ -106,7 +94,8 @@ class PredictorProcess:
         except asyncio.TimeoutError:
             self._process.kill()
             await self._process.wait()
-        await asyncio.wait({self._listening, self._overhearing})
+        await asyncio.wait({self._listening})
+        await self._errors.wait()
 
     async def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -122,36 +111,21 @@ class PredictorProcess:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         code = await self._process.wait()
-        await self._overhearing
+        await self._errors.wait()
         self._fail(code)
 
     def _fail(self, code: int) -> None:
         """Tell everybody who waits; only the first was being worked on."""
         waiting, self._waiting = self._waiting, deque()
         if waiting and not self._timed_out:
-            _refuse(waiting.popleft(), ChildDied(f"the predictor {_how(code)}{self._quote()}"))
+            _refuse(
+                waiting.popleft(),
+                ChildDied(f"the predictor {describe_exit(code)}{self._errors.quote()}"),
+            )
         for answer in waiting:
             _refuse(answer, NotBegun())
-
-    async def _overhear(self) -> None:
-        assert self._process.stderr is not None
-        while chunk := await self._process.stderr.read(LAST_WORDS_BYTES):
-            self._last_words = (self._last_words + chunk)[-LAST_WORDS_BYTES:]
-
-    def _quote(self) -> str:
-        words = self._last_words.decode(errors="replace").strip()
-        return f"; its last words: {words}" if words else ""
 
 
 def _refuse(answer: asyncio.Future[Frame], error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
 from service.errors import ChildDied
+from service.processes.interpreter import spawn
 from service.samples.ingest.require import takes_images
 from storage.errors import NotFound
 from storage.records.models import Model
@@ -28,15 +28,7 @@ class Thumbnails:
             raise NotFound(f"the samples of {model.name!r} are no pictures; ask for their content")
         data = await asyncio.to_thread(self._store.samples.content, model.id, sample_id)
         async with self._turns:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "service.preprocess.thumbnail",
-                str(size),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
+            process = await spawn("service.preprocess.thumbnail", str(size))
             try:
                 made, words = await asyncio.wait_for(process.communicate(data), TIMEOUT_S)
             except asyncio.TimeoutError:

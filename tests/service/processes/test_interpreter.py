@@ -1,0 +1,36 @@
+"""Starting a child: a real interpreter, and what it is given."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.processes.interpreter import spawn
+
+
+def test_a_child_answers_on_its_pipes() -> None:
+    async def run() -> tuple[bytes, bytes, int | None]:
+        process = await spawn("json.tool", "--compact")
+        said, errors = await process.communicate(b'{"a":  1}')
+        return said, errors, process.returncode
+
+    assert asyncio.run(run()) == (b'{"a":1}\n', b"", 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_child_never_gets_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONED_TOKEN", "secret")
+    monkeypatch.setenv("HONED_OTHER", "public")
+
+    async def run() -> bytes:
+        process = await spawn("json.tool")
+        seen = await asyncio.to_thread(Path(f"/proc/{process.pid}/environ").read_bytes)
+        await process.communicate(b"{}")
+        return seen
+
+    seen = asyncio.run(run())
+    assert b"HONED_OTHER=public" in seen
+    assert b"secret" not in seen
