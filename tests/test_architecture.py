@@ -61,14 +61,14 @@ def test_a_room_knows_nothing_of_the_others_business(room: str) -> None:
 
 
 def test_one_module_alone_imports_the_engine() -> None:
-    door, quantize = "service/training/ort/runtime.py", "service/training/export/quantize.py"
+    door, quantize = "service/training/engines/runtime.py", "service/training/export/quantize.py"
     for room in ROOMS:
         for path in sources(room):
             relative = path.relative_to(ROOT).as_posix()
             names = {name for name in imports(path) if name.split(".")[0] == "onnxruntime"}
             if relative == quantize:
                 names = {name for name in names if not name.startswith("onnxruntime.quantization")}
-            assert not names or relative == door, f"{relative} imports {names}; use ort.runtime"
+            assert not names or relative == door, f"{relative} imports {names}; use engines.runtime"
 
 
 def test_the_engine_is_imported_without_its_offline_tools() -> None:

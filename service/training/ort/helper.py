@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from service.training.ort.placement import Aside
+from service.training.engines.placement import Aside
 
 Call = Callable[[], object]
 

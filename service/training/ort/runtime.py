@@ -1,19 +1,13 @@
-"""The one door to ONNX Runtime: imports it without its offline tools, and without torch.
+"""The door to On-Device Training: imports it without torch.
 
 `onnxruntime/training/__init__.py` imports torch code. A bare package module of the same name,
 whose `__path__` is the real folder, takes its place, so that `.api`, `.artifacts` and
 `.onnxblock` import on a device without torch.
-
-It does so before `onnxruntime` itself is imported, which looks for its ORTModule, and thereby would
-load the offline tools, onnx and protobuf before it finds that torch is missing: 13 MB and 65 ms for
-a process that wants to run a model. Nothing else imports `onnxruntime`, `onnxruntime.quantization`
-excepted.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import logging
 import os
 import sys
@@ -24,25 +18,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from service.training.engines.runtime import onnxruntime, pybind
+
 NAME = "onnxruntime.training"
 
 
 def _stand_in() -> None:
     """Put the bare package in its place."""
-    spec = importlib.util.find_spec("onnxruntime")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("onnxruntime is not installed", name="onnxruntime")
     package = ModuleType(NAME)
-    package.__path__ = [str(Path(spec.origin).parent / "training")]
+    package.__path__ = [str(Path(onnxruntime.__file__).parent / "training")]
     sys.modules[NAME] = package
-    # None: an import of it fails, as it does without torch.
-    sys.modules[f"{NAME}.ortmodule"] = None  # type: ignore[assignment]
 
 
 _stand_in()
-
-import onnxruntime  # noqa: E402 - behind the stand-in
-from onnxruntime.capi import _pybind_state as pybind  # noqa: E402
 
 __all__ = ["onnxruntime", "pybind", "quiet", "training_api", "training_artifacts"]
 

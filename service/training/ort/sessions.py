@@ -8,18 +8,10 @@ from typing import Any
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from service.training.ort.runtime import onnxruntime, pybind
+from service.training.engines.runtime import LOAD_ERRORS, check_memory, onnxruntime
 from storage.errors import HoneError
 
-LOAD_ERRORS = (
-    pybind.Fail,
-    pybind.InvalidArgument,
-    pybind.InvalidGraph,
-    pybind.InvalidProtobuf,
-    pybind.NotImplemented,
-    pybind.RuntimeException,
-)
-"""What a session raises for a model that it cannot run; they share no root of their own."""
+__all__ = ["LOAD_ERRORS", "check_memory", "foreign_errors", "session_options"]
 
 
 def session_options(threads: int, *, spinning: bool = False) -> Any:
@@ -46,9 +38,3 @@ def foreign_errors(kind: type[HoneError], doing: str) -> Iterator[None]:
     except (RuntimeError, DecodeError, *LOAD_ERRORS) as error:
         check_memory(error)
         raise kind(f"{doing}: {error}") from error
-
-
-def check_memory(error: Exception) -> None:
-    """Raises MemoryError if that is what the runtime means."""
-    if any(words in str(error) for words in ("bad_alloc", "Failed to allocate memory")):
-        raise MemoryError(str(error)) from error

@@ -1,0 +1,88 @@
+"""The one door to ONNX Runtime, of whichever package: sessions, their options and their errors.
+
+`onnxruntime` looks for its ORTModule when it is imported; the training build would load its offline
+tools, onnx and protobuf before it finds that torch is missing: 13 MB and 65 ms. Nothing else
+imports `onnxruntime`, `onnxruntime.quantization` excepted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from storage.errors import HoneError
+
+_TRAINING = "onnxruntime.training"
+sys.modules[_TRAINING] = None  # type: ignore[assignment] # an import of it fails meanwhile
+
+import onnxruntime  # noqa: E402 - while its search finds nothing
+from onnxruntime.capi import _pybind_state as pybind  # noqa: E402
+
+del sys.modules[_TRAINING]
+
+__all__ = ["onnxruntime", "pybind"]
+
+LOAD_ERRORS = (
+    pybind.Fail,
+    pybind.InvalidArgument,
+    pybind.InvalidGraph,
+    pybind.InvalidProtobuf,
+    pybind.NotImplemented,
+    pybind.RuntimeException,
+)
+"""What a session raises for a model that it cannot run; they share no root of their own."""
+PROVIDERS = ["CPUExecutionProvider"]
+IDENTITY = (
+    b'\x08\x08:*\n\x10\n\x01x\x12\x01y"\x08Identity\x12\x00Z\t\n\x01x\x12\x04\n\x02\x08\x01'
+    b"b\t\n\x01y\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11"
+)
+"""An ONNX model of one node."""
+
+
+def open_session(model: Path | bytes, *, threads: int) -> Any:
+    """An InferenceSession that leaves the device alone: none of its threads spins.
+
+    Raises one of LOAD_ERRORS, MemoryError.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=PROVIDERS)
+    except (RuntimeError, *LOAD_ERRORS) as error:
+        check_memory(error)
+        raise
+
+
+def flush_denormals() -> None:
+    """Let this thread, and those that it starts, take numbers below 1e-38 for 0.
+
+    Moments of a parameter that gets no gradient any more sink so low, and each such number takes
+    as long as twenty others. The runtime reads this option once in a process, for the thread that
+    opens the first session; call it before there is one.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.add_session_config_entry("session.set_denormal_as_zero", "1")
+    onnxruntime.InferenceSession(IDENTITY, options, providers=PROVIDERS)
+
+
+@contextmanager
+def foreign_errors(kind: type[HoneError], doing: str) -> Iterator[None]:
+    """Turn the runtime's errors into one of ours."""
+    try:
+        yield
+    except (RuntimeError, *LOAD_ERRORS) as error:
+        check_memory(error)
+        raise kind(f"{doing}: {error}") from error
+
+
+def check_memory(error: Exception) -> None:
+    """Raises MemoryError if that is what the runtime means."""
+    if any(words in str(error) for words in ("bad_alloc", "Failed to allocate memory")):
+        raise MemoryError(str(error)) from error

@@ -1,0 +1,57 @@
+"""The door to ONNX Runtime brings nothing else, and its errors are ours."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.training.engines.runtime import foreign_errors, open_session
+from service.training.errors import ArtifactsUnreadable
+
+TINY = 1e-30
+
+DENORMALS = f"""
+import sys, threading
+import numpy as np
+from service.training.engines.runtime import IDENTITY, flush_denormals, open_session
+if sys.argv[1] == "flush":
+    flush_denormals()
+open_session(IDENTITY, threads=1)
+tiny = np.full(4, {TINY}, np.float32)
+found = []
+look = lambda: found.append(float((tiny * np.float32({TINY} * 1e20)).max()))
+look()
+thread = threading.Thread(target=look)
+thread.start()
+thread.join()
+print(*found)
+"""
+
+
+@pytest.mark.parametrize(("how", "expected"), [("flush", False), ("keep", True)])
+def test_denormals_are_zero_in_a_process_that_asks_for_it(how: str, expected: bool) -> None:
+    command = [sys.executable, "-c", DENORMALS, how]
+    run = subprocess.run(command, check=True, capture_output=True, timeout=60)
+    assert [float(each) > 0 for each in run.stdout.split()] == [expected] * 2
+
+
+def test_the_runtime_is_imported_without_onnx_and_torch() -> None:
+    program = (
+        "import sys, service.training.engines.runtime;"
+        "print(sorted({'onnx', 'google.protobuf', 'torch', 'onnxruntime'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert run.stdout.split() == [b"['onnxruntime']"]
+
+
+def test_a_file_that_is_no_model_is_an_error_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "step.onnx"
+    path.write_bytes(b"no model")
+    with (
+        pytest.raises(ArtifactsUnreadable, match=r"cannot load the step model: .*step\.onnx"),
+        foreign_errors(ArtifactsUnreadable, "cannot load the step model"),
+    ):
+        open_session(path, threads=1)
