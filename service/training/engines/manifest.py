@@ -1,0 +1,95 @@
+"""What a compiled model is: files in one folder, and what an engine must know of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from service.training.errors import ArtifactsUnreadable
+from service.training.wire import build
+
+FILE = "manifest.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A float32 tensor that training moves."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """An input of uniform float32 numbers in [0, 1). shape: sizes, -1 for the batch."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a step costs: multiplications and elements for each sample, and nodes once."""
+
+    multiplications: int = 0
+    elements: int = 0
+    nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A model that an engine can train. Files are names within the manifest's folder.
+
+    step_model, eval_model: as service/training/graph/step.py describes them. inference_model: the
+    uploaded graph without the tensors of `parameters` and `statistics`; checkpoint: these, as they
+    were uploaded. inputs: in the order in which batches bring them. output: the tensor that is
+    measured and exported. statistics: running statistics, and updated the outputs that hold their
+    new values, in this order. loss: fields of graph.losses.Loss. batch_statistics: batches may not
+    be shared out.
+    """
+
+    engine: str
+    step_model: str
+    eval_model: str
+    inference_model: str
+    checkpoint: str
+    inputs: tuple[str, ...]
+    output: str
+    parameters: tuple[Tensor, ...]
+    target: str | None = "target"
+    sample_weight: str | None = None
+    draws: tuple[Draw, ...] = ()
+    statistics: tuple[Tensor, ...] = ()
+    updated: tuple[str, ...] = ()
+    loss: dict[str, Any] = field(default_factory=dict)
+    batch_statistics: bool = False
+    work: Work = field(default_factory=Work)
+    format: int = FORMAT
+
+
+def write(manifest: Manifest, folder: Path) -> Path:
+    path = folder / FILE
+    path.write_text(json.dumps(asdict(manifest), indent=1), "utf-8")
+    return path
+
+
+def read(path: Path) -> Manifest:
+    """Raises ArtifactsUnreadable."""
+    try:
+        manifest: Manifest = build(Manifest, json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError) as error:
+        raise ArtifactsUnreadable(f"cannot read the manifest {path}: {error}") from error
+    if manifest.format != FORMAT:
+        raise ArtifactsUnreadable(
+            f"{path} is of format {manifest.format}, this Hone reads {FORMAT}; register the model"
+            " anew"
+        )
+    return manifest

@@ -1,0 +1,51 @@
+"""A session's inputs and outputs, bound to where the arrays lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.training.engine import Array
+from service.training.engines.runtime import check_memory
+
+
+class Binding:
+    """Arrays must lie in one piece. It keeps hold of them, since the runtime knows addresses only.
+
+    An output may lie where an input does, if the nodes that read it come before the one that writes
+    it: https://onnxruntime.ai/docs/api/python/api_summary.html#iobinding says nothing of it, so
+    tests say that it holds.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._binding = session.io_binding()
+        self._held: dict[str, Array] = {}
+
+    def read(self, name: str, array: Array) -> None:
+        """Bind an input."""
+        assert array.flags.c_contiguous
+        self._held[name] = array
+        self._binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def write(self, name: str, array: Array) -> None:
+        """Bind an output."""
+        assert array.flags.c_contiguous
+        self._held[name] = array
+        self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def allocate(self, name: str) -> None:
+        """Let the runtime make room for an output at each run."""
+        self._binding.bind_output(name, "cpu")
+
+    def output(self, place: int) -> Array:
+        """What the last run gave, by the order in which outputs were bound."""
+        result: Array = self._binding.get_outputs()[place].numpy()
+        return result
+
+    def run(self) -> None:
+        """Raises MemoryError."""
+        try:
+            self._session.run_with_iobinding(self._binding)
+        except RuntimeError as error:
+            check_memory(error)
+            raise

@@ -1,0 +1,58 @@
+"""The flat memory that parameters, gradients and the optimizer's state lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.engines.manifest import Tensor
+from service.training.optimizer.layout import ALIGNMENT, Layout
+
+Vector = NDArray[np.float32]
+
+
+class Buffers:
+    """Equal flat buffers, [rows · width] of the layout, which begin as 0.
+
+    gradients: one for each share of a batch; they add up. slots: the optimizer's state by name.
+    """
+
+    def __init__(
+        self, tensors: Sequence[Tensor], layout: Layout, *, shares: int, slots: Sequence[str]
+    ) -> None:
+        self.layout = layout
+        self._tensors = tensors
+        size = layout.rows * layout.width
+        self.parameters = aligned(size)
+        self.gradients = [aligned(size) for _ in range(shares)]
+        self.slots = {name: aligned(size) for name in slots}
+
+    def views(self, buffer: Vector) -> Mapping[str, Vector]:
+        """Each tensor's part of a buffer, in its shape."""
+        parts = {}
+        for each in self._tensors:
+            start = self.layout.starts[each.name]
+            parts[each.name] = buffer[start : start + each.size].reshape(each.shape)
+        return parts
+
+    def rows(self, buffer: Vector, first: int, last: int) -> Vector:
+        """These rows of a buffer, [last - first, width]."""
+        width = self.layout.width
+        return buffer[first * width : last * width].reshape(last - first, width)
+
+
+def aligned(size: int) -> Vector:
+    """Zeros that begin at a multiple of 64 bytes."""
+    room = np.zeros(size + ALIGNMENT, np.float32)
+    start = (-room.ctypes.data % (4 * ALIGNMENT)) // 4
+    return room[start : start + size]
+
+
+def edges(count: int, shares: int) -> list[tuple[int, int]]:
+    """Where each share of `count` things begins and ends; none is empty, so there may be fewer."""
+    shares = max(1, min(shares, count))
+    cuts = [count * each // shares for each in range(shares + 1)]
+    return list(pairwise(cuts))

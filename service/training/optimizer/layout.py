@@ -1,0 +1,64 @@
+"""Where each parameter lies in the flat buffers, so that the optimizer is few large operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, prod
+
+from service.training.optimizer.recipe import Recipe
+
+ALIGNMENT = 16
+"""Elements of 64 bytes: a line of the cache, and the widest packet of any processor."""
+MAX_WIDTH = 32_768
+"""Elements of a block: those of all buffers that AdamW works on stay in 2 MB of cache."""
+MIN_SHARE = 16_384
+"""Elements for whose sake a further thread is worth its own block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Buffers are [rows, width]. starts: the first element of each parameter.
+
+    rate_factors, decays: of each row; parameters that differ in them share no row.
+    """
+
+    rows: int
+    width: int
+    starts: Mapping[str, int]
+    rate_factors: tuple[float, ...]
+    decays: tuple[float, ...]
+
+
+def lay_out(parameters: Mapping[str, tuple[int, ...]], recipe: Recipe, *, threads: int) -> Layout:
+    """Parameters one after the other, each at a multiple of 64 bytes. parameters: their shapes."""
+    groups: dict[tuple[float, float], list[str]] = {}
+    for name, shape in parameters.items():
+        treated = recipe.rate_factor(name), recipe.decay(name, len(shape))
+        groups.setdefault(treated, []).append(name)
+    room = {name: _padded(prod(shape)) for name, shape in parameters.items()}
+    sizes = [sum(room[name] for name in group) for group in groups.values()]
+    width = _width(max(sizes, default=0), threads)
+    starts: dict[str, int] = {}
+    factors: list[float] = []
+    decays: list[float] = []
+    for ((factor, decay), group), size in zip(groups.items(), sizes, strict=True):
+        at = len(factors) * width
+        for name in group:
+            starts[name] = at
+            at += room[name]
+        rows = ceil(size / width)
+        factors += [factor] * rows
+        decays += [decay] * rows
+    return Layout(len(factors), width, starts, tuple(factors), tuple(decays))
+
+
+def _padded(size: int) -> int:
+    return ceil(size / ALIGNMENT) * ALIGNMENT
+
+
+def _width(largest: int, threads: int) -> int:
+    """Blocks that fill the cache, or smaller ones where the threads would get none."""
+    rows = max(1, ceil(largest / MAX_WIDTH), min(threads, largest // MIN_SHARE))
+    rows = ceil(rows / threads) * threads if rows > 1 else 1
+    return max(ALIGNMENT, _padded(ceil(largest / rows)))

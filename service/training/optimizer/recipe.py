@@ -1,0 +1,137 @@
+"""How a job moves parameters along their gradients. Knows neither onnx nor a runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from math import isfinite
+from typing import Literal
+
+from storage.errors import Problem
+
+Optimizer = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
+BETAS = {"adam": (0.9, 0.999), "adamw": (0.9, 0.999), "lion": (0.9, 0.99)}
+"""PyTorch's defaults; Lion's are those of its paper."""
+OPTIONS: dict[str, frozenset[str]] = {
+    "sgd": frozenset({"momentum", "nesterov"}),
+    "adam": frozenset({"betas", "epsilon"}),
+    "adamw": frozenset({"betas", "epsilon"}),
+    "rmsprop": frozenset({"momentum", "alpha", "epsilon"}),
+    "lion": frozenset({"betas"}),
+}
+"""What each optimizer takes beside what all take."""
+COMMON = frozenset(
+    {
+        *("optimizer", "weight_decay", "decays", "rate_factors"),
+        *("max_grad_norm", "max_grad_value", "ema_decay"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """An optimizer with its options, named as in PyTorch where it has them.
+
+    betas: None for the optimizer's own. alpha: RMSprop's smoothing. decays: globs of what
+    weight_decay acts on, None for all with two axes or more, so not biases and norms' scales.
+    rate_factors: factors on the learning rate by glob; the first that matches counts.
+    max_grad_norm, max_grad_value: clipping, by the norm of all gradients or element by element.
+    ema_decay: of a moving average of the parameters, which is then measured and exported.
+    """
+
+    optimizer: Optimizer = "adamw"
+    momentum: float = 0.0
+    nesterov: bool = False
+    betas: tuple[float, float] | None = None
+    alpha: float = 0.99
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    decays: tuple[str, ...] | None = None
+    rate_factors: Mapping[str, float] = field(default_factory=dict)
+    max_grad_norm: float | None = None
+    max_grad_value: float | None = None
+    ema_decay: float | None = None
+
+    @property
+    def first_beta(self) -> float:
+        return (self.betas or BETAS[self.optimizer])[0]
+
+    @property
+    def second_beta(self) -> float:
+        return (self.betas or BETAS[self.optimizer])[1]
+
+    def rate_factor(self, parameter: str) -> float:
+        """The factor on the learning rate of this parameter."""
+        matching = (
+            factor for glob, factor in self.rate_factors.items() if fnmatchcase(parameter, glob)
+        )
+        return next(matching, 1.0)
+
+    def decay(self, parameter: str, axes: int) -> float:
+        """The weight decay of this parameter, which has so many axes."""
+        if self.decays is None:
+            return self.weight_decay if axes >= 2 else 0.0
+        chosen = any(fnmatchcase(parameter, glob) for glob in self.decays)
+        return self.weight_decay if chosen else 0.0
+
+
+def problems(recipe: Recipe, *, parameters: Sequence[str] = ()) -> list[Problem]:
+    """All that is wrong with a recipe. parameters: the model's, where globs are to be checked."""
+    if recipe.optimizer not in OPTIONS:
+        known = ", ".join(OPTIONS)
+        return [Problem("/optimizer", f"there is no optimizer {recipe.optimizer!r}; take {known}")]
+    return [
+        *_foreign_options(recipe),
+        *_out_of_bounds(recipe),
+        *_unmatched_globs(recipe, parameters),
+    ]
+
+
+def _foreign_options(recipe: Recipe) -> Iterator[Problem]:
+    own = OPTIONS[recipe.optimizer] | COMMON
+    plain = Recipe(recipe.optimizer)
+    for name in (each.name for each in fields(Recipe)):
+        if name not in own and getattr(recipe, name) != getattr(plain, name):
+            takers = ", ".join(each for each, options in OPTIONS.items() if name in options)
+            yield Problem(
+                f"/{name}", f"{recipe.optimizer} has no {name}; leave it out, or take {takers}"
+            )
+    if recipe.optimizer == "sgd" and recipe.nesterov and recipe.momentum == 0:
+        yield Problem("/nesterov", "nesterov needs a momentum above 0")
+
+
+def _out_of_bounds(recipe: Recipe) -> Iterator[Problem]:
+    betas = recipe.betas or ()
+    if recipe.betas is not None and len(betas) != 2:
+        yield Problem("/betas", f"betas are two numbers, not {len(betas)}")
+    shares = [("momentum", recipe.momentum), ("alpha", recipe.alpha)]
+    shares += [(f"betas/{place}", beta) for place, beta in enumerate(betas)]
+    if recipe.ema_decay is not None:
+        shares.append(("ema_decay", recipe.ema_decay))
+    for name, share in shares:
+        if not 0 <= share < 1:
+            yield Problem(f"/{name}", f"{name} is {share}; it must be at least 0 and below 1")
+    positive = {
+        "epsilon": recipe.epsilon,
+        "max_grad_norm": recipe.max_grad_norm,
+        "max_grad_value": recipe.max_grad_value,
+    }
+    for name, value in positive.items():
+        if value is not None and not (value > 0 and isfinite(value)):
+            yield Problem(f"/{name}", f"{name} is {value}; it must be finite and above 0")
+    factors = {f"rate_factors/{glob}": each for glob, each in recipe.rate_factors.items()}
+    for name, value in {"weight_decay": recipe.weight_decay, **factors}.items():
+        if not (value >= 0 and isfinite(value)):
+            yield Problem(f"/{name}", f"{name} is {value}; it must be finite and at least 0")
+
+
+def _unmatched_globs(recipe: Recipe, parameters: Sequence[str]) -> Iterator[Problem]:
+    globs = {"decays": recipe.decays or (), "rate_factors": tuple(recipe.rate_factors)}
+    for name, patterns in globs.items():
+        for glob in patterns:
+            if parameters and not any(fnmatchcase(each, glob) for each in parameters):
+                yield Problem(
+                    f"/{name}",
+                    f"no trained parameter matches {glob!r}; they are {', '.join(parameters)}",
+                )
