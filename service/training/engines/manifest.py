@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from service.training.errors import ArtifactsUnreadable
-from service.training.wire import build
+from service.training.protocol.serialization import build
 
 FILE = "manifest.json"
 FORMAT = 1
