@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-TASK = Path(__file__).parent.parent / "windows" / "watch-input.xml"
+TASK = Path(__file__).parents[2] / "windows" / "watch-input.xml"
 NAMES = {"t": "http://schemas.microsoft.com/windows/2004/02/mit/task"}
 
 
