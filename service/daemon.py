@@ -11,14 +11,14 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from service.backup.own_backups import OwnBackups
 from service.events import Feed
-from service.jobs.scheduler import Trainer
+from service.jobs.scheduler import Scheduler
 from service.logs import event
 from service.models.latest import LatestVersions
 from service.models.promotion_hook import PromotionHook
 from service.models.registry import Registry
 from service.models.retention import prune_all
 from service.models.variants import Variants
-from service.policy.device_monitor import Guardian
+from service.policy.device_monitor import DeviceMonitor
 from service.policy.sleep import SleepWatch
 from service.prediction.predictor import Predictor
 from service.samples.erasure import Erasure
@@ -35,9 +35,9 @@ MAINTENANCE_INTERVAL_S = 3600
 
 
 class Daemon:
-    """Store, registry and trainer of one data folder.
+    """Store, registry and scheduler of one data folder.
 
-    on_fatal: called once if the trainer or the storage cannot go on; the process should end.
+    on_fatal: called once if the scheduler or the storage cannot go on; the process should end.
     """
 
     store: Store
@@ -46,8 +46,8 @@ class Daemon:
     latest: LatestVersions
     predictor: Predictor
     hook: PromotionHook
-    guardian: Guardian
-    trainer: Trainer
+    monitor: DeviceMonitor
+    scheduler: Scheduler
     variants: Variants
     schedule: Schedule
     erasure: Erasure
@@ -58,14 +58,14 @@ class Daemon:
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
         self._on_fatal = on_fatal
-        self._scheduler = AsyncIOScheduler(timezone="UTC")
+        self._timer = AsyncIOScheduler(timezone="UTC")
         self._training: asyncio.Task[None] | None = None
-        self._guarding: asyncio.Task[None] | None = None
+        self._monitoring: asyncio.Task[None] | None = None
         self._sleep: asyncio.Task[None] | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes work: started, and the trainer lives."""
+        """Whether it takes work: started, and the scheduler lives."""
         return self._training is not None and not self._training.done()
 
     async def start(self) -> None:
@@ -80,37 +80,35 @@ class Daemon:
         self.latest = LatestVersions(self.store, self.feed)
         self.predictor = Predictor(self.store, self.settings, latest=self.latest, feed=self.feed)
         self.hook = PromotionHook(self.store, self.settings, latest=self.latest, feed=self.feed)
-        self.guardian = Guardian(self.store, self.settings)
-        self.trainer = Trainer(
-            self.store, self.settings, guardian=self.guardian, announce=self.feed.announce
+        self.monitor = DeviceMonitor(self.store, self.settings)
+        self.scheduler = Scheduler(
+            self.store, self.settings, monitor=self.monitor, announce=self.feed.announce
         )
         self.variants = Variants(self.store, self.settings)
-        self.erasure = Erasure(self.store, self.trainer, self.feed)
+        self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store)
         self.uncertainty = Uncertainty(self.store, self.settings)
-        self.own_backups = OwnBackups(self.store, self.guardian, self.feed)
+        self.own_backups = OwnBackups(self.store, self.monitor, self.feed)
         await self.erasure.start()
         await self.own_backups.start()
-        self._guarding = self._watched("guardian", self.guardian.run())
-        self._training = self._watched("trainer", self.trainer.run())
-        self._sleep = self._watched("sleep", SleepWatch(self.guardian, self.trainer).run())
-        self._scheduler.add_job(
+        self._monitoring = self._watched("device_monitor", self.monitor.run())
+        self._training = self._watched("scheduler", self.scheduler.run())
+        self._sleep = self._watched("sleep", SleepWatch(self.monitor, self.scheduler).run())
+        self._timer.add_job(
             self.store.events.prune,
             "interval",
             seconds=MAINTENANCE_INTERVAL_S,
             args=[EVENTS_KEPT],
         )
-        self._scheduler.add_job(
+        self._timer.add_job(
             prune_all, "interval", seconds=MAINTENANCE_INTERVAL_S, args=[self.store]
         )
-        self._scheduler.add_job(self.erasure.tidy, "interval", seconds=MAINTENANCE_INTERVAL_S)
-        self._scheduler.add_job(
+        self._timer.add_job(self.erasure.tidy, "interval", seconds=MAINTENANCE_INTERVAL_S)
+        self._timer.add_job(
             self.own_backups.make_if_due, "interval", seconds=MAINTENANCE_INTERVAL_S
         )
-        self._scheduler.start()
-        self.schedule = Schedule(
-            self.store, self._scheduler, guardian=self.guardian, feed=self.feed
-        )
+        self._timer.start()
+        self.schedule = Schedule(self.store, self._timer, monitor=self.monitor, feed=self.feed)
         self.schedule.start()
         event(logger, logging.INFO, "daemon.started", data_dir=str(self.settings.data_dir))
 
@@ -123,16 +121,16 @@ class Daemon:
     async def stop(self) -> None:
         """Stop asking, pause the running job, close the store."""
         self.release_waiting()
-        self._scheduler.shutdown(wait=False)
+        self._timer.shutdown(wait=False)
         if self._sleep is not None:
             self._sleep.cancel()
             await asyncio.wait({self._sleep})
-        self.trainer.stop()
+        self.scheduler.stop()
         if self._training is not None:
             await asyncio.wait({self._training})
-        self.guardian.stop()
-        if self._guarding is not None:
-            await asyncio.wait({self._guarding})
+        self.monitor.stop()
+        if self._monitoring is not None:
+            await asyncio.wait({self._monitoring})
         await self.erasure.stop()
         await self.variants.stop()
         await self.hook.stop()

@@ -47,9 +47,9 @@ IdleSeconds = Annotated[
 @router.get("/device", summary="Show device and verdict", responses=answers("not_ready"))
 async def show_device(daemon: TheDaemon) -> DeviceBody:
     """Every signal with its source and age, and whether a job may train now."""
-    daemon.guardian.watch()
-    look = await daemon.guardian.look(max_age_s=FRESH_S)
-    now = daemon.guardian.now()
+    daemon.monitor.watch()
+    look = await daemon.monitor.look(max_age_s=FRESH_S)
+    now = daemon.monitor.now()
     return DeviceBody(
         **_verdict(look).model_dump(),
         trained_today_seconds=look.trained_today_s,
@@ -70,13 +70,13 @@ async def report_input(daemon: TheDaemon, request: Request, idle_seconds: IdleSe
     ends = request.scope["extensions"][ENDS]
     if None in ends.values():
         raise NoSession("the connection is gone before its other end could be looked at")
-    await daemon.guardian.hear_input(idle_seconds, **ends)
+    await daemon.monitor.report_input(idle_seconds, **ends)
 
 
 @router.get("/policy", summary="Show the policy", responses=answers("not_ready"))
 async def show_policy(daemon: TheDaemon) -> PolicyBody:
     """When a job may train and what it may take."""
-    return _policy((await daemon.guardian.look()).policy)
+    return _policy((await daemon.monitor.look()).policy)
 
 
 @router.put("/policy", summary="Change the policy", responses=WRITES)
@@ -84,38 +84,38 @@ async def change_policy(
     daemon: TheDaemon, changes: Annotated[dict[str, Any], Body()]
 ) -> PolicyBody:
     """Takes any of the settings and leaves the others as they are; it counts at once."""
-    return _policy(await daemon.guardian.change_policy(changes))
+    return _policy(await daemon.monitor.change_policy(changes))
 
 
 @router.delete("/policy", summary="Take back the policy", responses=WRITES)
 async def reset_policy(daemon: TheDaemon) -> PolicyBody:
     """The defaults of the device hold again, as before the first change."""
-    return _policy(await daemon.guardian.reset_policy())
+    return _policy(await daemon.monitor.reset_policy())
 
 
 @router.post("/snooze", summary="Snooze", responses=WRITES)
 async def snooze(daemon: TheDaemon, request: SnoozeRequest) -> VerdictBody:
     """Train nothing for a while, whatever the policy and a job say; a running job is paused."""
-    until = _end_of_snooze(request, daemon.guardian.now())
-    return _verdict(await daemon.guardian.snooze(until))
+    until = _end_of_snooze(request, daemon.monitor.now())
+    return _verdict(await daemon.monitor.snooze(until))
 
 
 @router.delete("/snooze", summary="End the snooze", responses=WRITES)
 async def end_snooze(daemon: TheDaemon) -> VerdictBody:
     """Train again as the policy says."""
-    return _verdict(await daemon.guardian.snooze(None))
+    return _verdict(await daemon.monitor.snooze(None))
 
 
 @router.post("/pause", summary="Pause all training", responses=WRITES)
 async def pause_all(daemon: TheDaemon) -> VerdictBody:
     """Train nothing until it is resumed, over restarts too; a running job is paused."""
-    return _verdict(await daemon.guardian.pause_all(paused=True))
+    return _verdict(await daemon.monitor.pause_all(paused=True))
 
 
 @router.post("/resume", summary="Resume all training", responses=WRITES)
 async def resume_all(daemon: TheDaemon) -> VerdictBody:
     """Train again as the policy says. Jobs that were paused one by one stay so."""
-    return _verdict(await daemon.guardian.pause_all(paused=False))
+    return _verdict(await daemon.monitor.pause_all(paused=False))
 
 
 def _end_of_snooze(request: SnoozeRequest, now: Moment) -> datetime:

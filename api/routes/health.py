@@ -21,7 +21,7 @@ async def healthz() -> Health:
 
 @router.get("/readyz", summary="Ready to take work", responses=open_answers("not_ready"))
 def readyz(daemon: TheDaemon) -> Readiness:
-    """The store is open and the trainer runs.
+    """The store is open and the scheduler runs.
 
     `database_restored` tells of a damaged database that gave way to a backup.
     """

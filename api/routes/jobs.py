@@ -64,26 +64,26 @@ def list_jobs(
         rows,
         limit,
         cursor=lambda row: row.id,
-        show=lambda row: present.job(daemon.trainer.shown(row)),
+        show=lambda row: present.job(daemon.scheduler.shown(row)),
     )
 
 
 @router.get("/jobs/{job_id}", summary="Show a job", responses=answers("not_found"))
 def show_job(job_id: JobId, store: TheStore, daemon: TheDaemon) -> JobBody:
     """Its state, what it waits for, its progress and metrics."""
-    return present.job(daemon.trainer.shown(store.jobs.get(job_id)))
+    return present.job(daemon.scheduler.shown(store.jobs.get(job_id)))
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job", responses=MOVES)
 async def cancel_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
     """End it; no version is made. A running job ends at its next step."""
-    return present.job(await daemon.trainer.cancel(job_id))
+    return present.job(await daemon.scheduler.cancel(job_id))
 
 
 @router.post("/jobs/{job_id}/pause", summary="Pause a job", responses=MOVES)
 async def pause_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
     """Save a checkpoint at the next step and wait for `resume`; a paused job is held until then."""
-    return present.job(await daemon.trainer.pause(job_id))
+    return present.job(await daemon.scheduler.pause(job_id))
 
 
 @router.post("/jobs/{job_id}/resume", summary="Resume a job", responses=MOVES)
@@ -94,7 +94,7 @@ async def resume_job(
     now, in spite of the policy; so does a job that is queued, or waits in memory.
     """
     asked = request or ResumeRequest()
-    return present.job(await daemon.trainer.resume(job_id, ignore_policy=asked.ignore_policy))
+    return present.job(await daemon.scheduler.resume(job_id, ignore_policy=asked.ignore_policy))
 
 
 @router.get(

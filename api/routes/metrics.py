@@ -33,7 +33,7 @@ Sample = tuple[Labels, float]
 )
 async def metrics(daemon: TheDaemon) -> Response:
     """Models, samples, jobs, versions and the verdict, as gauges."""
-    look = await daemon.guardian.look()
+    look = await daemon.monitor.look()
     families = await asyncio.to_thread(lambda: list(_families(daemon.store, look)))
     return Response("".join(families), media_type=MEDIA_TYPE)
 

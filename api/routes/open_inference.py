@@ -89,7 +89,7 @@ async def server_live() -> JSONResponse:
 
 @router.get("/health/ready", summary="Server ready", responses=failures("not_ready"))
 async def server_ready(_: TheDaemon) -> JSONResponse:
-    """The store is open and the trainer runs."""
+    """The store is open and the scheduler runs."""
     return JSONResponse({"ready": True})
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from service import allocator
 from service.events import Feed, Happening
 from service.logs import event
-from service.policy.device_monitor import Guardian
+from service.policy.device_monitor import DeviceMonitor
 from storage.database.codec import utc_now
 from storage.errors import DatabaseDamaged, HoneError
 from storage.store import Store
@@ -30,13 +30,13 @@ class OwnBackups:
     def __init__(
         self,
         store: Store,
-        guardian: Guardian,
+        monitor: DeviceMonitor,
         feed: Feed,
         *,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._store = store
-        self._guardian = guardian
+        self._monitor = monitor
         self._now = now
         self._tasks: set[asyncio.Task[None]] = set()
         feed.listen(self._on_event)
@@ -56,7 +56,7 @@ class OwnBackups:
         age = await asyncio.to_thread(self._age)
         if age < DUE:
             return
-        if age < OVERDUE and not (await self._guardian.look()).verdict.eligible:
+        if age < OVERDUE and not (await self._monitor.look()).verdict.eligible:
             return
         await asyncio.to_thread(self._make)
 

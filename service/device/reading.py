@@ -49,7 +49,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class DeviceSnapshot:
     """Every signal by name. Readings are as old as their `read_at` says."""
 
     signals: Mapping[str, Reading]

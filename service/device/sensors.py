@@ -18,7 +18,7 @@ from service.device.linux.processes import LinuxProcesses, ProcessWatcher, uniqu
 from service.device.linux.temperature import LinuxTemperature, NoTemperature
 from service.device.linux.upower import UPower
 from service.device.localtime import LocalTime
-from service.device.reading import Moment, Reading, Sensor, Snapshot
+from service.device.reading import DeviceSnapshot, Moment, Reading, Sensor
 from service.device.windows.power import WindowsPower
 
 EVERY_TIME = 0.0
@@ -27,7 +27,7 @@ NOW_AND_THEN_S = 5.0
 
 
 @dataclass(slots=True)
-class Slot:
+class CachedSensor:
     """A sensor, how old its readings may grow, and the last ones."""
 
     sensor: Sensor
@@ -60,39 +60,43 @@ class Device:
         dev: Path = Path("/dev"),
     ) -> None:
         self._buses = (SystemBus(), SystemBus())
-        self._idle_slot = Slot(user_idle or self._user_idle(procfs=procfs, dev=dev), NOW_AND_THEN_S)
+        self._idle_sensor = CachedSensor(
+            user_idle or self._user_idle(procfs=procfs, dev=dev), NOW_AND_THEN_S
+        )
         on_linux = sys.platform == "linux"
         if on_linux:
             self._processes: ProcessWatcher = LinuxProcesses(procfs)
-            slots = self._linux(sysfs, procfs, now)
+            sensors = self._linux(sysfs, procfs, now)
         else:
             from service.device.psutil_sensors import PsutilProcesses
 
             self._processes = PsutilProcesses()
-            slots = self._elsewhere()
-        self._watch_slot = Slot(self._processes, EVERY_TIME if on_linux else NOW_AND_THEN_S)
-        self._slots = (
-            *slots,
-            self._idle_slot,
-            Slot(FreeDisk(data_dir), EVERY_TIME),
-            self._watch_slot,
-            Slot(LocalTime(), EVERY_TIME),
+            sensors = self._psutil()
+        self._process_sensor = CachedSensor(
+            self._processes, EVERY_TIME if on_linux else NOW_AND_THEN_S
+        )
+        self._sensors = (
+            *sensors,
+            self._idle_sensor,
+            CachedSensor(FreeDisk(data_dir), EVERY_TIME),
+            self._process_sensor,
+            CachedSensor(LocalTime(), EVERY_TIME),
         )
 
     def watch(self, names: Sequence[str]) -> None:
         """Look for these programs from the next reading on."""
         if unique(names) != self._processes.watched:
             self._processes.watched = unique(names)
-            self._watch_slot.readings = ()
+            self._process_sensor.readings = ()
 
     def hurry(self, *, user_idle: bool) -> None:
         """Whether somebody's first input has to be seen at once: asking logind costs."""
-        self._idle_slot.period_s = EVERY_TIME if user_idle else NOW_AND_THEN_S
+        self._idle_sensor.period_s = EVERY_TIME if user_idle else NOW_AND_THEN_S
 
-    def read(self, now: Moment) -> Snapshot:
+    def read(self, now: Moment) -> DeviceSnapshot:
         """Every signal; those that cost more than they change keep a reading for some seconds."""
-        readings = (reading for slot in self._slots for reading in slot.read(now))
-        return Snapshot({reading.name: reading for reading in readings})
+        readings = (reading for sensor in self._sensors for reading in sensor.read(now))
+        return DeviceSnapshot({reading.name: reading for reading in readings})
 
     def close(self) -> None:
         """Leave the bus."""
@@ -104,23 +108,23 @@ class Device:
             return LinuxUserIdle(procfs=procfs, dev=dev, bus=self._buses[1])
         return NoUserIdle()
 
-    def _linux(self, sysfs: Path, procfs: Path, now: Moment) -> tuple[Slot, ...]:
+    def _linux(self, sysfs: Path, procfs: Path, now: Moment) -> tuple[CachedSensor, ...]:
         return (
-            Slot(LinuxPower(sysfs, UPower(self._buses[0])), EVERY_TIME),
-            Slot(LinuxForeignCpu(procfs, now), OFTEN_S),
-            Slot(LinuxPressure(procfs), EVERY_TIME),
-            Slot(LinuxMemory(procfs), EVERY_TIME),
-            Slot(LinuxTemperature(sysfs), OFTEN_S),
+            CachedSensor(LinuxPower(sysfs, UPower(self._buses[0])), EVERY_TIME),
+            CachedSensor(LinuxForeignCpu(procfs, now), OFTEN_S),
+            CachedSensor(LinuxPressure(procfs), EVERY_TIME),
+            CachedSensor(LinuxMemory(procfs), EVERY_TIME),
+            CachedSensor(LinuxTemperature(sysfs), OFTEN_S),
         )
 
-    def _elsewhere(self) -> tuple[Slot, ...]:
+    def _psutil(self) -> tuple[CachedSensor, ...]:
         from service.device.psutil_sensors import MacPower, PsutilForeignCpu, PsutilMemory
 
         power = WindowsPower() if sys.platform == "win32" else MacPower()
         return (
-            Slot(power, OFTEN_S),
-            Slot(PsutilForeignCpu(), NOW_AND_THEN_S),
-            Slot(NoPressure(), NOW_AND_THEN_S),
-            Slot(PsutilMemory(), OFTEN_S),
-            Slot(NoTemperature(), NOW_AND_THEN_S),
+            CachedSensor(power, OFTEN_S),
+            CachedSensor(PsutilForeignCpu(), NOW_AND_THEN_S),
+            CachedSensor(NoPressure(), NOW_AND_THEN_S),
+            CachedSensor(PsutilMemory(), OFTEN_S),
+            CachedSensor(NoTemperature(), NOW_AND_THEN_S),
         )

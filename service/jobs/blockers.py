@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.jobs.run import Run
+from service.jobs.run import JobRun
 from storage.records.jobs import Blocker, Job, JobState
 
 PAUSED_BY_PERSON = "paused_by_person"
@@ -15,10 +15,12 @@ DAEMON_KILLED = Blocker("daemon_stopped", "the daemon ended in mid-job; the job 
 WAITING = frozenset({JobState.QUEUED, JobState.PAUSED})
 
 
-def blockers_of(job: Job, run: Run | None, by_device: tuple[Blocker, ...]) -> tuple[Blocker, ...]:
+def blockers_of(
+    job: Job, run: JobRun | None, by_device: tuple[Blocker, ...]
+) -> tuple[Blocker, ...]:
     """All that keeps a job from running now; nothing keeps one that steps, or has ended.
 
-    run: what is in the slot. by_device: what the newest look has against this job.
+    run: the job that runs now. by_device: what the newest look has against this job.
     """
     if run is not None and run.job.id == job.id and job.state is JobState.RUNNING:
         return by_device if run.is_held else ()
@@ -37,6 +39,6 @@ def conditions_of(blockers: tuple[Blocker, ...]) -> list[str]:
     return [blocker.condition for blocker in blockers]
 
 
-def _by(run: Run) -> Blocker:
+def _by(run: JobRun) -> Blocker:
     does = "is held in memory" if run.is_held else "is training"
     return Blocker(ANOTHER_JOB, f"job {run.job.id} of model {run.job.model!r} {does}")

@@ -1,4 +1,4 @@
-"""What a running job is told when the verdict turns: to wait in memory, to go on, to end."""
+"""What a running job is told when the verdict changes: wait in memory, go on, or end."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from enum import Enum
 
 from service.jobs.blockers import conditions_of
-from service.jobs.run import Run
-from service.jobs.runner import Slot
+from service.jobs.run import JobRun
+from service.jobs.runner import JobRunner
 from service.logs import event
-from service.policy.device_monitor import Guardian
+from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Look
 from storage.records.jobs import Blocker
 
@@ -22,7 +22,7 @@ LASTING = frozenset(
 """Conditions that will last, or want the memory back: nothing waits in memory for them."""
 
 
-class Move(Enum):
+class Instruction(Enum):
     """What to tell the child."""
 
     HOLD = "hold"
@@ -31,79 +31,81 @@ class Move(Enum):
 
 
 class Preemption:
-    """Decides for one run, look after look; it has no clock of its own."""
+    """Decides for one run, from each look at the device; it has no clock of its own."""
 
     def __init__(self) -> None:
         self._held_at_s: float | None = None
         self._has_ended = False
 
-    def decide(self, blockers: Iterable[Blocker], *, now_s: float, suspend_s: float) -> Move | None:
+    def decide(
+        self, blockers: Iterable[Blocker], *, now_s: float, suspend_s: float
+    ) -> Instruction | None:
         """None: nothing new. suspend_s: how long it may wait in memory. now_s: monotonic."""
         if self._has_ended:
             return None
         conditions = {blocker.condition for blocker in blockers}
         if not conditions:
             was_held, self._held_at_s = self._held_at_s is not None, None
-            return Move.GO_ON if was_held else None
+            return Instruction.GO_ON if was_held else None
         is_held = self._held_at_s is not None
         if self._held_at_s is None:
             self._held_at_s = now_s
         if conditions & LASTING or now_s - self._held_at_s >= suspend_s:
             self._has_ended = True
-            return Move.END
-        return None if is_held else Move.HOLD
+            return Instruction.END
+        return None if is_held else Instruction.HOLD
 
 
 class Preemptor:
-    """Tells the run in the slot what the verdict asks of it. Belongs to the event loop."""
+    """Tells the running job what the verdict asks of it. Belongs to the event loop."""
 
-    def __init__(self, slot: Slot, guardian: Guardian) -> None:
-        self._slot = slot
-        self._guardian = guardian
+    def __init__(self, runner: JobRunner, monitor: DeviceMonitor) -> None:
+        self._runner = runner
+        self._monitor = monitor
         self._preemption = Preemption()
-        self._move: Move | None = None
+        self._pending: Instruction | None = None
 
     def begin(self) -> None:
-        """Another run is in the slot: what the last one was told does not count."""
-        self._preemption, self._move = Preemption(), None
+        """Another job runs now: what the last one was told does not count."""
+        self._preemption, self._pending = Preemption(), None
 
     def decide(self, look: Look) -> bool:
         """Whether there is something to tell."""
-        run = self._slot.run
+        run = self._runner.run
         if run is not None and not run.is_ending:
-            move = self._preemption.decide(
+            instruction = self._preemption.decide(
                 look.blockers(run.job),
                 now_s=look.at.monotonic_s,
                 suspend_s=look.policy.suspend_in_memory_seconds,
             )
-            self._move = move or self._move
-        return self._move is not None
+            self._pending = instruction or self._pending
+        return self._pending is not None
 
     async def tell(self) -> bool:
         """Tell the run what was decided; False if that is nothing."""
-        run, move, self._move = self._slot.run, self._move, None
-        if run is None or move is None or run.is_ending:
+        run, instruction, self._pending = self._runner.run, self._pending, None
+        if run is None or instruction is None or run.is_ending:
             return False
-        await _tell(run, move, self._guardian.blockers(run.job))
+        await _tell(run, instruction, self._monitor.blockers(run.job))
         return True
 
     async def make_room(self) -> None:
         """Another job may run: end the run if it waits in memory, unless it may go on itself."""
-        run = self._slot.run
+        run = self._runner.run
         if run is None or not run.is_held or run.is_ending:
             return
-        reasons = self._guardian.blockers(run.job)
+        reasons = self._monitor.blockers(run.job)
         if reasons:
-            await _tell(run, Move.END, reasons)
+            await _tell(run, Instruction.END, reasons)
 
 
-async def _tell(run: Run, move: Move, reasons: tuple[Blocker, ...]) -> None:
+async def _tell(run: JobRun, instruction: Instruction, reasons: tuple[Blocker, ...]) -> None:
     names = conditions_of(reasons)
-    event(logger, logging.INFO, "job.preempted", job=run.job.id, move=move.value, by=names)
-    match move:
-        case Move.HOLD:
+    event(logger, logging.INFO, "job.preempted", job=run.job.id, move=instruction.value, by=names)
+    match instruction:
+        case Instruction.HOLD:
             await run.hold(*reasons)
-        case Move.GO_ON:
+        case Instruction.GO_ON:
             await run.go_on()
-        case Move.END:
+        case Instruction.END:
             await run.pause(*reasons)

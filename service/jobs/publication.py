@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from service.jobs.recorder import Journal
-from service.jobs.tasks import evaluate_order
+from service.jobs.recorder import Recorder
+from service.jobs.tasks import evaluate_task
 from service.models.promotion.conclusion import conclude
 from service.models.promotion.policy import gate_policy
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
@@ -36,14 +36,14 @@ class Publication:
         self,
         job: Job,
         store: Store,
-        journal: Journal,
+        recorder: Recorder,
         *,
         limits: Callable[[], Awaitable[Limits]],
         ask: Callable[[Evaluate], Awaitable[Answer | None]],
     ) -> None:
         self._job = job
         self._store = store
-        self._journal = journal
+        self._recorder = recorder
         self._limits = limits
         self._ask = ask
 
@@ -73,7 +73,7 @@ class Publication:
         )
         limits = await self._limits()
         order, compared_with = await asyncio.to_thread(
-            evaluate_order, self._job, self._store, candidate=path, limits=limits
+            evaluate_task, self._job, self._store, candidate=path, limits=limits
         )
         if not await asyncio.to_thread(self._can_measure, order):
             return Evaluated(ON_NOTHING), compared_with
@@ -89,4 +89,4 @@ class Publication:
     ) -> bool:
         model = await asyncio.to_thread(self._store.models.get_by_id, self._job.model_id)
         conclusion = conclude(gate_policy(model), answer, compared_with=compared_with)
-        return await asyncio.to_thread(self._journal.succeeded, done, file, conclusion)
+        return await asyncio.to_thread(self._recorder.succeeded, done, file, conclusion)

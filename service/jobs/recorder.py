@@ -1,4 +1,4 @@
-"""What a run writes into the store: progress, points of the curves, checkpoints, the end."""
+"""What a job's run writes into the store: progress, points of the curves, checkpoints, the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REPORT_INTERVAL_S = 1.0
 """Progress reaches the job's row at most this often: each write costs a flush of the disk."""
 
 
-class Journal:
+class Recorder:
     """The written side of one job. Blocking: call it from a thread."""
 
     def __init__(

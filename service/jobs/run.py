@@ -1,4 +1,4 @@
-"""One job on its way through the child: order, messages, commands, retries."""
+"""One run of a job: the task for the child, its messages, commands, retries."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from service.errors import ChildDied
 from service.events import Announce
 from service.jobs.child import Child
 from service.jobs.publication import Answer, Publication
-from service.jobs.recorder import Journal
-from service.jobs.tasks import train_order
+from service.jobs.recorder import Recorder
+from service.jobs.tasks import train_task
 from service.logs import event
-from service.policy.device_monitor import Guardian
+from service.policy.device_monitor import DeviceMonitor
 from service.settings import Settings
 from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.comparison import Evaluate, Evaluated
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 MAX_RESTARTS = 3
 
 
-class Run:
+class JobRun:
     """Trains one running job to its end, or until it is told to pause or cancel."""
 
     def __init__(
@@ -51,14 +51,14 @@ class Run:
         *,
         store: Store,
         settings: Settings,
-        guardian: Guardian,
+        monitor: DeviceMonitor,
         announce: Announce,
     ) -> None:
         self.job = job
         self._store = store
         self._settings = settings
-        self._guardian = guardian
-        self._journal = Journal(job, store, announce=announce)
+        self._monitor = monitor
+        self._recorder = Recorder(job, store, announce=announce)
         self._restarts = job.restarts
         self._wish: Command | None = None
         self._wished = asyncio.Event()
@@ -118,7 +118,7 @@ class Run:
             except ChildDied as death:
                 event(logger, logging.WARNING, "child.died", job=self.job.id, detail=death.detail)
                 if not await self._may_try_again():
-                    await asyncio.to_thread(self._bury, death)
+                    await asyncio.to_thread(self._give_up, death)
                     return
 
     async def _wish_for(self, command: Command) -> None:
@@ -134,11 +134,11 @@ class Run:
         work_dir = Path(tempfile.mkdtemp(prefix=f"job-{self.job.id}-", dir=self._store.tmp_dir))
         try:
             order = await asyncio.to_thread(
-                train_order,
+                train_task,
                 self.job,
                 self._store,
                 self._settings,
-                limits=await self._guardian.limits(),
+                limits=await self._monitor.limits(),
                 work_dir=work_dir,
             )
             self._done = None
@@ -147,8 +147,8 @@ class Run:
                 publication = Publication(
                     self.job,
                     self._store,
-                    self._journal,
-                    limits=self._guardian.limits,
+                    self._recorder,
+                    limits=self._monitor.limits,
                     ask=lambda question: self._ask(question, work_dir),
                 )
                 await publication.conclude(self._done)
@@ -176,26 +176,26 @@ class Run:
             await child.close()
 
     async def _take(self, message: Message) -> None:
-        journal = self._journal
+        recorder = self._recorder
         match message:
             case Started():
-                journal.started(message)
+                recorder.started(message)
             case Seen() | Quarantined() | Decoded() | Working():
-                await asyncio.to_thread(journal.noted, message)
+                await asyncio.to_thread(recorder.noted, message)
             case Measured():
-                journal.measured(message)
+                recorder.measured(message)
             case Progress():
-                if journal.progressed(message):
-                    await asyncio.to_thread(journal.report)
+                if recorder.progressed(message):
+                    await asyncio.to_thread(recorder.report)
             case Saved():
-                await asyncio.to_thread(journal.saved, message)
+                await asyncio.to_thread(recorder.saved, message)
             case Done():
                 self._done = message
             case Stopped():
                 await asyncio.to_thread(self._settle)
             case Failed():
                 error = {"code": message.code, "detail": message.detail}
-                await asyncio.to_thread(journal.ended, JobState.FAILED, error=error)
+                await asyncio.to_thread(recorder.ended, JobState.FAILED, error=error)
             case _:
                 raise ChildDied(f"the training child answered a job with {message.kind!r}")
 
@@ -226,17 +226,17 @@ class Run:
     def _settle(self) -> None:
         """End a job whose child is gone as the wish says."""
         if isinstance(self._wish, Cancel):
-            self._journal.ended(JobState.CANCELLED)
+            self._recorder.ended(JobState.CANCELLED)
         elif isinstance(self._wish, Pause):
-            self._journal.ended(JobState.PAUSED, blocked_by=self._pause_reasons)
+            self._recorder.ended(JobState.PAUSED, blocked_by=self._pause_reasons)
         else:
             raise ChildDied("the training child stopped without being asked to")
 
-    def _bury(self, death: ChildDied) -> None:
+    def _give_up(self, death: ChildDied) -> None:
         if self._wish is not None:
             self._settle()
         elif self._is_held:
-            self._journal.ended(JobState.PAUSED, blocked_by=self._guardian.blockers(self.job))
+            self._recorder.ended(JobState.PAUSED, blocked_by=self._monitor.blockers(self.job))
         else:
             error = {"code": death.code, "detail": death.detail}
-            self._journal.ended(JobState.FAILED, error=error)
+            self._recorder.ended(JobState.FAILED, error=error)

@@ -1,4 +1,4 @@
-"""The slot: where the one job that trains is carried out."""
+"""The job runner: carries out one job at a time, and survives whatever ends it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 
 from service import allocator
 from service.events import Announce
-from service.jobs.run import Run
+from service.jobs.run import JobRun
 from service.logs import event
-from service.policy.device_monitor import Guardian
+from service.policy.device_monitor import DeviceMonitor
 from service.settings import Settings
 from storage.errors import HoneError, NotFound, StateConflict, StorageBroken
 from storage.records.jobs import Blocker, Job, JobState
@@ -23,8 +23,8 @@ SETTLE_TIMEOUT_S = 10.0
 """How long an answer waits for the step to end after which a run stops."""
 
 
-class Slot:
-    """Takes a claimed job to the end of its run; whatever goes wrong, the slot is free again.
+class JobRunner:
+    """Takes a claimed job to the end of its run; whatever goes wrong, it is free for the next.
 
     announce: told of progress. on_free: called when a run has ended.
     """
@@ -34,20 +34,20 @@ class Slot:
         store: Store,
         settings: Settings,
         *,
-        guardian: Guardian,
+        monitor: DeviceMonitor,
         announce: Announce,
         on_free: Callable[[], None],
     ) -> None:
         self._store = store
         self._settings = settings
-        self._guardian = guardian
+        self._monitor = monitor
         self._announce = announce
         self._on_free = on_free
-        self._run: Run | None = None
+        self._run: JobRun | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def run(self) -> Run | None:
+    def run(self) -> JobRun | None:
         """What trains now."""
         return self._run
 
@@ -57,19 +57,19 @@ class Slot:
         return self._task is not None and self._task.done()
 
     def start(self, job: Job) -> None:
-        """Begin to train a job that was moved to `running`; the slot is free."""
-        self._run = Run(
+        """Begin to train a job that was moved to `running`; no other one runs."""
+        self._run = JobRun(
             job,
             store=self._store,
             settings=self._settings,
-            guardian=self._guardian,
+            monitor=self._monitor,
             announce=self._announce,
         )
         self._task = asyncio.create_task(self._carry_out(self._run))
 
     async def cancel(self, job_id: int) -> Job | None:
         """Cancel the job, and wait for it to obey; None if another trains, or none."""
-        return await self._tell(job_id, Run.cancel)
+        return await self._tell(job_id, JobRun.cancel)
 
     async def pause(self, job_id: int, reason: Blocker) -> Job | None:
         """Pause the job, and wait for it to obey; None if another trains, or none."""
@@ -92,7 +92,7 @@ class Slot:
         if task is not None:
             await task
 
-    async def _tell(self, job_id: int, command: Callable[[Run], Awaitable[None]]) -> Job | None:
+    async def _tell(self, job_id: int, command: Callable[[JobRun], Awaitable[None]]) -> Job | None:
         run, task = self._run, self._task
         if run is None or run.job.id != job_id or task is None:
             return None
@@ -100,14 +100,14 @@ class Slot:
         await asyncio.wait({task}, timeout=SETTLE_TIMEOUT_S)
         return await asyncio.to_thread(self._store.jobs.get, job_id)
 
-    async def _carry_out(self, run: Run) -> None:
+    async def _carry_out(self, run: JobRun) -> None:
         try:
             await run.train()
         except StorageBroken:
             raise
         except HoneError as error:
             await asyncio.to_thread(self._fail, run.job, code=error.code, detail=error.detail)
-        except Exception as error:  # the scheduler's door: a fault of ours must not end the trainer
+        except Exception as error:  # a fault of ours must not end the scheduler
             logger.exception("job.crashed")
             await asyncio.to_thread(self._fail, run.job, code="internal", detail=repr(error))
         finally:

@@ -1,4 +1,4 @@
-"""The trainer: the only one that executes jobs, one at a time."""
+"""The scheduler: decides which job runs, and hands one at a time to the job runner."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from service.jobs.blockers import (
 )
 from service.jobs.preemption import Preemptor
 from service.jobs.priority import in_turn
-from service.jobs.runner import Slot
+from service.jobs.runner import JobRunner
 from service.logs import event
-from service.policy.device_monitor import Guardian
+from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Look
 from service.settings import Settings
 from storage.errors import Busy, NotFound, StateConflict, StorageFull
@@ -37,26 +37,26 @@ FULL_RETRY_S = 5.0
 ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
-class Trainer:
-    """Lets waiting jobs train, in turn, while the guardian has nothing against it.
+class Scheduler:
+    """Lets waiting jobs train, in turn, while the device monitor has nothing against it.
 
     announce: told of progress.
     """
 
     def __init__(
-        self, store: Store, settings: Settings, *, guardian: Guardian, announce: Announce
+        self, store: Store, settings: Settings, *, monitor: DeviceMonitor, announce: Announce
     ) -> None:
         self._store = store
-        self._guardian = guardian
+        self._monitor = monitor
         self._wake = asyncio.Event()
         self._moving = asyncio.Lock()
-        self._slot = Slot(
-            store, settings, guardian=guardian, announce=announce, on_free=self._wake.set
+        self._runner = JobRunner(
+            store, settings, monitor=monitor, announce=announce, on_free=self._wake.set
         )
-        self._preemptor = Preemptor(self._slot, guardian)
+        self._preemptor = Preemptor(self._runner, monitor)
         self._conditions: object = None
         self._stopping = False
-        guardian.listen(self._on_look)
+        monitor.listen(self._on_look)
 
     async def run(self) -> None:
         """Take up what was interrupted, then serve the queue until `stop`."""
@@ -81,14 +81,14 @@ class Trainer:
         """Obey the verdict; then start a waiting job, and note why the others wait."""
         if await self._preemptor.tell():
             self._expect(jobs_wait=True)
-        if self._slot.has_ended:
-            await self._slot.finish()
+        if self._runner.has_ended:
+            await self._runner.finish()
         async with self._moving:
             waiting = await asyncio.to_thread(self._store.jobs.waiting)
             self._expect(jobs_wait=bool(waiting))
             if not waiting:
                 return
-            await self._guardian.look(max_age_s=FRESH_S)
+            await self._monitor.look(max_age_s=FRESH_S)
             last_starts = await asyncio.to_thread(self._store.jobs.last_starts)
             for job in in_turn(waiting, last_starts):
                 await self._consider(job)
@@ -102,7 +102,7 @@ class Trainer:
     async def cancel(self, job_id: int) -> Job:
         """End a job, whatever it does. Raises StateConflict if it has ended already."""
         while True:
-            job = await self._slot.cancel(job_id)
+            job = await self._runner.cancel(job_id)
             if job is not None and job.state is not JobState.PAUSED:
                 return _unless_over(job, but=JobState.CANCELLED)
             async with self._moving:
@@ -116,7 +116,7 @@ class Trainer:
     async def pause(self, job_id: int) -> Job:
         """Save and stop a job until `resume`. Raises StateConflict unless it runs or is paused."""
         while True:
-            job = await self._slot.pause(job_id, BY_PERSON)
+            job = await self._runner.pause(job_id, BY_PERSON)
             if job is not None and job.state is not JobState.PAUSED:
                 return _unless_over(job)
             async with self._moving:
@@ -134,12 +134,12 @@ class Trainer:
         """Let a paused job go on. ignore_policy: in spite of the policy, from now on; a job that is
         queued, or runs, takes that too. Raises StateConflict if there is nothing to resume.
         """
-        await self._slot.settle(job_id)
+        await self._runner.settle(job_id)
         async with self._moving:
             job = await asyncio.to_thread(self._store.jobs.get, job_id)
             if job.state in ENDED or (job.state is not JobState.PAUSED and not ignore_policy):
                 raise _not_resumed(job, ignore_policy=ignore_policy)
-            run = self._slot.run
+            run = self._runner.run
             if ignore_policy and run is not None and run.job.id == job_id:
                 run.ignore_policy()
             changes = _resumed(job, ignore_policy=ignore_policy)
@@ -151,7 +151,7 @@ class Trainer:
         """Return once no job trains; for when the verdict has turned already."""
         async with self._moving:
             pass  # a job that was being claimed has begun by now
-        await self._slot.rest()
+        await self._runner.rest()
 
     def stop(self) -> None:
         """Let `run` pause the running job, so that the next daemon takes it up, and return."""
@@ -159,7 +159,7 @@ class Trainer:
         self._wake.set()
 
     def _runs(self, job_id: int) -> bool:
-        run = self._slot.run
+        run = self._runner.run
         return run is not None and run.job.id == job_id
 
     def _on_look(self, look: Look) -> None:
@@ -169,17 +169,17 @@ class Trainer:
             self._wake.set()
 
     def _expect(self, *, jobs_wait: bool) -> None:
-        run = self._slot.run
-        self._guardian.expect(trains=run is not None and not run.is_held, jobs_wait=jobs_wait)
+        run = self._runner.run
+        self._monitor.expect(trains=run is not None and not run.is_held, jobs_wait=jobs_wait)
 
     def _blockers(self, job: Job) -> tuple[Blocker, ...]:
-        return blockers_of(job, self._slot.run, self._guardian.blockers(job))
+        return blockers_of(job, self._runner.run, self._monitor.blockers(job))
 
     async def _step_if_there_is_room(self) -> None:
         try:
             await self.step()
         except (Busy, StorageFull) as error:
-            event(logger, logging.WARNING, "trainer.waits", code=error.code, detail=error.detail)
+            event(logger, logging.WARNING, "scheduler.waits", code=error.code, detail=error.detail)
             asyncio.get_running_loop().call_later(FULL_RETRY_S, self._wake.set)
 
     def _take_up_interrupted(self) -> None:
@@ -191,7 +191,7 @@ class Trainer:
     async def _consider(self, job: Job) -> None:
         blockers = self._blockers(job)
         try:
-            if not blockers and self._slot.run is None:
+            if not blockers and self._runner.run is None:
                 await self._claim(job)
                 return
             if conditions_of(blockers) == [ANOTHER_JOB]:
@@ -207,14 +207,14 @@ class Trainer:
         )
         event(logger, logging.INFO, "job.started", job=job.id, model=job.model)
         self._preemptor.begin()
-        self._slot.start(running)
+        self._runner.start(running)
         self._expect(jobs_wait=True)
 
     async def _pause_for_next_daemon(self) -> None:
-        run = self._slot.run
+        run = self._runner.run
         if run is not None:
             await run.pause(DAEMON_STOPPED)
-        await self._slot.finish()
+        await self._runner.finish()
 
 
 def _unless_over(job: Job, *, but: JobState | None = None) -> Job:

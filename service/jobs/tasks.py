@@ -20,7 +20,7 @@ ERRAND_NICE = 5
 """Less than a job's: somebody waits for the answer."""
 
 
-def train_order(
+def train_task(
     job: Job, store: Store, settings: Settings, *, limits: Limits, work_dir: Path
 ) -> Train:
     """The order for a job, from its last checkpoint if it has one. limits: what it may take."""
@@ -51,7 +51,7 @@ def train_order(
     )
 
 
-def evaluate_order(
+def evaluate_task(
     job: Job, store: Store, *, candidate: Path, limits: Limits
 ) -> tuple[Evaluate, int]:
     """The order to compare a job's model with what `latest` names, and that version's number."""
@@ -66,7 +66,7 @@ def evaluate_order(
     return order, latest.version
 
 
-def convert_order(
+def convert_task(
     model: Model,
     version: Version,
     variant: VariantName,
@@ -85,7 +85,7 @@ def convert_order(
     )
 
 
-def score_order(
+def score_task(
     model: Model, version: Version, store: Store, settings: Settings, *, newest: int
 ) -> Score:
     """The order to tell how much a version doubts the newest unlabelled samples."""

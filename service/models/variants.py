@@ -12,7 +12,7 @@ from typing import Any
 
 from service.errors import ChildDied, VariantNotReady
 from service.jobs.child import Child
-from service.jobs.tasks import convert_order
+from service.jobs.tasks import convert_task
 from service.logs import event
 from service.models.promotion import gate
 from service.models.promotion.policy import GatePolicy, gate_policy
@@ -112,7 +112,7 @@ class Variants:
     async def _convert(
         self, model: Model, version: Version, name: VariantName, *, work_dir: Path
     ) -> Converted | Failed:
-        order = convert_order(
+        order = convert_task(
             model,
             version,
             name,

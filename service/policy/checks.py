@@ -10,12 +10,12 @@ from service.policy.signals import Signals
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ConditionCheck:
     """How one condition stands at one moment.
 
     bad: beyond the level that stops. good: at the level that resumes. With one level only, one
     is the other's opposite. detail: number and limit, true whether it blocks or not. The delays
-    are those of `Gate`.
+    are those of `Hysteresis`.
     """
 
     condition: str
@@ -35,7 +35,7 @@ def below_limit(
     limit: float | None,
     unknown: Rule,
     said: str,
-) -> Iterator[Check]:
+) -> Iterator[ConditionCheck]:
     """A percentage that may stay above its limit for the grace; None switches it off."""
     if limit is None:
         return
@@ -43,7 +43,7 @@ def below_limit(
     if value is None:
         yield unknown_signal(condition, unknown, signals, signal)
         return
-    yield Check(
+    yield ConditionCheck(
         condition,
         value > limit,
         value <= limit,
@@ -62,7 +62,7 @@ def above_floor(
     unknown: Rule,
     settle_s: float,
     said: str,
-) -> Iterator[Check]:
+) -> Iterator[ConditionCheck]:
     """A number of bytes with a level to stop and one to resume; None switches it off."""
     stop, resume = levels
     if stop is None or resume is None:
@@ -71,7 +71,7 @@ def above_floor(
     if value is None:
         yield unknown_signal(condition, unknown, signals, signal)
         return
-    yield Check(
+    yield ConditionCheck(
         condition,
         value < stop,
         value >= resume,
@@ -80,11 +80,11 @@ def above_floor(
     )
 
 
-def unknown_signal(condition: str, rule: Rule, signals: Signals, name: str) -> Check:
+def unknown_signal(condition: str, rule: Rule, signals: Signals, name: str) -> ConditionCheck:
     """What the policy makes of a signal that nobody can tell."""
     allowed = rule == "allow"
     detail = f"{name} is unknown ({signals.why_unknown(name)}); unknown.{rule_name(condition)}"
-    return Check(condition, not allowed, allowed, f"{detail} is {rule}")
+    return ConditionCheck(condition, not allowed, allowed, f"{detail} is {rule}")
 
 
 def rule_name(condition: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from service.device.reading import Snapshot
+from service.device.reading import DeviceSnapshot
 from service.policy.policy import Policy
 from service.policy.signals import Signals
 from service.training.protocol.messages.shared import Limits
 
 
-def child_limits(policy: Policy, snapshot: Snapshot) -> Limits:
+def child_limits(policy: Policy, snapshot: DeviceSnapshot) -> Limits:
     """Threads by whether somebody uses the device; unknown counts as used.
 
     A job goes on bit for bit only with the threads that it began with.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from service.policy.checks import Check, above_floor, below_limit, short, unknown_signal
+from service.policy.checks import ConditionCheck, above_floor, below_limit, short, unknown_signal
 from service.policy.policy import Policy
 from service.policy.signals import Signals
 from service.policy.windows import is_open, next_opening
@@ -18,10 +18,10 @@ class Used:
     trained_today_s: float
 
 
-Condition = Callable[[Policy, Signals, Used], Iterator[Check]]
+Condition = Callable[[Policy, Signals, Used], Iterator[ConditionCheck]]
 
 
-def power(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def power(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """Mains feed the device."""
     if not policy.require_ac_power:
         return
@@ -30,10 +30,10 @@ def power(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
         yield unknown_signal("power", policy.unknown.power, signals, "on_ac_power")
         return
     detail = "on AC power" if on_ac else "on battery power, needs AC power"
-    yield Check("power", not on_ac, on_ac, detail, clear_after_s=policy.settle_seconds)
+    yield ConditionCheck("power", not on_ac, on_ac, detail, clear_after_s=policy.settle_seconds)
 
 
-def battery(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def battery(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """The battery, if there is one, is charged enough, on mains as well."""
     stop, resume = policy.min_battery_percent, policy.resume_battery_percent
     if stop is None or resume is None or signals.flag("battery_present") is False:
@@ -42,7 +42,7 @@ def battery(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
     if percent is None:
         yield unknown_signal("battery", policy.unknown.battery, signals, "battery_percent")
         return
-    yield Check(
+    yield ConditionCheck(
         "battery",
         percent < stop,
         percent >= resume,
@@ -51,7 +51,7 @@ def battery(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
     )
 
 
-def battery_saver(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def battery_saver(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """The person has not asked the device to save energy."""
     if not policy.obey_battery_saver:
         return
@@ -62,10 +62,12 @@ def battery_saver(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
         )
         return
     detail = "battery saver is on, needs it off" if saving else "battery saver is off"
-    yield Check("battery_saver", saving, not saving, detail, clear_after_s=policy.settle_seconds)
+    yield ConditionCheck(
+        "battery_saver", saving, not saving, detail, clear_after_s=policy.settle_seconds
+    )
 
 
-def user_idle(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def user_idle(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """Nobody has used the device for a while."""
     if not policy.require_idle:
         return
@@ -81,10 +83,10 @@ def user_idle(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
         f"the device was used {short(idle_s / 60)} minutes ago, "
         f"needs {short(policy.idle_minutes)} minutes without input"
     )
-    yield Check("user_idle", not is_idle, is_idle, detail)
+    yield ConditionCheck("user_idle", not is_idle, is_idle, detail)
 
 
-def foreign_cpu(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def foreign_cpu(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """Other programs leave the processors alone."""
     yield from below_limit(
         policy,
@@ -97,7 +99,7 @@ def foreign_cpu(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
     )
 
 
-def pressure(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def pressure(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """Nothing waits for processor, memory or disk."""
     limits = {
         "cpu": policy.max_cpu_pressure_percent,
@@ -116,7 +118,7 @@ def pressure(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
         )
 
 
-def temperature(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def temperature(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """The device is not hot."""
     stop, resume = policy.max_temperature_c, policy.resume_temperature_c
     if stop is None or resume is None:
@@ -125,7 +127,7 @@ def temperature(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
     if celsius is None:
         yield unknown_signal("temperature", policy.unknown.temperature, signals, "temperature_c")
         return
-    yield Check(
+    yield ConditionCheck(
         "temperature",
         celsius > stop,
         celsius <= resume,
@@ -134,7 +136,7 @@ def temperature(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
     )
 
 
-def memory(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def memory(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """There is memory to spare."""
     yield from above_floor(
         signals,
@@ -147,7 +149,7 @@ def memory(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
     )
 
 
-def disk(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def disk(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """There is room for checkpoints."""
     yield from above_floor(
         signals,
@@ -160,22 +162,24 @@ def disk(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
     )
 
 
-def window(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def window(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """It is a time of the week that the policy allows."""
     if not policy.windows:
         return
     local = signals.time("local_time")
     if local is None:
-        yield Check("window", True, False, "the local time is unknown, so no window can be kept")
+        yield ConditionCheck(
+            "window", True, False, "the local time is unknown, so no window can be kept"
+        )
         return
     is_inside = is_open(policy.windows, local)
     detail = f"it is {local:%a %H:%M}"
     if not is_inside:
         detail += f", the next window opens {next_opening(policy.windows, local):%a %H:%M}"
-    yield Check("window", not is_inside, is_inside, detail)
+    yield ConditionCheck("window", not is_inside, is_inside, detail)
 
 
-def processes(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
+def processes(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """None of the programs that the person named runs."""
     if not policy.blocking_processes:
         return
@@ -185,12 +189,12 @@ def processes(policy: Policy, signals: Signals, _: Used) -> Iterator[Check]:
         return
     some = ", ".join(running)
     detail = f"running now: {some}; must end first" if running else "no blocking process runs"
-    yield Check(
+    yield ConditionCheck(
         "processes", bool(running), not running, detail, clear_after_s=policy.settle_seconds
     )
 
 
-def daily_limit(policy: Policy, _: Signals, used: Used) -> Iterator[Check]:
+def daily_limit(policy: Policy, _: Signals, used: Used) -> Iterator[ConditionCheck]:
     """Today's minutes are not used up."""
     limit = policy.max_minutes_per_day
     if limit is None:
@@ -199,7 +203,7 @@ def daily_limit(policy: Policy, _: Signals, used: Used) -> Iterator[Check]:
     detail = (
         f"trained {short(used.trained_today_s / 60)} minutes today, the limit is {short(limit)}"
     )
-    yield Check("daily_limit", is_used_up, not is_used_up, detail)
+    yield ConditionCheck("daily_limit", is_used_up, not is_used_up, detail)
 
 
 CONDITIONS: tuple[Condition, ...] = (
@@ -218,7 +222,7 @@ CONDITIONS: tuple[Condition, ...] = (
 )
 
 
-def checks(policy: Policy, signals: Signals, used: Used) -> Iterator[Check]:
+def checks(policy: Policy, signals: Signals, used: Used) -> Iterator[ConditionCheck]:
     """Every condition that is switched on, in the order in which people are told."""
     for condition in CONDITIONS:
         yield from condition(policy, signals, used)

@@ -1,4 +1,4 @@
-"""The guardian: has the device looked at as often as it matters, and keeps what people want."""
+"""The device monitor: looks at the device as often as it matters, and keeps what people want."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOT_LOOKED = Blocker("starting", "the daemon has not looked at the device yet")
 Listener = Callable[[Look], None]
 
 
-class Guardian:
+class DeviceMonitor:
     """The verdict, for all who want it. Belongs to the event loop; what may block runs in a thread.
 
     clock: both clocks; another in tests. Listeners are called after every look, and must neither
@@ -105,7 +105,7 @@ class Guardian:
         """Somebody looks on: look more often for a while."""
         self._watched_until_s = self.now().monotonic_s + WATCHED_S
 
-    async def hear_input(self, idle_s: float, *, peer: Address, own: Address) -> None:
+    async def report_input(self, idle_s: float, *, peer: Address, own: Address) -> None:
         """Somebody's session had its last input so long ago, says the process behind `peer`.
 
         Raises NoSession.

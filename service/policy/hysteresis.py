@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Gate:
+class Hysteresis:
     """One condition: open or blocked.
 
     It blocks when the signal has been bad for block_after_s without a break, and opens when it

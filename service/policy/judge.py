@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from service.device.reading import Moment, Reading, Snapshot
-from service.policy.checks import Check
+from service.device.reading import DeviceSnapshot, Moment, Reading
+from service.policy.checks import ConditionCheck
 from service.policy.conditions import Used, checks
-from service.policy.hysteresis import Gate
+from service.policy.hysteresis import Hysteresis
 from service.policy.policy import Policy
 from service.policy.signals import Signals
 from storage.records.jobs import Blocker
@@ -63,7 +63,7 @@ class Judge:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._gates: dict[str, Gate] = {}
+        self._switches: dict[str, Hysteresis] = {}
         self._last_known: dict[str, Reading] = {}
         self._last_look: Moment | None = None
         self._snooze: Snooze | None = None
@@ -80,7 +80,7 @@ class Judge:
 
     def judge(
         self,
-        snapshot: Snapshot,
+        snapshot: DeviceSnapshot,
         now: Moment,
         *,
         trained_today_s: float = 0.0,
@@ -103,7 +103,7 @@ class Judge:
         eligible = not blockers
         return Verdict(eligible, tuple(blockers), self._held_since(eligible, now, ignore_policy))
 
-    def known(self, snapshot: Snapshot, now: Moment) -> Signals:
+    def known(self, snapshot: DeviceSnapshot, now: Moment) -> Signals:
         """The readings; for one that has just become unknown, its last value."""
         readings = dict(snapshot.signals)
         for name, reading in snapshot.signals.items():
@@ -136,10 +136,10 @@ class Judge:
 
     def _by_policy(self, signals: Signals, now: Moment, used: Used) -> Iterator[Blocker]:
         found = {check.condition: check for check in checks(self._policy, signals, used)}
-        self._gates = {name: self._gates.get(name) or Gate() for name in found}
+        self._switches = {name: self._switches.get(name) or Hysteresis() for name in found}
         for name, check in found.items():
-            gate = self._gates[name]
-            blocks = gate.update(
+            switch = self._switches[name]
+            blocks = switch.update(
                 bad=check.bad,
                 good=check.good,
                 now_s=now.monotonic_s,
@@ -147,7 +147,7 @@ class Judge:
                 clear_after_s=check.clear_after_s,
             )
             if blocks:
-                yield Blocker(name, _sentence(check, gate.held_s(now.monotonic_s)))
+                yield Blocker(name, _sentence(check, switch.held_s(now.monotonic_s)))
 
     def _notice_jump(self, now: Moment) -> None:
         """After a sleep or a jump of the clock, what was pending proves nothing."""
@@ -156,8 +156,8 @@ class Judge:
             return
         by_wall_s = (now.wall - last.wall).total_seconds()
         if abs(by_wall_s - (now.monotonic_s - last.monotonic_s)) > CLOCK_JUMP_S:
-            for gate in self._gates.values():
-                gate.restart()
+            for switch in self._switches.values():
+                switch.restart()
 
     def _held_since(self, eligible: bool, now: Moment, ignore_policy: bool) -> datetime:
         was_eligible, since = self._since.get(ignore_policy, (not eligible, now.wall))
@@ -168,7 +168,7 @@ class Judge:
         return since
 
 
-def _sentence(check: Check, held_s: float) -> str:
+def _sentence(check: ConditionCheck, held_s: float) -> str:
     if not check.good or check.clear_after_s == 0:
         return check.detail
     return f"{check.detail}; must stay so for {check.clear_after_s:g} s, has for {held_s:.0f} s"

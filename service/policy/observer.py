@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from service.device import Device, Moment, Snapshot
+from service.device import Device, DeviceSnapshot, Moment
 from service.device.reading import Sensor
 from service.logs import event
 from service.policy import Given, Judge, Policy, Verdict, default_policy, from_dict
@@ -32,7 +32,7 @@ class Look:
     """
 
     at: Moment
-    snapshot: Snapshot
+    snapshot: DeviceSnapshot
     policy: Policy
     verdict: Verdict
     in_spite: Verdict
@@ -139,7 +139,7 @@ class Observer:
             self._keep(self._budget.write)
         return trained_today_s
 
-    def _clock_changed(self, now: Moment, snapshot: Snapshot) -> bool:
+    def _clock_changed(self, now: Moment, snapshot: DeviceSnapshot) -> bool:
         before = self._latest
         if before is None:
             return False

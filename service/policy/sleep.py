@@ -1,4 +1,4 @@
-"""Before the device sleeps, the running job is saved; when it is awake, all is judged anew."""
+"""Saves the running job before the device sleeps, and judges anew when it is awake."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import logging
 import sys
 
 from service.device.linux.sleep_signals import SleepSignals
-from service.jobs.scheduler import Trainer
+from service.jobs.scheduler import Scheduler
 from service.logs import event
-from service.policy.device_monitor import Guardian
+from service.policy.device_monitor import DeviceMonitor
 
 logger = logging.getLogger(__name__)
 
@@ -21,9 +21,9 @@ RETRY_S = 60.0
 class SleepWatch:
     """Follows logind where there is one. Elsewhere a sleep is noticed once it is over."""
 
-    def __init__(self, guardian: Guardian, trainer: Trainer) -> None:
-        self._guardian = guardian
-        self._trainer = trainer
+    def __init__(self, monitor: DeviceMonitor, scheduler: Scheduler) -> None:
+        self._monitor = monitor
+        self._scheduler = scheduler
         self._is_asleep = False
 
     async def run(self) -> None:
@@ -68,11 +68,11 @@ class SleepWatch:
             event(logger, logging.WARNING, "sleep.not_saved", after_s=DELAY_S)
 
     async def _save(self) -> None:
-        await self._guardian.fall_asleep(asleep=True)
-        await self._trainer.rest()
+        await self._monitor.fall_asleep(asleep=True)
+        await self._scheduler.rest()
 
     async def _wake_up(self) -> None:
         if self._is_asleep:
             self._is_asleep = False
             event(logger, logging.INFO, "device.woke_up")
-            await self._guardian.fall_asleep(asleep=False)
+            await self._monitor.fall_asleep(asleep=False)

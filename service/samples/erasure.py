@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.events import Feed, Happening
-from service.jobs.scheduler import Trainer
+from service.jobs.scheduler import Scheduler
 from service.logs import event
 from service.preprocess.fitting import learn_without
 from service.samples.retraining import retraining
@@ -29,9 +29,9 @@ ENDED = ("job.succeeded", "job.failed", "job.cancelled", "job.paused")
 class Erasure:
     """Deletes samples, and forgets what was learned from them. Belongs to the event loop."""
 
-    def __init__(self, store: Store, trainer: Trainer, feed: Feed) -> None:
+    def __init__(self, store: Store, scheduler: Scheduler, feed: Feed) -> None:
         self._store = store
-        self._trainer = trainer
+        self._scheduler = scheduler
         self._tasks: set[asyncio.Task[None]] = set()
         # What one erasure learns anew must not be made of what another is about to delete.
         self._deleting = asyncio.Lock()
@@ -87,7 +87,7 @@ class Erasure:
         for job in await asyncio.to_thread(self._store.jobs.running):
             if job.model_id == model_id:
                 with suppress(StateConflict):  # it ended by itself meanwhile
-                    await self._trainer.cancel(job.id)
+                    await self._scheduler.cancel(job.id)
 
     def _on_event(self, happened: Happening) -> None:
         if happened.type in ENDED:

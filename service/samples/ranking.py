@@ -78,7 +78,7 @@ class Uncertainty:
             return known
         work_dir = Path(tempfile.mkdtemp(prefix="score-", dir=self._store.tmp_dir))
         try:
-            order = orders.score_order(model, version, self._store, self._settings, newest=NEWEST)
+            order = orders.score_task(model, version, self._store, self._settings, newest=NEWEST)
             scored = await self._ask(order, work_dir)
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)

@@ -13,7 +13,7 @@ from apscheduler.triggers.date import DateTrigger
 
 from service.events import Feed, Happening
 from service.logs import event
-from service.policy.device_monitor import Guardian
+from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Look
 from service.triggers.asking import Asking
 from service.triggers.cron import cron_trigger
@@ -37,17 +37,15 @@ class Schedule:
     """
 
     def __init__(
-        self, store: Store, scheduler: AsyncIOScheduler, *, guardian: Guardian, feed: Feed
+        self, store: Store, scheduler: AsyncIOScheduler, *, monitor: DeviceMonitor, feed: Feed
     ) -> None:
         self._store = store
         self._scheduler = scheduler
-        self._asking = Asking(
-            store, latest=lambda: guardian.latest, now=lambda: guardian.now().wall
-        )
+        self._asking = Asking(store, latest=lambda: monitor.latest, now=lambda: monitor.now().wall)
         self._listens_for_samples: frozenset[str] = frozenset()
         self._was_eligible = False
         feed.listen(self._on_event)
-        guardian.listen(self._on_look)
+        monitor.listen(self._on_look)
 
     def start(self) -> None:
         """Read the triggers, and look at all of them now and then."""

@@ -18,7 +18,7 @@ HOUR_S = 3600
 
 
 class Eligibility:
-    """The guardian's verdict, as the test holds it."""
+    """The monitor's verdict, as the test holds it."""
 
     def __init__(self) -> None:
         self.eligible = True
@@ -32,17 +32,17 @@ def stems(store: Store) -> list[str]:
 
 
 @pytest.fixture
-def guardian() -> Eligibility:
+def monitor() -> Eligibility:
     return Eligibility()
 
 
 @pytest.fixture
-def carry_out(store: Store, clock: Any, guardian: Any) -> Callable[..., None]:
+def carry_out(store: Store, clock: Any, monitor: Any) -> Callable[..., None]:
     """Run what a test does with them in an event loop."""
 
     def run(work: Callable[[OwnBackups], Awaitable[None]]) -> None:
         async def main() -> None:
-            await work(OwnBackups(store, guardian, Feed(store), now=lambda: clock.wall))
+            await work(OwnBackups(store, monitor, Feed(store), now=lambda: clock.wall))
 
         asyncio.run(main())
 
@@ -60,11 +60,11 @@ def test_one_is_made_a_day(
 
 
 def test_a_device_in_use_is_left_alone_for_a_day_more(
-    store: Store, shop: Any, clock: Any, guardian: Eligibility, carry_out: Callable[..., None]
+    store: Store, shop: Any, clock: Any, monitor: Eligibility, carry_out: Callable[..., None]
 ) -> None:
     shop.add_model()
     carry_out(lambda own: own.make_if_due())
-    guardian.eligible = False
+    monitor.eligible = False
     for _ in range(47):
         clock.advance(HOUR_S)
         carry_out(lambda own: own.make_if_due())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from policies import strict_laptop
 
-from service.device.reading import Moment, Reading, Snapshot
+from service.device.reading import DeviceSnapshot, Moment, Reading
 from service.policy import Judge
 
 # A machine under load is no failure of the property.
@@ -36,10 +36,10 @@ CALM: dict[str, Any] = {
 }
 
 
-def describe(now: Moment, **signals: Any) -> Snapshot:
+def describe(now: Moment, **signals: Any) -> DeviceSnapshot:
     """A calm device, but for these signals."""
     values = {**CALM, **signals}
-    return Snapshot(
+    return DeviceSnapshot(
         {
             name: Reading(name, value, "", "test", now, "the sensor broke")
             for name, value in values.items()
@@ -48,7 +48,7 @@ def describe(now: Moment, **signals: Any) -> Snapshot:
 
 
 @pytest.fixture
-def device() -> Callable[..., Snapshot]:
+def device() -> Callable[..., DeviceSnapshot]:
     return describe
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from policies import strict_laptop
 
-from service.device.reading import Moment, Reading, Snapshot
+from service.device.reading import DeviceSnapshot, Moment, Reading
 from service.policy import Judge, Window
 from storage.records.jobs import Blocker
 
@@ -224,7 +224,7 @@ def test_load_and_pressure_never_flap_whatever_the_clock_does(observed):
             "free_disk_bytes": 8 * GIB,
         }
         readings = {name: Reading(name, value, "", "", now) for name, value in values.items()}
-        eligible = judge.judge(Snapshot(readings), now).eligible
+        eligible = judge.judge(DeviceSnapshot(readings), now).eligible
         if before is not None and eligible != before:
             moves.append((monotonic_s, eligible))
         before = eligible

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from service.device import Snapshot
+from service.device import DeviceSnapshot
 from service.policy import Verdict, default_policy
 from service.policy.observer import Look
 from service.triggers.asking import Asking
@@ -25,7 +25,7 @@ def look(clock):
         verdict = Verdict(not state["blocked_by"], state["blocked_by"], clock.wall)
         return Look(
             at=clock.now(),
-            snapshot=Snapshot({}),
+            snapshot=DeviceSnapshot({}),
             policy=default_policy(False),
             verdict=verdict,
             in_spite=verdict,

@@ -1,4 +1,4 @@
-"""The schedule on a real store, scheduler and guardian; the test turns the clock of the latter."""
+"""The schedule on a real store, scheduler and monitor; the test turns the clock of the latter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from support import until
 
 from service.events import Feed
-from service.policy.device_monitor import Guardian
+from service.policy.device_monitor import DeviceMonitor
 from service.settings import Settings
 from service.triggers.rule import Rule
 from service.triggers.schedule import PREFIX, Schedule
@@ -44,17 +44,17 @@ def three_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @asynccontextmanager
 async def scheduled(store, settings, clock) -> AsyncIterator[AsyncIOScheduler]:
-    guardian = Guardian(store, settings, clock=clock.now)
-    guarding = asyncio.create_task(guardian.run())
-    await guardian.look()
+    monitor = DeviceMonitor(store, settings, clock=clock.now)
+    guarding = asyncio.create_task(monitor.run())
+    await monitor.look()
     scheduler = AsyncIOScheduler(timezone="UTC")
     scheduler.start()
     try:
-        Schedule(store, scheduler, guardian=guardian, feed=Feed(store)).start()
+        Schedule(store, scheduler, monitor=monitor, feed=Feed(store)).start()
         yield scheduler
     finally:
         scheduler.shutdown(wait=False)
-        guardian.stop()
+        monitor.stop()
         await guarding
 
 

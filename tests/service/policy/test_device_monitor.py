@@ -1,4 +1,4 @@
-"""The guardian on a real store and an injected device; the test turns the clock."""
+"""The monitor on a real store and an injected device; the test turns the clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.errors import InvalidInput, NotReady
-from service.policy.device_monitor import Guardian, next_morning
+from service.policy.device_monitor import DeviceMonitor, next_morning
 from service.settings import Settings
 
 pytestmark = pytest.mark.skipif(not hasattr(time, "tzset"), reason="needs an injected /sys")
@@ -48,22 +48,22 @@ def settings(tmp_path: Path, supply, monkeypatch: pytest.MonkeyPatch) -> Setting
 
 
 @asynccontextmanager
-async def running(store, settings, clock) -> AsyncIterator[Guardian]:
-    guardian = Guardian(store, settings, clock=clock.now)
-    task = asyncio.create_task(guardian.run())
+async def running(store, settings, clock) -> AsyncIterator[DeviceMonitor]:
+    monitor = DeviceMonitor(store, settings, clock=clock.now)
+    task = asyncio.create_task(monitor.run())
     try:
-        yield guardian
+        yield monitor
     finally:
-        guardian.stop()
+        monitor.stop()
         await task
 
 
 def test_the_default_policy_follows_the_battery(store, settings, clock, supply):
     async def scene():
-        async with running(store, settings, clock) as guardian:
-            desk = (await guardian.look()).policy
+        async with running(store, settings, clock) as monitor:
+            desk = (await monitor.look()).policy
             supply(True)
-            laptop = (await guardian.look(max_age_s=0)).policy
+            laptop = (await monitor.look(max_age_s=0)).policy
             return desk, laptop
 
     desk, laptop = asyncio.run(scene())
@@ -76,8 +76,8 @@ def test_a_battery_that_vanishes_for_a_moment_changes_nothing(store, settings, c
 
     async def scene():
         supply(True)
-        async with running(store, settings, clock) as guardian:
-            await guardian.look()  # at 80 %
+        async with running(store, settings, clock) as monitor:
+            await monitor.look()  # at 80 %
             looks = []
             for change in (
                 lambda: (folder / "BAT0/capacity").write_text("40\n"),  # it may go on, not start
@@ -86,7 +86,7 @@ def test_a_battery_that_vanishes_for_a_moment_changes_nothing(store, settings, c
             ):
                 change()
                 clock.advance(2.5)
-                looks.append(await guardian.look(max_age_s=0))
+                looks.append(await monitor.look(max_age_s=0))
             return looks
 
     looks = asyncio.run(scene())
@@ -97,12 +97,12 @@ def test_a_battery_that_vanishes_for_a_moment_changes_nothing(store, settings, c
 def test_a_verdict_that_turns_is_an_event_once(store, settings, clock, supply):
     async def scene():
         supply(True)
-        async with running(store, settings, clock) as guardian:
-            assert (await guardian.look()).verdict.eligible
+        async with running(store, settings, clock) as monitor:
+            assert (await monitor.look()).verdict.eligible
             supply(False)
             for _ in range(3):
                 clock.advance(1)
-                look = await guardian.look(max_age_s=0)
+                look = await monitor.look(max_age_s=0)
             return look
 
     look = asyncio.run(scene())
@@ -116,14 +116,14 @@ def test_what_people_asked_for_outlives_a_restart(store, settings, clock):
     until = clock.now().wall + timedelta(hours=1)
 
     async def ask():
-        async with running(store, settings, clock) as guardian:
-            await guardian.change_policy({"nice": 15})
-            await guardian.snooze(until)
-            await guardian.pause_all(paused=True)
+        async with running(store, settings, clock) as monitor:
+            await monitor.change_policy({"nice": 15})
+            await monitor.snooze(until)
+            await monitor.pause_all(paused=True)
 
     async def look_again():
-        async with running(store, settings, clock) as guardian:
-            return await guardian.look()
+        async with running(store, settings, clock) as monitor:
+            return await monitor.look()
 
     asyncio.run(ask())
     look = asyncio.run(look_again())
@@ -134,10 +134,10 @@ def test_what_people_asked_for_outlives_a_restart(store, settings, clock):
 
 def test_a_wrong_policy_changes_nothing(store, settings, clock):
     async def scene():
-        async with running(store, settings, clock) as guardian:
+        async with running(store, settings, clock) as monitor:
             with pytest.raises(InvalidInput) as caught:
-                await guardian.change_policy({"nice": 99, "grace_seconds": -1})
-            return caught.value.problems, (await guardian.look()).policy
+                await monitor.change_policy({"nice": 99, "grace_seconds": -1})
+            return caught.value.problems, (await monitor.look()).policy
 
     problems, policy = asyncio.run(scene())
     assert [problem.pointer for problem in problems] == ["/nice", "/grace_seconds"]
@@ -149,10 +149,10 @@ def test_the_operators_settings_are_the_policys_defaults(store, settings, clock)
     given = settings.model_copy(update={"training_threads": 3, "training_nice": 4})
 
     async def scene():
-        async with running(store, given, clock) as guardian:
-            by_default = await guardian.limits()
-            await guardian.change_policy({"nice": 15})
-            return by_default, await guardian.limits()
+        async with running(store, given, clock) as monitor:
+            by_default = await monitor.limits()
+            await monitor.change_policy({"nice": 15})
+            return by_default, await monitor.limits()
 
     by_default, by_policy = asyncio.run(scene())
     assert (by_default.threads, by_default.nice) == (3, 4)
@@ -161,10 +161,10 @@ def test_the_operators_settings_are_the_policys_defaults(store, settings, clock)
 
 def test_before_sleep_nothing_may_run_and_after_it_all_is_judged_anew(store, settings, clock):
     async def scene():
-        async with running(store, settings, clock) as guardian:
-            asleep = await guardian.fall_asleep(asleep=True)
+        async with running(store, settings, clock) as monitor:
+            asleep = await monitor.fall_asleep(asleep=True)
             clock.jump(8 * 3600)
-            return asleep, await guardian.fall_asleep(asleep=False)
+            return asleep, await monitor.fall_asleep(asleep=False)
 
     asleep, awake = asyncio.run(scene())
     assert asleep.verdict.conditions == asleep.in_spite.conditions == ("asleep",)
@@ -175,20 +175,20 @@ def test_before_sleep_nothing_may_run_and_after_it_all_is_judged_anew(store, set
 @pytest.mark.parametrize("jump_s", [-86_400, 3_600])
 def test_a_clock_that_jumps_is_told_once(store, settings, clock, jump_s):
     async def scene():
-        async with running(store, settings, clock) as guardian:
-            await guardian.look()
+        async with running(store, settings, clock) as monitor:
+            await monitor.look()
             clock.jump(jump_s)
-            return [(await guardian.look(max_age_s=0)).clock_changed for _ in range(2)]
+            return [(await monitor.look(max_age_s=0)).clock_changed for _ in range(2)]
 
     assert asyncio.run(scene()) == [True, False]
 
 
 def test_another_time_zone_is_a_changed_clock(store, settings, clock, monkeypatch):
     async def scene():
-        async with running(store, settings, clock) as guardian:
-            await guardian.look()
+        async with running(store, settings, clock) as monitor:
+            await monitor.look()
             monkeypatch.setenv("TZ", "Asia/Tokyo")
-            return (await guardian.look(max_age_s=0)).clock_changed
+            return (await monitor.look(max_age_s=0)).clock_changed
 
     assert asyncio.run(scene())
     monkeypatch.undo()
@@ -197,12 +197,12 @@ def test_another_time_zone_is_a_changed_clock(store, settings, clock, monkeypatc
 
 def test_the_minutes_of_a_day_are_counted_while_a_job_trains(store, settings, clock):
     async def scene():
-        async with running(store, settings, clock) as guardian:
-            await guardian.change_policy({"max_minutes_per_day": 1})
-            guardian.expect(trains=True, jobs_wait=False)
-            await guardian.look(max_age_s=0)
+        async with running(store, settings, clock) as monitor:
+            await monitor.change_policy({"max_minutes_per_day": 1})
+            monitor.expect(trains=True, jobs_wait=False)
+            await monitor.look(max_age_s=0)
             clock.advance(61)
-            return await guardian.look(max_age_s=0)
+            return await monitor.look(max_age_s=0)
 
     look = asyncio.run(scene())
     assert look.verdict.conditions == ("daily_limit",)
@@ -211,10 +211,10 @@ def test_the_minutes_of_a_day_are_counted_while_a_job_trains(store, settings, cl
 
 def test_who_waits_for_a_look_at_the_end_is_told(store, settings, clock):
     async def scene():
-        async with running(store, settings, clock) as guardian:
-            await guardian.look()
+        async with running(store, settings, clock) as monitor:
+            await monitor.look()
         with pytest.raises(NotReady):
-            await guardian.look(max_age_s=0)
+            await monitor.look(max_age_s=0)
 
     asyncio.run(scene())
 
