@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -92,12 +94,18 @@ def judge(case: Case, folder: Path, engine: str) -> Verdict:
         error = _error(case, folder, arrays, engine)
         verdict, text = (PASSED if error <= LIMIT else WRONG), ""
     except GraphRefused as refusal:
-        problems = [f"{each.pointer}: {each.detail}" for each in refusal.problems]
-        verdict, error, text = REFUSED, np.nan, f"{len(problems)}: " + " | ".join(problems)
+        verdict, error, text = REFUSED, np.nan, _causes(refusal)
     except Exception as failure:  # noqa: BLE001 - the verdict says which
         verdict, error = FAILED, np.nan
         text = " ".join(f"{type(failure).__name__}: {failure}".split())
     return Verdict(case.name, verdict, error, time.perf_counter() - began, text)
+
+
+def _causes(refusal: GraphRefused) -> str:
+    """How often each operator is named, and the first cause in full."""
+    details = [each.detail for each in refusal.problems]
+    kinds = Counter(kind for detail in details for kind in re.findall(r"\((\w+)\)", detail)[:1])
+    return ", ".join(f"{kind} {count}" for kind, count in kinds.items()) + f": {details[0]}"
 
 
 def _error(case: Case, folder: Path, arrays: dict[str, Array], engine: str) -> float:

@@ -80,7 +80,7 @@ class Gradients:
         self._session = _session(step.model)
 
     def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:
-        scale = np.float32(1 / len(target))
+        scale = np.array(1 / len(target), np.float32)
         feeds = {**inputs, **self._values, "target": target, self._scale: scale}
         read = {value.name for value in self._session.get_inputs()}
         feeds = {name: array for name, array in feeds.items() if name in read}

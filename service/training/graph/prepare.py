@@ -12,6 +12,7 @@ from service.training.conform.errors import refuse
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, subgraphs
 from service.training.graph.folding import fold
+from service.training.graph.sequences import open_sequences
 from service.training.graph.simplify import simplify
 
 OLDEST, NEWEST = 18, 21
@@ -43,6 +44,7 @@ def prepare(model: onnx.ModelProto) -> onnx.ModelProto:
     del model.training_info[:]
     _name_nodes(model)
     _lift_constants(model)
+    open_sequences(model)
     _untie_constants(model)
     fold(model)
     simplify(model)

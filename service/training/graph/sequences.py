@@ -1,0 +1,113 @@
+"""Writes sequences of tensors as the tensors they hold: dynamo's `split` and `chunk` make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from service.training.graph.flow import duplicate
+
+
+def open_sequences(model: onnx.ModelProto) -> None:
+    """Replace SplitToSequence, SequenceConstruct, SequenceAt and ConcatFromSequence.
+
+    Only where the graph tells what is taken from where; constants must be initializers.
+    """
+    constants = {t.name: t for t in model.graph.initializer}
+    made = {name: node for node in model.graph.node for name in node.output}
+    written: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        parts = _opened(model, node, made, constants)
+        written += [duplicate(node)] if parts is None else parts
+    del model.graph.node[:]
+    model.graph.node.extend(written)
+
+
+def _opened(
+    model: onnx.ModelProto,
+    node: onnx.NodeProto,
+    made: Mapping[str, onnx.NodeProto],
+    constants: Mapping[str, onnx.TensorProto],
+) -> list[onnx.NodeProto] | None:
+    """What takes the place of a node that reads a sequence; None if it stays."""
+    source = made.get(node.input[0]) if node.input else None
+    if source is None:
+        return None
+    if node.op_type == "ConcatFromSequence" and source.op_type == "SequenceConstruct":
+        return _joined(model, node, source.input)
+    if node.op_type != "SequenceAt" or node.input[1] not in constants:
+        return None
+    place = int(numpy_helper.to_array(constants[node.input[1]]))
+    if source.op_type == "SequenceConstruct":
+        return [_node("Identity", [source.input[place]], node)]
+    if source.op_type == "SplitToSequence":
+        return _part(model, node, source, place, constants)
+    return None
+
+
+def _part(
+    model: onnx.ModelProto,
+    node: onnx.NodeProto,
+    split: onnx.NodeProto,
+    place: int,
+    constants: Mapping[str, onnx.TensorProto],
+) -> list[onnx.NodeProto] | None:
+    """The part at a place: a slice, without its axis where the sequence dropped that."""
+    axis = _attribute(split, "axis", 0)
+    if len(split.input) < 2 or not split.input[1]:
+        begin, end, keeps = place, place + 1 or _END, bool(_attribute(split, "keepdims", 1))
+    elif split.input[1] in constants:
+        sizes, keeps = numpy_helper.to_array(constants[split.input[1]]), True
+        if not sizes.ndim and place < 0:
+            return None  # How many parts there are hangs on the size.
+        bounds = np.cumsum([0, *sizes]) if sizes.ndim else sizes * np.arange(place + 2)
+        place %= len(bounds) - 1
+        begin, end = int(bounds[place]), int(bounds[place + 1])
+    else:
+        return None
+    name = node.output[0]
+    numbers = [_number(model, f"{name}/{i}", n) for i, n in enumerate((begin, end, axis))]
+    inputs = [split.input[0], *numbers]
+    if keeps:
+        return [_node("Slice", inputs, node)]
+    row = helper.make_node("Slice", inputs, [f"{name}/row"], name=f"{name}/row")
+    return [row, _node("Squeeze", [*row.output, numbers[-1]], node)]
+
+
+_END = int(np.iinfo(np.int64).max)
+
+
+def _joined(
+    model: onnx.ModelProto, node: onnx.NodeProto, parts: Sequence[str]
+) -> list[onnx.NodeProto]:
+    """The concatenation, of parts with an axis more where the node stacks."""
+    axis = _attribute(node, "axis", 0)
+    if not _attribute(node, "new_axis", 0):
+        return [_node("Concat", parts, node, axis=axis)]
+    axes = _number(model, f"{node.output[0]}/axes", axis)
+    names = [f"{node.output[0]}/{i}" for i in range(len(parts))]
+    stacked = [
+        helper.make_node("Unsqueeze", [part, axes], [name], name=name)
+        for part, name in zip(parts, names, strict=True)
+    ]
+    return [*stacked, _node("Concat", names, node, axis=axis)]
+
+
+def _node(
+    op_type: str, inputs: Sequence[str], like: onnx.NodeProto, **attributes: Any
+) -> onnx.NodeProto:
+    return helper.make_node(op_type, inputs, like.output, name=like.name, **attributes)
+
+
+def _number(model: onnx.ModelProto, name: str, value: int) -> str:
+    """The name of a new initializer, a vector of one."""
+    model.graph.initializer.append(numpy_helper.from_array(np.array([value], np.int64), name))
+    return name
+
+
+def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
+    return next((int(a.i) for a in node.attribute if a.name == name), default)
