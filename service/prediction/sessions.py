@@ -10,23 +10,11 @@ import numpy as np
 
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Tensors
-from service.training.ort.runtime import onnxruntime, pybind
-
-ERRORS = (
-    pybind.EPFail,
-    pybind.Fail,
-    pybind.InvalidArgument,
-    pybind.InvalidGraph,
-    pybind.InvalidProtobuf,
-    pybind.NoSuchFile,
-    pybind.NotImplemented,
-    pybind.RuntimeException,
-)
-"""What a session raises; they share no root of their own."""
+from service.training.engines.runtime import LOAD_ERRORS, open_session
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LoadedModel:
     """A loaded model. size_bytes: of its file."""
 
     session: Any
@@ -37,7 +25,7 @@ class Held:
         """Every output by name. Raises PredictionFailed."""
         try:
             values = self.session.run(None, dict(inputs))
-        except ERRORS as error:
+        except LOAD_ERRORS as error:
             raise PredictionFailed(f"the model cannot compute these inputs: {error}") from error
         for name, value in zip(self.output_names, values, strict=True):
             if not isinstance(value, np.ndarray) or value.dtype.hasobject:
@@ -54,10 +42,10 @@ class Sessions:
     def __init__(self, *, threads: int, max_sessions: int, max_bytes: int) -> None:
         self._max_sessions = max_sessions
         self._max_bytes = max_bytes
-        self._held: OrderedDict[str, Held] = OrderedDict()
-        self._options = _options(threads)
+        self._held: OrderedDict[str, LoadedModel] = OrderedDict()
+        self._threads = threads
 
-    def load(self, sha256: str, path: str, size_bytes: int) -> Held:
+    def load(self, sha256: str, path: str, size_bytes: int) -> LoadedModel:
         """The session of a file, loaded unless it is held. Raises ModelNotLoadable."""
         held = self._held.get(sha256)
         if held is None:
@@ -70,13 +58,12 @@ class Sessions:
         """Drop a session, if it is held."""
         self._held.pop(sha256, None)
 
-    def _open(self, path: str, size_bytes: int) -> Held:
-        providers = ["CPUExecutionProvider"]
+    def _open(self, path: str, size_bytes: int) -> LoadedModel:
         try:
-            session = onnxruntime.InferenceSession(path, self._options, providers=providers)
-        except ERRORS as error:
+            session = open_session(path, threads=self._threads, arena=False)
+        except (MemoryError, *LOAD_ERRORS) as error:
             raise ModelNotLoadable(f"ONNX Runtime cannot load it: {error}") from error
-        return Held(session, [output.name for output in session.get_outputs()], size_bytes)
+        return LoadedModel(session, [output.name for output in session.get_outputs()], size_bytes)
 
     def _evict(self) -> None:
         while len(self._held) > 1 and (
@@ -84,13 +71,3 @@ class Sessions:
             or sum(held.size_bytes for held in self._held.values()) > self._max_bytes
         ):
             self._held.popitem(last=False)
-
-
-def _options(threads: int) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.enable_cpu_mem_arena = False
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return options

@@ -17,8 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from service.training.engine import Array
-from service.training.ort.runtime import onnxruntime
-from service.training.ort.sessions import LOAD_ERRORS
+from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, open_session
 
 logger = logging.getLogger(__name__)
 
@@ -176,9 +175,7 @@ def _maker(
     made = onnx.helper.make_model(
         small, opset_imports=model.opset_import, ir_version=model.ir_version
     )
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(
-        made.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    session: onnxruntime.InferenceSession = open_session(
+        made.SerializeToString(), threads=1, arena=False
     )
+    return session

@@ -26,10 +26,12 @@ del sys.modules[_TRAINING]
 __all__ = ["onnxruntime", "pybind"]
 
 LOAD_ERRORS = (
+    pybind.EPFail,
     pybind.Fail,
     pybind.InvalidArgument,
     pybind.InvalidGraph,
     pybind.InvalidProtobuf,
+    pybind.NoSuchFile,
     pybind.NotImplemented,
     pybind.RuntimeException,
 )
@@ -42,16 +44,23 @@ IDENTITY = (
 """An ONNX model of one node."""
 
 
-def open_session(model: Path | bytes, *, threads: int) -> Any:
-    """An InferenceSession that leaves the device alone: none of its threads spins.
+def session_options(threads: int, *, arena: bool = True) -> Any:
+    """Options that leave the device alone: no thread spins.
 
-    Raises one of LOAD_ERRORS, MemoryError.
+    arena: whether the session keeps the memory of its largest batch until it is closed.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_cpu_mem_arena = arena
     options.log_severity_level = 3
+    return options
+
+
+def open_session(model: Path | str | bytes, *, threads: int, arena: bool = True) -> Any:
+    """An InferenceSession with these options. Raises one of LOAD_ERRORS, MemoryError."""
+    options = session_options(threads, arena=arena)
     try:
         return onnxruntime.InferenceSession(model, options, providers=PROVIDERS)
     except (RuntimeError, *LOAD_ERRORS) as error:

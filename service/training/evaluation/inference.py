@@ -10,8 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from service.training.engine import Array
-from service.training.ort.runtime import onnxruntime
-from service.training.ort.sessions import LOAD_ERRORS
+from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, open_session
 from storage.records.signatures import Signature
 
 
@@ -56,26 +55,16 @@ class InferenceModel:
         return result
 
     def _open(self, path: Path, threads: int) -> onnxruntime.InferenceSession:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.enable_cpu_mem_arena = False
         try:
-            session = _session(path, options)
+            session = open_session(path, threads=threads, arena=False)
             given = {value.name for value in session.get_inputs()}
             made = {value.name for value in session.get_outputs()}
             if given != set(self._names) or self._output not in made:
-                session = _session(_cut_out(path, self._names, self._output), options)
+                part = _cut_out(path, self._names, self._output)
+                session = open_session(part, threads=threads, arena=False)
         except (*LOAD_ERRORS, ValueError, onnx.checker.ValidationError, DecodeError) as error:
             raise Unusable(f"it cannot be loaded: {error}") from error
         return session
-
-
-def _session(
-    model: Path | bytes, options: onnxruntime.SessionOptions
-) -> onnxruntime.InferenceSession:
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _cut_out(path: Path, inputs: list[str], output: str) -> bytes:
