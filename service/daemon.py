@@ -22,7 +22,7 @@ from service.policy.device_monitor import DeviceMonitor
 from service.policy.sleep import SleepWatch
 from service.prediction.predictor import Predictor
 from service.samples.erasure import Erasure
-from service.samples.ranking import Uncertainty
+from service.samples.ranking import SampleRanking
 from service.samples.thumbnails import Thumbnails
 from service.settings import Settings
 from service.triggers.schedule import Schedule
@@ -53,7 +53,7 @@ class Daemon:
     erasure: Erasure
     own_backups: OwnBackups
     thumbnails: Thumbnails
-    uncertainty: Uncertainty
+    uncertainty: SampleRanking
 
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
@@ -87,7 +87,7 @@ class Daemon:
         self.variants = Variants(self.store, self.settings)
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store)
-        self.uncertainty = Uncertainty(self.store, self.settings)
+        self.uncertainty = SampleRanking(self.store, self.settings)
         self.own_backups = OwnBackups(self.store, self.monitor, self.feed)
         await self.erasure.start()
         await self.own_backups.start()

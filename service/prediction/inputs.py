@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from service.errors import InvalidInput
 from service.prediction.frames import Tensors
 from service.samples.ingest import tensors
-from service.samples.ingest.faults import Faults
 from service.samples.ingest.json_upload import SampleParser
 from service.samples.ingest.npz import NpzReader
 from service.samples.ingest.npz_upload import NpzBatch
+from service.samples.ingest.result import Faults
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec

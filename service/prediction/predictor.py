@@ -31,7 +31,7 @@ CHANGES = ("alias.", "model.", "version.")
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class LoadFailure:
     """A promoted version that cannot be loaded."""
 
     version: int
@@ -44,7 +44,7 @@ class Serving:
 
     model: Model
     version: Version
-    refused: Refused | None = None
+    refused: LoadFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Predictor:
             if version.file != serving.version.file:
                 await self._forget(serving.version)
 
-    async def _load(self, version: Version) -> Refused | None:
+    async def _load(self, version: Version) -> LoadFailure | None:
         """None, or why the version cannot be loaded."""
         try:
             await self._ask(version, {})
@@ -203,11 +203,11 @@ class Predictor:
         with suppress(HoneError):  # what is not forgotten is evicted some time
             await self._ask(version, {}, forget=True)
 
-    def _note(self, version: Version, error: HoneError) -> Refused:
+    def _note(self, version: Version, error: HoneError) -> LoadFailure:
         fields = {"version": version.version, "detail": error.detail}
         event(logger, logging.ERROR, "prediction.load_failed", model=version.model, **fields)
         self._feed.announce("prediction.load_failed", version.model, fields)
-        return Refused(version.version, error.detail)
+        return LoadFailure(version.version, error.detail)
 
     def _file(self, version: Version) -> dict[str, object]:
         file = version.file

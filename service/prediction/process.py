@@ -18,7 +18,7 @@ GRACE_S = 2.0
 """How long the process may take to end after its input was closed."""
 
 
-class NotBegun(Exception):
+class NotStarted(Exception):
     """The process ended while it worked on an earlier question: this one may be asked again."""
 
 
@@ -34,7 +34,7 @@ class PredictorProcess:
         self._waiting: deque[asyncio.Future[Frame]] = deque()
         self._timed_out = False
         self._errors = ErrorTail(process.stderr)
-        self._listening = asyncio.create_task(self._listen())
+        self._answer_reader = asyncio.create_task(self._read_answers())
 
     @classmethod
     async def spawn(cls, settings: Settings) -> PredictorProcess:
@@ -54,7 +54,7 @@ class PredictorProcess:
     @property
     def alive(self) -> bool:
         """Whether it still answers."""
-        return not self._listening.done()
+        return not self._answer_reader.done()
 
     @property
     def pid(self) -> int:
@@ -64,14 +64,14 @@ class PredictorProcess:
     async def ask(self, question: Frame, *, timeout_s: float) -> Frame:
         """The answer, once all earlier questions are answered.
 
-        Raises ChildDied if the process ended over this question, NotBegun if over an earlier one,
+        Raises ChildDied if the process ended over this question, NotStarted if over an earlier one,
         PredictionTimeout; a process that has worked on this question for too long is killed.
         """
         answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         pieces = encode(question)
         async with self._writing:
             if not self.alive:
-                raise NotBegun
+                raise NotStarted
             self._waiting.append(answer)
             self._stdin.writelines(pieces)
             with suppress(ConnectionError):  # the listener tells the answer how the process ended
@@ -94,10 +94,10 @@ class PredictorProcess:
         except asyncio.TimeoutError:
             self._process.kill()
             await self._process.wait()
-        await asyncio.wait({self._listening})
+        await asyncio.wait({self._answer_reader})
         await self._errors.wait()
 
-    async def _listen(self) -> None:
+    async def _read_answers(self) -> None:
         assert self._process.stdout is not None
         stdout = self._process.stdout
         try:
@@ -123,7 +123,7 @@ class PredictorProcess:
                 ChildDied(f"the predictor {describe_exit(code)}{self._errors.quote()}"),
             )
         for answer in waiting:
-            _refuse(answer, NotBegun())
+            _refuse(answer, NotStarted())
 
 
 def _refuse(answer: asyncio.Future[Frame], error: Exception) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from service.errors import ChildDied
 from service.logs import event
 from service.prediction.frames import Frame
-from service.prediction.process import NotBegun, PredictorProcess
+from service.prediction.process import NotStarted, PredictorProcess
 from service.settings import Settings
 from storage.errors import Busy
 
@@ -77,7 +77,7 @@ class Worker:
             self._used_at = self._monotonic()
             try:
                 return await process.ask(question, timeout_s=self._settings.prediction_timeout_s)
-            except NotBegun:
+            except NotStarted:
                 continue
             except ChildDied as death:
                 tries += 1

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InvalidInput, TooLarge
-from service.samples.archive_chunk import ChunkReader, Entry, wrong
+from service.samples.archive_chunk import ArchiveEntry, ChunkReader, wrong
 from service.samples.ingest import tensors
-from service.samples.ingest.faults import Faults
 from service.samples.ingest.npz import READ_FAULTS
 from service.samples.ingest.require import takes_images
-from service.samples.ingest.result import IngestResult, commit
+from service.samples.ingest.result import Faults, IngestResult, commit
 from service.samples.updates import shown_label
 from service.zip_stream import ForwardBuffer
 from storage.errors import NotFound, Problem
@@ -61,7 +60,7 @@ def read_archive(store: Store, model: Model, path: Path, *, max_bytes: int) -> I
         total = sum(info.file_size for info in archive.infolist())
         if total > max_bytes:
             raise TooLarge(f"the archive holds {total} bytes, the most is {max_bytes}")
-        with Entry(archive, MANIFEST) as manifest:
+        with ArchiveEntry(archive, MANIFEST) as manifest:
             _check_manifest(model, manifest.read(MAX_MANIFEST_BYTES))
         size = None if takes_images(model) else tensors.record_bytes(model.signature.inputs)
         with store.samples.stage(model.id, size) as staging:
@@ -70,8 +69,8 @@ def read_archive(store: Store, model: Model, path: Path, *, max_bytes: int) -> I
                 if _entry("samples", number) not in names:
                     break
                 with (
-                    Entry(archive, _entry("samples", number)) as lines,
-                    Entry(archive, _entry("data", number)) as data,
+                    ArchiveEntry(archive, _entry("samples", number)) as lines,
+                    ArchiveEntry(archive, _entry("data", number)) as data,
                 ):
                     reader.stage(lines, data)
             if unread := {_entry("samples", later) for later in range(number, len(names))} & names:

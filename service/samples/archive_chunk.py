@@ -42,7 +42,7 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
 """What a line says of a sample, and whether it may; labels and keys have checks of their own."""
 
 
-class Entry:
+class ArchiveEntry:
     """One entry of the zip, read forward. Raises InvalidInput if it is missing or damaged."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
@@ -55,7 +55,7 @@ class Entry:
         except READ_FAULTS as error:
             raise self._damaged(error) from error
 
-    def __enter__(self) -> Entry:
+    def __enter__(self) -> ArchiveEntry:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -102,7 +102,7 @@ class ChunkReader:
         self._most_line = LINE_BYTES + VALUE_BYTES * prod(model.signature.target.shape)
         self._most_record = max(MAX_IMAGE_BYTES, tensors.record_bytes(model.signature.inputs))
 
-    def stage(self, lines: Entry, data: Entry) -> None:
+    def stage(self, lines: ArchiveEntry, data: ArchiveEntry) -> None:
         """Raises InvalidInput for the first sample that is wrong."""
         end = 0
         for group in self._groups(lines, data):
@@ -123,7 +123,7 @@ class ChunkReader:
             detail = f"its samples have {end} bytes, its data {data.size_bytes}"
             raise wrong(f"/{lines.name}", detail)
 
-    def _groups(self, lines: Entry, data: Entry) -> Iterator[_Group]:
+    def _groups(self, lines: ArchiveEntry, data: ArchiveEntry) -> Iterator[_Group]:
         group, number, line_bytes = _Group(1), 0, 0
         while text := lines.line(self._most_line):
             number, line_bytes = number + 1, line_bytes + len(text)
@@ -137,7 +137,7 @@ class ChunkReader:
         if group.lengths:
             yield group
 
-    def _take(self, group: _Group, fields: dict[str, Any], data: Entry, where: str) -> None:
+    def _take(self, group: _Group, fields: dict[str, Any], data: ArchiveEntry, where: str) -> None:
         length = fields["length"]
         if length > self._most_record:
             raise wrong(where, f"it has {length} bytes, the most is {self._most_record}")

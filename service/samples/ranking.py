@@ -39,14 +39,14 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubted:
+class RankedSample:
     """A sample without a label, and the entropy of what the version makes of it, in nats."""
 
     sample: Sample
     entropy: float
 
 
-class Uncertainty:
+class SampleRanking:
     """Ranks a model's unlabelled samples; a ranking stays until a version or a sample is newer.
 
     Belongs to the event loop.
@@ -58,7 +58,9 @@ class Uncertainty:
         self._known: dict[int, Ranking] = {}
         self._one_at_a_time = asyncio.Lock()
 
-    async def ranked(self, model: Model, *, limit: int, after: int) -> tuple[list[Doubted], int]:
+    async def ranked(
+        self, model: Model, *, limit: int, after: int
+    ) -> tuple[list[RankedSample], int]:
         """Up to `limit` samples from place `after` on, and the place behind the last of them.
 
         Raises InvalidInput for a model without classes, ChildDied, NotFound.
@@ -114,9 +116,9 @@ class Uncertainty:
 
     def _page(
         self, model: Model, ranking: Ranking, limit: int, after: int
-    ) -> tuple[list[Doubted], int]:
+    ) -> tuple[list[RankedSample], int]:
         """Samples that were labelled or deleted since are passed over."""
-        page: list[Doubted] = []
+        page: list[RankedSample] = []
         place = after
         while place < len(ranking.ids) and len(page) < limit:
             some = ranking.ids[place : place + limit].tolist()
@@ -126,6 +128,6 @@ class Uncertainty:
                 if len(page) == limit:
                     break
                 if sample is not None and sample.label is None and sample.quarantine is None:
-                    page.append(Doubted(sample, float(ranking.entropies[place])))
+                    page.append(RankedSample(sample, float(ranking.entropies[place])))
                 place += 1
         return page, place

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from service.training.checkpoints import Best, Saver
+from service.training.checkpoints import BestCheckpoint, CheckpointWriter
 from service.training.data.batches import Batches
 from service.training.engine import Engine
 from service.training.errors import CheckpointUnreadable
@@ -48,8 +48,8 @@ class Stopwatch:
             self._stopped_at = None
 
 
-class JobWatch:
-    """The loop's `Watch` of a job, from `state` on. Its clock starts when it is made.
+class JobCallbacks:
+    """The loop's `Callbacks` of a job, from `state` on. Its clock starts when it is made.
 
     Raises Interrupted where the parent wants the job to end. Before a pause and a hold the state is
     saved, unless the newest checkpoint holds it already.
@@ -68,7 +68,7 @@ class JobWatch:
     ) -> None:
         self.seconds = Stopwatch(clock, spent=state.seconds)
         self.reporter = Reporter(plan, state, seconds=self.seconds, send=pipe.send)
-        self.saver = Saver(engine, work_dir=Path(order.work_dir), send=pipe.send)
+        self.saver = CheckpointWriter(engine, work_dir=Path(order.work_dir), send=pipe.send)
         self.best = self._early_stopping(order, validation_set)
         self._pipe = pipe
         self._engine = engine
@@ -154,13 +154,13 @@ class JobWatch:
         self._save_at = self.seconds() + self._interval_s
         self.reporter.steps_go_on(state)
 
-    def _early_stopping(self, order: Train, validation_set: Batches) -> Best | None:
+    def _early_stopping(self, order: Train, validation_set: Batches) -> BestCheckpoint | None:
         if order.hyperparameters.early_stopping_patience is None:
             return None
         if len(validation_set) == 0:
             logger.warning("early_stopping_off reason=no_validation_samples")
             return None
-        return Best(self.saver, best_so_far(order.start))
+        return BestCheckpoint(self.saver, best_so_far(order.start))
 
 
 def best_so_far(start: Start) -> Path | None:

@@ -14,7 +14,7 @@ from service.training.engine import Engine
 from service.training.protocol.messages.training import LoopState, Saved
 
 
-class Saver:
+class CheckpointWriter:
     """Writes the engine's state below work_dir, and tells the parent, who takes the file away."""
 
     def __init__(self, engine: Engine, *, work_dir: Path, send: Callable[[Saved], None]) -> None:
@@ -47,13 +47,13 @@ class Saver:
         self._send(Saved(str(path), role, state))
 
 
-class Best:
+class BestCheckpoint:
     """The parameters with the lowest validation loss so far, for early stopping.
 
     path: where they lie, None before the first; metrics: their validation, if this process saw it.
     """
 
-    def __init__(self, saver: Saver, path: Path | None) -> None:
+    def __init__(self, saver: CheckpointWriter, path: Path | None) -> None:
         self._saver = saver
         self._kept: Path | None = None
         self.path = path

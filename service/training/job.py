@@ -9,19 +9,19 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from service.training.callbacks import JobWatch
-from service.training.data.datasets import Material, load_material
+from service.training.callbacks import JobCallbacks
+from service.training.data.datasets import Datasets, load_datasets
 from service.training.data.samples import SampleReader
 from service.training.engine import Engine
 from service.training.errors import CheckpointUnreadable
 from service.training.export.export import export
 from service.training.loop import train
 from service.training.ort.engine import OrtEngine
-from service.training.protocol.heartbeat import Ticker
+from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.training import Done, LoopState, Started, Train
 from service.training.protocol.pipe import Pipe
 from service.training.schedule import Plan, make_plan
-from service.training.thread_selection import Tuning, tune
+from service.training.thread_selection import ThreadChoice, select_threads
 
 
 def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> Done:
@@ -29,14 +29,14 @@ def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> 
 
     Raises HoneError where trying again would not help, Interrupted where the parent ends it.
     """
-    ticker, threads = Ticker(pipe), order.limits.threads
-    reader = SampleReader(order, threads=threads, tick=ticker, send=pipe.send)
-    material = load_material(order, reader, threads=threads)
-    train_set, validation_set = material.train, material.validation
+    heartbeat, threads = Heartbeat(pipe), order.limits.threads
+    reader = SampleReader(order, threads=threads, tick=heartbeat, send=pipe.send)
+    datasets = load_datasets(order, reader, threads=threads)
+    train_set, validation_set = datasets.train, datasets.validation
     plan = make_plan(order.hyperparameters, len(train_set))
-    tuning = tune(order, material, lambda each: base_engine(order, each), tick=ticker)
-    state = start_state(order, threads=tuning.threads)
-    engine = open_engine(order, replace(tuning, threads=state.threads))
+    choice = select_threads(order, datasets, lambda each: base_engine(order, each), tick=heartbeat)
+    state = start_state(order, threads=choice.threads)
+    engine = open_engine(order, replace(choice, threads=state.threads))
     pipe.send(
         Started(
             engine=engine.name,
@@ -48,24 +48,26 @@ def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> 
         )
     )
 
-    def watch_from(state: LoopState) -> JobWatch:
-        return JobWatch(order, pipe, engine, validation_set, plan=plan, state=state, clock=clock)
+    def callbacks_from(state: LoopState) -> JobCallbacks:
+        return JobCallbacks(
+            order, pipe, engine, validation_set, plan=plan, state=state, clock=clock
+        )
 
     # Under watches of their own: features and baseline are no training time.
-    prologue = watch_from(state)
-    material.fill(lambda: prologue.tick(state))
+    prologue = callbacks_from(state)
+    datasets.fill(lambda: prologue.tick(state))
     if state.step == 0 and not state.baseline:
-        state = replace(state, baseline=watch_from(state).validate(state))
-    watch = watch_from(state)
-    state = train(engine, train_set, plan, watch, state=state, seconds=watch.seconds)
-    return finish(order, engine, watch, material, plan=plan, state=state)
+        state = replace(state, baseline=callbacks_from(state).validate(state))
+    callbacks = callbacks_from(state)
+    state = train(engine, train_set, plan, callbacks, state=state, seconds=callbacks.seconds)
+    return finish(order, engine, callbacks, datasets, plan=plan, state=state)
 
 
 def finish(
     order: Train,
     engine: Engine,
-    watch: JobWatch,
-    material: Material,
+    callbacks: JobCallbacks,
+    datasets: Datasets,
     *,
     plan: Plan,
     state: LoopState,
@@ -77,22 +79,22 @@ def finish(
     """
     reason = plan.ending(state)
     assert reason is not None
-    watch.reporter.progress(state)
-    metrics = watch.measure(state)
-    if watch.best is not None:
-        state = watch.best.offer(state, metrics)
-    if watch.best is not None and watch.best.path is not None:
-        engine.load_parameters(watch.best.path)
-        metrics = watch.best.metrics or watch.validate(state)
-    watch.saver.save(state, "final")
+    callbacks.reporter.progress(state)
+    metrics = callbacks.measure(state)
+    if callbacks.best is not None:
+        state = callbacks.best.offer(state, metrics)
+    if callbacks.best is not None and callbacks.best.path is not None:
+        engine.load_parameters(callbacks.best.path)
+        metrics = callbacks.best.metrics or callbacks.validate(state)
+    callbacks.saver.save(state, "final")
     path = Path(order.work_dir) / f"model-{state.step}-{secrets.token_hex(4)}.onnx"
-    provenance = provenance_of(order, engine, state, material)
+    provenance = provenance_of(order, engine, state, datasets)
     export(
         engine,
         order.artifacts,
         path,
         input_names=[spec.name for spec in order.signature.inputs],
-        batches=material.checks(order.hyperparameters.batch_size),
+        batches=datasets.checks(order.hyperparameters.batch_size),
         threads=state.threads,
         provenance=provenance,
     )
@@ -109,15 +111,15 @@ def finish(
 
 
 def provenance_of(
-    order: Train, engine: Engine, state: LoopState, material: Material
+    order: Train, engine: Engine, state: LoopState, datasets: Datasets
 ) -> dict[str, Any]:
     """Where the model comes from: the same for a job that was interrupted and one that was not."""
     return {
         **order.provenance,
         "parent_version": state.parent_version,
         "watermark": order.watermark,
-        "train_samples": len(material.train),
-        "validation_samples": len(material.validation),
+        "train_samples": len(datasets.train),
+        "validation_samples": len(datasets.validation),
         "seed": order.hyperparameters.seed,
         "steps": state.step,
         "engine": engine.name,
@@ -138,25 +140,25 @@ def start_state(order: Train, *, threads: int) -> LoopState:
     return start.state
 
 
-def open_engine(order: Train, tuning: Tuning) -> Engine:
+def open_engine(order: Train, choice: ThreadChoice) -> Engine:
     """The engine, with the parameters and the optimizer that the order starts from."""
     start = order.start
     if start.how != "base" and start.checkpoint is None:
         raise CheckpointUnreadable(f"a start from {start.how!r} must name its checkpoint")
     if start.how == "resume":
-        return base_engine(order, tuning, checkpoint=start.checkpoint)
-    engine = base_engine(order, tuning)
+        return base_engine(order, choice, checkpoint=start.checkpoint)
+    engine = base_engine(order, choice)
     if start.checkpoint is not None:
         engine.load_parameters(Path(start.checkpoint))
     return engine
 
 
-def base_engine(order: Train, tuning: Tuning, *, checkpoint: str | None = None) -> Engine:
+def base_engine(order: Train, choice: ThreadChoice, *, checkpoint: str | None = None) -> Engine:
     """The engine at a checkpoint, by default the artifacts' own."""
     return OrtEngine(
         order.artifacts,
         checkpoint=Path(checkpoint or order.artifacts.checkpoint),
         output=order.output,
-        threads=tuning.threads,
-        spinning=tuning.spinning,
+        threads=choice.threads,
+        spinning=choice.spinning,
     )

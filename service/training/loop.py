@@ -13,7 +13,7 @@ from service.training.protocol.messages.training import LoopState
 from service.training.schedule import Plan
 
 
-class Watch(Protocol):
+class Callbacks(Protocol):
     """Who looks on: reports, saves and obeys between steps, and may raise to end the loop."""
 
     def after_step(
@@ -28,7 +28,7 @@ def train(
     engine: Engine,
     dataset: Batches,
     plan: Plan,
-    watch: Watch,
+    callbacks: Callbacks,
     *,
     state: LoopState,
     seconds: Callable[[], float],
@@ -57,11 +57,11 @@ def train(
             rate = plan.learning_rate(state)
             engine.step(rate)
             state = plan.after_step(state, loss_sum=loss_sum, samples=samples, seconds=seconds())
-            watch.after_step(state, loss_sum=loss_sum, samples=samples, rate=rate)
+            callbacks.after_step(state, loss_sum=loss_sum, samples=samples, rate=rate)
             if plan.ending(state) is not None:
                 break
         if plan.epoch_is_complete(state):
-            state = watch.after_epoch(state)
+            state = callbacks.after_epoch(state)
     return state
 
 

@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 
 from service.training.data.batches import Batch
-from service.training.data.datasets import Material
+from service.training.data.datasets import Datasets
 from service.training.engine import Engine
 from service.training.ort.runtime import onnxruntime
 from service.training.protocol.messages.training import Train
@@ -40,63 +40,63 @@ without, because waking costs too (measured)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Tuning:
+class ThreadChoice:
     """spinning: whether idle threads burn cycles while they wait; it changes no bit."""
 
     threads: int = 1
     spinning: bool = False
 
 
-OpenEngine = Callable[[Tuning], Engine]
+OpenEngine = Callable[[ThreadChoice], Engine]
 
 
-def tune(
-    order: Train, material: Material, open_engine: OpenEngine, *, tick: Callable[[], None]
-) -> Tuning:
+def select_threads(
+    order: Train, datasets: Datasets, open_engine: OpenEngine, *, tick: Callable[[], None]
+) -> ThreadChoice:
     """The remembered choice within the order's limit, or a new one. tick runs between steps."""
     most = order.limits.threads
     if most == 1 or order.cache is None:
-        return Tuning(most)
+        return ThreadChoice(most)
     path, key = Path(order.cache) / FILE, _key(order)
     known = _read(path)
     if key in known:
         return known[key]
-    some = np.arange(min(order.hyperparameters.batch_size, len(material.train)))
-    batch = (material.train.inputs(some), material.train.labels[some])
+    some = np.arange(min(order.hyperparameters.batch_size, len(datasets.train)))
+    batch = (datasets.train.inputs(some), datasets.train.labels[some])
     chosen = choose(_measure(choices(most), open_engine, batch, tick))
     _write(path, {**known, key: chosen})
     return chosen
 
 
-def choices(most: int) -> list[Tuning]:
+def choices(most: int) -> list[ThreadChoice]:
     """One thread, powers of two, and the limit; cheapest first."""
     counts = sorted({1, most, *(1 << n for n in range(1, most.bit_length()) if 1 << n < most)})
-    return [Tuning(count) for count in counts] + [Tuning(most, spinning=True)]
+    return [ThreadChoice(count) for count in counts] + [ThreadChoice(most, spinning=True)]
 
 
-def choose(rounds: Sequence[Mapping[Tuning, float]]) -> Tuning:
+def choose(rounds: Sequence[Mapping[ThreadChoice, float]]) -> ThreadChoice:
     """The fastest, if each step up to it, from cheap to dear, was worth it.
 
     rounds: the seconds of a step, measured in turn. Choices are compared within each round, since
     a busy moment of the machine strikes the whole of it.
     """
-    best: Tuning | None = None
-    for each in sorted(rounds[0], key=lambda tuning: (tuning.spinning, tuning.threads)):
+    best: ThreadChoice | None = None
+    for each in sorted(rounds[0], key=lambda choice: (choice.spinning, choice.threads)):
         if best is None or median(one[best] / one[each] for one in rounds) > _margin(best, each):
             best = each
     assert best is not None
     return best
 
 
-def _margin(best: Tuning, other: Tuning) -> float:
+def _margin(best: ThreadChoice, other: ThreadChoice) -> float:
     return 1.0 if other == replace(best, spinning=True) else MARGIN
 
 
 def _measure(
-    among: Sequence[Tuning], open_engine: OpenEngine, batch: Batch, tick: Callable[[], None]
-) -> list[dict[Tuning, float]]:
+    among: Sequence[ThreadChoice], open_engine: OpenEngine, batch: Batch, tick: Callable[[], None]
+) -> list[dict[ThreadChoice, float]]:
     """The median step of each, round by round; one engine is open at a time, for its memory."""
-    rounds: list[dict[Tuning, float]] = []
+    rounds: list[dict[ThreadChoice, float]] = []
     began = perf_counter()
     while len(rounds) < ROUNDS and (not rounds or perf_counter() - began < BUDGET_S):
         rounds.append({each: _step_seconds(open_engine(each), batch, tick) for each in among})
@@ -132,17 +132,18 @@ def _key(order: Train) -> str:
     return f"{model} {batch_size} {order.limits.threads} {onnxruntime.__version__}"
 
 
-def _read(path: Path) -> dict[str, Tuning]:
+def _read(path: Path) -> dict[str, ThreadChoice]:
     """What is remembered; nothing if the file cannot be read, since it can be measured again."""
     try:
         return {
-            key: Tuning(**each) for key, each in dict(json.loads(path.read_text("utf-8"))).items()
+            key: ThreadChoice(**each)
+            for key, each in dict(json.loads(path.read_text("utf-8"))).items()
         }
     except (OSError, ValueError, TypeError):
         return {}
 
 
-def _write(path: Path, known: Mapping[str, Tuning]) -> None:
+def _write(path: Path, known: Mapping[str, ThreadChoice]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps({key: asdict(each) for key, each in known.items()}), "utf-8")

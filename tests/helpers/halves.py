@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from service.training.conform import batch_axis, trial
 from service.training.conform.load import load
 from service.training.conform.normalize import normalize
-from service.training.export.assembly import assemble
+from service.training.export.export import assemble
 from service.training.protocol.messages.preparation import Prepared
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from service.training.callbacks import JobWatch
+from service.training.callbacks import JobCallbacks
 from service.training.data.batches import Dataset
-from service.training.data.datasets import Material
+from service.training.data.datasets import Datasets
 from service.training.job import finish
 from service.training.loop import train
 from service.training.ort.engine import OrtEngine
@@ -116,7 +116,7 @@ class Bench:
         self.plan: Plan = make_plan(self.order.hyperparameters, len(sets[0]))
         self.ear = Ear()
         self.clock = Clock(clock_step_s)
-        self.watch = JobWatch(
+        self.watch = JobCallbacks(
             self.order,
             self.ear,  # type: ignore[arg-type]
             self.engine,
@@ -137,8 +137,8 @@ class Bench:
         )
 
     def finish(self, state: LoopState) -> Any:
-        material = Material(self.sets, *self.sets)
-        return finish(self.order, self.engine, self.watch, material, plan=self.plan, state=state)
+        datasets = Datasets(self.sets, *self.sets)
+        return finish(self.order, self.engine, self.watch, datasets, plan=self.plan, state=state)
 
 
 MakeBench = Callable[..., Bench]

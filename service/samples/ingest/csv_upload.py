@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from service import allocator
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import Columns, read_header, wrong_csv
-from service.samples.ingest.faults import Faults
 from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.labels import Label, LabelReader
 from service.samples.ingest.require import require_tensors
-from service.samples.ingest.result import IngestResult, commit
+from service.samples.ingest.result import Faults, IngestResult, commit
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split

@@ -8,10 +8,9 @@ from typing import Any
 
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
-from service.samples.ingest.faults import Faults
 from service.samples.ingest.labels import Label, LabelReader
 from service.samples.ingest.require import require_tensors
-from service.samples.ingest.result import IngestResult, commit
+from service.samples.ingest.result import Faults, IngestResult, commit
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from service import allocator
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
-from service.samples.ingest.faults import Faults
 from service.samples.ingest.json_upload import MAX_KEY_LENGTH, label_reader
 from service.samples.ingest.labels import Label
 from service.samples.ingest.npz import Member, NpzReader
 from service.samples.ingest.require import require_tensors
-from service.samples.ingest.result import IngestResult, commit
+from service.samples.ingest.result import Faults, IngestResult, commit
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split

@@ -1,12 +1,45 @@
-"""What became of an upload."""
+"""What became of an upload: what was stored, and every bad sample up to a bound."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.samples.ingest.faults import Faults
+from service.errors import InvalidInput
 from storage.errors import Problem
 from storage.samples.staging import Staging
+
+MAX_LISTED = 1000
+"""An upload with more faults than this is told the first, and the count of the others."""
+
+
+class Faults:
+    """Collects what is wrong with an upload, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._problems: list[Problem] = []
+        self.samples = 0
+
+    def sample(self, problems: list[Problem]) -> None:
+        """Note one bad sample and all that is wrong with it."""
+        self.samples += 1
+        room = MAX_LISTED - len(self._problems)
+        self._problems.extend(problems[:room])
+
+    def listed(self) -> tuple[Problem, ...]:
+        """The problems, closed by a line that counts the samples when some are not listed."""
+        if len(self._problems) < MAX_LISTED:
+            return tuple(self._problems)
+        more = Problem("", f"the list ends here; {self.samples} samples are bad in all")
+        return (*self._problems, more)
+
+    def refuse(self, total: int) -> None:
+        """Raises InvalidInput if there is any fault; nothing is stored then."""
+        if self.samples:
+            raise InvalidInput(
+                f"{self.samples} of {total} samples are bad, so none was stored; "
+                "?on_error=skip keeps the good ones",
+                problems=self.listed(),
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ CHECK_SAMPLES_WITH_PREFIX = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class Datasets:
     """samples: as the exported model takes them, for training and for validation. train,
     validation: the same as the engine takes them."""
 
@@ -54,13 +54,13 @@ class Material:
             yield samples.inputs(chosen), features, samples.labels[chosen]
 
 
-def load_material(order: Train, reader: SampleReader, *, threads: int) -> Material:
+def load_datasets(order: Train, reader: SampleReader, *, threads: int) -> Datasets:
     """Raises NoSamples if there is nothing to train on."""
     if order.artifacts.prefix_model is None:
         samples = load_samples(order, reader)
-        return Material(samples, *samples)
+        return Datasets(samples, *samples)
     prefix = Prefix(Path(order.artifacts.prefix_model), order, threads=threads)
     cache: RowCache = open_cache(order, prefix)
     samples = load_samples(order, reader)
     train_set, validation_set = (Features(each, prefix, cache) for each in samples)
-    return Material(samples, train_set, validation_set, prefix)
+    return Datasets(samples, train_set, validation_set, prefix)

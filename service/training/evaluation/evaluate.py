@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from service.training.data.batches import Indices
 from service.training.data.samples import SampleReader
 from service.training.errors import ExportMismatch
-from service.training.evaluation.bootstrap import paired_bootstrap
 from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.evaluation.metrics import metrics_for
-from service.training.evaluation.per_sample import LOSSES, Scores, score_for
-from service.training.protocol.heartbeat import Ticker
+from service.training.evaluation.per_sample import (
+    LOSSES,
+    PerSample,
+    paired_bootstrap,
+    per_sample_metric,
+)
+from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.comparison import (
     Comparison,
     Evaluate,
@@ -36,39 +40,43 @@ BATCH_SIZE = 64
 
 def evaluate(order: Evaluate, pipe: Pipe) -> Evaluated:
     """Raises ExportMismatch if the candidate cannot be run, Interrupted if it must end."""
-    tick = Ticker(pipe)
-    bench = Bench(order.measurement, threads=order.limits.threads, tick=tick, model=order.candidate)
+    tick = Heartbeat(pipe)
+    comparer = ModelComparer(
+        order.measurement, threads=order.limits.threads, tick=tick, model=order.candidate
+    )
     try:
-        return Evaluated(*bench.compare_everywhere(order.candidate, order.baseline))
+        return Evaluated(*comparer.compare_everywhere(order.candidate, order.baseline))
     except Unusable as error:
         raise ExportMismatch(f"the exported model is of no use: {error}") from error
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a model reaches. scores: (samples,) of the metric that the gate looks at.
+class ModelMetrics:
+    """What a model reaches. per_sample: (samples,) of the metric that the gate looks at.
 
     class_counts: samples by class index, empty without classes.
     """
 
     metrics: dict[str, Any]
-    scores: Scores
+    per_sample: PerSample
     class_counts: tuple[int, ...]
 
 
-class Bench:
+class ModelComparer:
     """Measures models on the labelled validation samples as they are now.
 
     model: path of one of them, whose tables say which samples can be used.
     """
 
-    def __init__(self, measurement: Measurement, *, threads: int, tick: Ticker, model: str) -> None:
+    def __init__(
+        self, measurement: Measurement, *, threads: int, tick: Heartbeat, model: str
+    ) -> None:
         reader = SampleReader(measurement, threads=threads, tick=tick, model=model)
         self.dataset = reader.read(Split.VALIDATION, watermark=ALL_SAMPLES)
         self._measurement = measurement
         self._threads = threads
         self._tick = tick
-        self._score = score_for(measurement.metric, measurement.loss)
+        self._metric_of = per_sample_metric(measurement.metric, measurement.loss)
         self._loss = LOSSES[measurement.loss]
 
     def compare_everywhere(
@@ -105,11 +113,11 @@ class Bench:
             class_counts=ours.class_counts,
             candidate=ours.metrics,
             baseline=theirs.metrics,
-            discordant=discordant(ours.scores, theirs.scores) if single else None,
-            interval=None if single else self._interval(ours.scores, theirs.scores),
+            discordant=discordant(ours.per_sample, theirs.per_sample) if single else None,
+            interval=None if single else self._interval(ours.per_sample, theirs.per_sample),
         )
 
-    def measure(self, path: str, chosen: Indices) -> Measured:
+    def measure(self, path: str, chosen: Indices) -> ModelMetrics:
         """Raises Unusable if the model cannot be run."""
         measurement = self._measurement
         target = measurement.signature.target
@@ -120,22 +128,22 @@ class Bench:
             threads=self._threads,
         )
         metrics, loss_sum = metrics_for(measurement.loss, target)(), 0.0
-        scores = np.empty(len(chosen))
+        per_sample = np.empty(len(chosen))
         counts: NDArray[np.int64] = np.zeros(target.num_classes or 0, np.int64)
         done = 0
         for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
             output = model.run(inputs)
             metrics.update(output, truth)
             loss_sum += float(self._loss(output, truth).sum())
-            scores[done : done + len(truth)] = self._score(output, truth)
+            per_sample[done : done + len(truth)] = self._metric_of(output, truth)
             if len(counts):
                 counts += np.bincount(truth.ravel(), minlength=len(counts))
             done += len(truth)
             self._tick(len(truth))
         result = {"samples": done, "loss": loss_sum / done, **metrics.result()} if done else {}
-        return Measured(
+        return ModelMetrics(
             metrics={name: finite_or_none(value) for name, value in result.items()},
-            scores=scores,
+            per_sample=per_sample,
             class_counts=tuple(counts.tolist()),
         )
 
@@ -145,14 +153,14 @@ class Bench:
         shape = self._measurement.signature.target.shape
         return self._measurement.metric == "accuracy" and int(np.prod(shape)) == 1
 
-    def _interval(self, ours: Scores, theirs: Scores) -> Interval | None:
+    def _interval(self, ours: PerSample, theirs: PerSample) -> Interval | None:
         differences = ours - theirs
         if not len(differences) or not np.isfinite(differences).all():
             return None
         return paired_bootstrap(differences, tick=self._tick)
 
 
-def discordant(ours: Scores, theirs: Scores) -> tuple[int, int]:
+def discordant(ours: PerSample, theirs: PerSample) -> tuple[int, int]:
     """How many samples only the baseline has right, and how many only the candidate."""
     return int((theirs > ours).sum()), int((ours > theirs).sum())
 

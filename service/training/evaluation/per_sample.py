@@ -1,4 +1,4 @@
-"""What each sample by itself contributes to a metric, so that two models compare in pairs."""
+"""Metrics of single samples, so that two models compare in pairs, and how sure a difference is."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from numpy.typing import NDArray
 
 from service.training.engine import Array
 from service.training.evaluation.metrics import columns
+from service.training.protocol.messages.comparison import Interval
 
-Scores = NDArray[np.float64]
+PerSample = NDArray[np.float64]
 """(batch,)"""
-Score = Callable[[Array, Array], Scores]
+PerSampleMetric = Callable[[Array, Array], PerSample]
 """Of outputs and targets, batch axis first."""
+RESAMPLES = 2000
+SEED = 20_100
+"""Fixed: the same samples give the same verdict."""
 
 
-def score_for(metric: str, loss: str) -> Score:
+def per_sample_metric(metric: str, loss: str) -> PerSampleMetric:
     """The metric, `accuracy`, `loss` or `mae`, of single samples under this loss."""
     if metric == "loss":
         return LOSSES[loss]
@@ -25,52 +29,77 @@ def score_for(metric: str, loss: str) -> Score:
     return right_decisions if loss == "bce_with_logits" else right_classes
 
 
-def right_classes(output: Array, target: Array) -> Scores:
+def right_classes(output: Array, target: Array) -> PerSample:
     """Share of a sample's classes that are the likeliest. output: (batch, classes, …)."""
-    right: Scores = columns(output.argmax(axis=1) == target).mean(axis=1, dtype=np.float64)
+    right: PerSample = columns(output.argmax(axis=1) == target).mean(axis=1, dtype=np.float64)
     return right
 
 
-def right_decisions(output: Array, target: Array) -> Scores:
+def right_decisions(output: Array, target: Array) -> PerSample:
     """Share of a sample's yes-or-no outputs that are right."""
-    right: Scores = ((columns(output) > 0) == (columns(target) >= 0.5)).mean(axis=1)
+    right: PerSample = ((columns(output) > 0) == (columns(target) >= 0.5)).mean(axis=1)
     return right
 
 
-def absolute_error(output: Array, target: Array) -> Scores:
+def absolute_error(output: Array, target: Array) -> PerSample:
     """Mean over a sample's outputs."""
-    error: Scores = np.abs(_difference(output, target)).mean(axis=1)
+    error: PerSample = np.abs(_difference(output, target)).mean(axis=1)
     return error
 
 
-def squared_error(output: Array, target: Array) -> Scores:
+def squared_error(output: Array, target: Array) -> PerSample:
     """Mean over a sample's outputs."""
-    error: Scores = np.square(_difference(output, target)).mean(axis=1)
+    error: PerSample = np.square(_difference(output, target)).mean(axis=1)
     return error
 
 
-def cross_entropy(output: Array, target: Array) -> Scores:
+def cross_entropy(output: Array, target: Array) -> PerSample:
     """Mean over a sample's positions. output: (batch, classes, …) logits."""
     logits = output.astype(np.float64)
     logits -= logits.max(axis=1, keepdims=True)
     chosen = np.take_along_axis(logits, np.expand_dims(target, 1), axis=1).squeeze(1)
-    loss: Scores = columns(np.log(np.exp(logits).sum(axis=1)) - chosen).mean(axis=1)
+    loss: PerSample = columns(np.log(np.exp(logits).sum(axis=1)) - chosen).mean(axis=1)
     return loss
 
 
-def binary_cross_entropy(output: Array, target: Array) -> Scores:
+def binary_cross_entropy(output: Array, target: Array) -> PerSample:
     """Mean over a sample's outputs, which are logits; stable for large ones."""
     x, t = columns(output).astype(np.float64), columns(target)
-    loss: Scores = (np.maximum(x, 0) - x * t + np.log1p(np.exp(-np.abs(x)))).mean(axis=1)
+    loss: PerSample = (np.maximum(x, 0) - x * t + np.log1p(np.exp(-np.abs(x)))).mean(axis=1)
     return loss
 
 
-def _difference(output: Array, target: Array) -> Scores:
-    difference: Scores = columns(output).astype(np.float64) - columns(target)
+def paired_bootstrap(
+    differences: NDArray[np.float64], *, tick: Callable[[], None], resamples: int = RESAMPLES
+) -> Interval:
+    """95 % percentile interval and two-sided p-value of the mean of `differences`.
+
+    differences: (samples,), finite, at least one. tick runs every so often, and may raise.
+    Source: Efron, Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 16.
+    """
+    generator = np.random.Generator(np.random.PCG64(SEED))
+    count = len(differences)
+    means = np.empty(resamples)
+    for at in range(resamples):
+        means[at] = differences[generator.integers(0, count, count)].mean()
+        if at % 100 == 0:
+            tick()
+    beyond = min(int((means <= 0).sum()), int((means >= 0).sum()))
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Interval(
+        difference=float(differences.mean()),
+        low=float(low),
+        high=float(high),
+        p_value=min(1.0, 2 * (beyond + 1) / (resamples + 1)),
+    )
+
+
+def _difference(output: Array, target: Array) -> PerSample:
+    difference: PerSample = columns(output).astype(np.float64) - columns(target)
     return difference
 
 
-LOSSES: dict[str, Score] = {
+LOSSES: dict[str, PerSampleMetric] = {
     "cross_entropy": cross_entropy,
     "bce_with_logits": binary_cross_entropy,
     "mse": squared_error,

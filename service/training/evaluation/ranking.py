@@ -12,7 +12,7 @@ from service.training.engine import Array
 from service.training.errors import ExportMismatch
 from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.evaluation.metrics import columns
-from service.training.protocol.heartbeat import Ticker
+from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.comparison import Score, Scored
 from service.training.protocol.pipe import Pipe
 from storage.readonly.sample_index import read_unlabelled
@@ -22,7 +22,7 @@ BATCH_SIZE = 64
 
 def score(order: Score, pipe: Pipe) -> Scored:
     """Raises ExportMismatch if the version cannot be run, Interrupted where the parent ends it."""
-    what, tick = order.measurement, Ticker(pipe)
+    what, tick = order.measurement, Heartbeat(pipe)
     index = read_unlabelled(
         Path(what.database),
         Path(what.packs),

@@ -11,14 +11,13 @@ import onnx
 
 from service.training.checkpoints import flush
 from service.training.data.samples import SampleReader
+from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, session_options
 from service.training.errors import VariantRefused
-from service.training.evaluation.evaluate import ALL_SAMPLES, Bench
+from service.training.evaluation.evaluate import ALL_SAMPLES, ModelComparer
 from service.training.evaluation.inference import Unusable
 from service.training.export.export import METADATA_PREFIX
 from service.training.export.quantize import quantized_forms
-from service.training.ort.runtime import onnxruntime
-from service.training.ort.sessions import LOAD_ERRORS
-from service.training.protocol.heartbeat import Ticker
+from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.comparison import Comparison, Convert, Converted
 from service.training.protocol.pipe import Pipe
 from storage.records.samples import Split
@@ -30,14 +29,16 @@ Form = tuple[str, Path]
 
 def convert(order: Convert, pipe: Pipe) -> Converted:
     """Raises VariantRefused if the model has no such form that can be run."""
-    tick = Ticker(pipe)
-    bench = Bench(order.measurement, threads=order.limits.threads, tick=tick, model=order.source)
+    tick = Heartbeat(pipe)
+    comparer = ModelComparer(
+        order.measurement, threads=order.limits.threads, tick=tick, model=order.source
+    )
     forms = ort_form(order) if order.variant == "ort" else int8_forms(order, tick)
     made, faults = [], []
     for method, path in forms:
         tick()
         try:
-            compared = bench.compare_everywhere(str(path), order.source)
+            compared = comparer.compare_everywhere(str(path), order.source)
         except Unusable as error:
             faults.append(f"{method}: {error}")
             continue
@@ -64,9 +65,7 @@ def ort_form(order: Convert) -> Iterator[Form]:
     Source: https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html
     """
     path = Path(order.work_dir) / "model.ort"
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = order.limits.threads
+    options = session_options(order.limits.threads, arena=False)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(path)
     options.add_session_config_entry("session.save_model_format", "ORT")

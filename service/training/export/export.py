@@ -12,10 +12,10 @@ import onnx
 
 from service.training.checkpoints import flush
 from service.training.engine import Array, Engine
+from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, open_session
 from service.training.errors import ExportMismatch, LossNotFinite
-from service.training.export.assembly import assemble
-from service.training.ort.runtime import onnxruntime
-from service.training.ort.sessions import LOAD_ERRORS
+from service.training.export.join import join
+from service.training.export.remainder import attach
 from service.training.protocol.messages.shared import Artifacts
 
 Checked = tuple[Sequence[Array], Sequence[Array], Array]
@@ -51,6 +51,23 @@ def export(
     flush(path)
 
 
+def assemble(trained: Path, artifacts: Artifacts) -> onnx.ModelProto:
+    """The model that the engine exported, behind the frozen part and with the other outputs.
+
+    Raises ArtifactsUnreadable if the parts do not fit together.
+    """
+    model = _load(trained)
+    if artifacts.prefix_model is not None:
+        model = join(_load(artifacts.prefix_model), model)
+    if artifacts.remainder_model is not None:
+        model = attach(model, _load(artifacts.remainder_model))
+    return model
+
+
+def _load(path: Path | str) -> onnx.ModelProto:
+    return onnx.load_model(path, load_external_data=False)
+
+
 def stamp(model: onnx.ModelProto, provenance: Mapping[str, Any]) -> None:
     """Write where the model comes from into its metadata_props, in place of what stands there.
 
@@ -78,7 +95,7 @@ def check_export(
     threads: int,
 ) -> None:
     """Raises ExportMismatch if the model at `path` does not load, or computes something else."""
-    session = open_session(path, threads)
+    session = load_exported(path, threads)
     names = list(input_names)
     for inputs, features, target in batches:
         loss, expected = engine.evaluate(features, target)
@@ -108,13 +125,9 @@ def compare(actual: Array, expected: Array) -> None:
         )
 
 
-def open_session(path: Path, threads: int) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.enable_cpu_mem_arena = False
+def load_exported(path: Path, threads: int) -> onnxruntime.InferenceSession:
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        session: onnxruntime.InferenceSession = open_session(path, threads=threads, arena=False)
     except LOAD_ERRORS as error:
         raise ExportMismatch(f"the exported model does not load: {error}") from error
+    return session

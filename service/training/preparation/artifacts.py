@@ -17,7 +17,7 @@ from service.training.conform.losses import append_loss
 from service.training.conform.normalize import normalize, stamp
 from service.training.conform.signature import specification_problems
 from service.training.export import remainder
-from service.training.export.assembly import assemble
+from service.training.export.export import assemble
 from service.training.ort import runtime
 from service.training.ort.engine import OrtEngine
 from service.training.protocol.messages.preparation import Prepared

@@ -12,18 +12,25 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from service.training import thread_selection as tuning
+from service.training import thread_selection as choice
 from service.training.data.batches import Dataset
-from service.training.data.datasets import Material
+from service.training.data.datasets import Datasets
 from service.training.engine import Engine
 from service.training.protocol.messages.shared import Artifacts, Limits
 from service.training.protocol.messages.training import Train
-from service.training.thread_selection import FILE, ROUNDS, Tuning, choices, choose, tune
+from service.training.thread_selection import (
+    FILE,
+    ROUNDS,
+    ThreadChoice,
+    choices,
+    choose,
+    select_threads,
+)
 from storage.records.signatures import Signature
 
 
 def test_the_choices_are_one_thread_powers_of_two_and_the_limit() -> None:
-    assert choices(2) == [Tuning(1), Tuning(2), Tuning(2, spinning=True)]
+    assert choices(2) == [ThreadChoice(1), ThreadChoice(2), ThreadChoice(2, spinning=True)]
     counts = [each.threads for each in choices(6) if not each.spinning]
     assert counts == [1, 2, 4, 6]
 
@@ -31,26 +38,30 @@ def test_the_choices_are_one_thread_powers_of_two_and_the_limit() -> None:
 @pytest.mark.parametrize(
     ("one", "two", "spinning", "chosen"),
     [
-        (3.0, 2.0, 2.0, Tuning(2)),
-        (42.0, 51.0, 50.0, Tuning(1)),
-        (3.0, 2.9, 2.8, Tuning(1)),
-        (3.0, 2.0, 1.99, Tuning(2, spinning=True)),
-        (3.0, 3.5, 2.0, Tuning(2, spinning=True)),
+        (3.0, 2.0, 2.0, ThreadChoice(2)),
+        (42.0, 51.0, 50.0, ThreadChoice(1)),
+        (3.0, 2.9, 2.8, ThreadChoice(1)),
+        (3.0, 2.0, 1.99, ThreadChoice(2, spinning=True)),
+        (3.0, 3.5, 2.0, ThreadChoice(2, spinning=True)),
     ],
 )
 def test_a_dearer_choice_must_be_clearly_faster(
-    one: float, two: float, spinning: float, chosen: Tuning
+    one: float, two: float, spinning: float, chosen: ThreadChoice
 ) -> None:
-    measured = {Tuning(2, spinning=True): spinning, Tuning(2): two, Tuning(1): one}
+    measured = {
+        ThreadChoice(2, spinning=True): spinning,
+        ThreadChoice(2): two,
+        ThreadChoice(1): one,
+    }
     assert choose([measured]) == chosen
 
 
 def test_choices_are_compared_within_a_round() -> None:
     """The machine was busy for half of the time: over all, one thread looks like the quickest."""
-    quiet = {Tuning(1): 3.0, Tuning(2): 2.0, Tuning(2, spinning=True): 2.1}
+    quiet = {ThreadChoice(1): 3.0, ThreadChoice(2): 2.0, ThreadChoice(2, spinning=True): 2.1}
     busy = {each: 5 * seconds for each, seconds in quiet.items()}
-    odd = {**quiet, Tuning(2): 9.0}
-    assert choose([quiet, busy, odd, busy]) == Tuning(2)
+    odd = {**quiet, ThreadChoice(2): 9.0}
+    assert choose([quiet, busy, odd, busy]) == ThreadChoice(2)
 
 
 @pytest.fixture
@@ -60,22 +71,22 @@ def order(make_artifacts: Callable[..., Artifacts], make_workshop: Any, tmp_path
 
 
 @pytest.fixture
-def material(
+def datasets(
     make_dataset: Callable[..., Dataset], classification: Signature, samples: Any
-) -> Material:
+) -> Datasets:
     x, labels = samples(40, target=classification.target)
     dataset = make_dataset((x,), labels, classification)
-    return Material((dataset, dataset), dataset, dataset)
+    return Datasets((dataset, dataset), dataset, dataset)
 
 
-def forbidden(_: Tuning) -> Engine:
+def forbidden(_: ThreadChoice) -> Engine:
     raise AssertionError("measured again")
 
 
-def idle(opened: list[Tuning]) -> Callable[[Tuning], Engine]:
+def idle(opened: list[ThreadChoice]) -> Callable[[ThreadChoice], Engine]:
     """Engines whose steps take no time, and who has opened which."""
 
-    def open_engine(choice: Tuning) -> Engine:
+    def open_engine(choice: ThreadChoice) -> Engine:
         opened.append(choice)
         steps = SimpleNamespace(train_batch=lambda *_: 0.0, step=lambda _: None)
         return cast(Engine, steps)
@@ -83,48 +94,48 @@ def idle(opened: list[Tuning]) -> Callable[[Tuning], Engine]:
     return open_engine
 
 
-def test_the_choice_is_measured_once_for_a_model(order: Train, material: Material) -> None:
-    opened: list[Tuning] = []
-    first = tune(order, material, idle(opened), tick=lambda: None)
+def test_the_choice_is_measured_once_for_a_model(order: Train, datasets: Datasets) -> None:
+    opened: list[ThreadChoice] = []
+    first = select_threads(order, datasets, idle(opened), tick=lambda: None)
     assert opened == choices(2) * ROUNDS
-    assert tune(order, material, forbidden, tick=lambda: None) == first
+    assert select_threads(order, datasets, forbidden, tick=lambda: None) == first
 
 
 def test_a_model_that_opens_slowly_is_measured_once(
-    order: Train, material: Material, monkeypatch: pytest.MonkeyPatch
+    order: Train, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "BUDGET_S", 0.0)
-    opened: list[Tuning] = []
-    tune(order, material, idle(opened), tick=lambda: None)
+    monkeypatch.setattr(choice, "BUDGET_S", 0.0)
+    opened: list[ThreadChoice] = []
+    select_threads(order, datasets, idle(opened), tick=lambda: None)
     assert opened == choices(2)
 
 
-def test_another_limit_or_batch_size_is_measured_anew(order: Train, material: Material) -> None:
-    tune(order, material, idle([]), tick=lambda: None)
+def test_another_limit_or_batch_size_is_measured_anew(order: Train, datasets: Datasets) -> None:
+    select_threads(order, datasets, idle([]), tick=lambda: None)
     for other in (
         replace(order, limits=Limits(threads=3)),
         replace(order, hyperparameters=replace(order.hyperparameters, batch_size=8)),
     ):
-        opened: list[Tuning] = []
-        tune(other, material, idle(opened), tick=lambda: None)
+        opened: list[ThreadChoice] = []
+        select_threads(other, datasets, idle(opened), tick=lambda: None)
         assert opened
-    tune(order, material, forbidden, tick=lambda: None)
+    select_threads(order, datasets, forbidden, tick=lambda: None)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"key": {"threads": 2, "more": 1}}'])
 def test_a_choice_that_cannot_be_read_is_made_again(
-    content: str, order: Train, material: Material
+    content: str, order: Train, datasets: Datasets
 ) -> None:
     file = Path(order.cache or "") / FILE
     file.parent.mkdir()
     file.write_text(content)
-    tune(order, material, idle([]), tick=lambda: None)
+    select_threads(order, datasets, idle([]), tick=lambda: None)
     assert len(json.loads(file.read_text())) == 1
 
 
-def test_one_thread_needs_no_measurement(order: Train, material: Material) -> None:
+def test_one_thread_needs_no_measurement(order: Train, datasets: Datasets) -> None:
     alone = replace(order, limits=Limits(threads=1))
-    assert tune(alone, material, forbidden, tick=lambda: None) == Tuning(1)
+    assert select_threads(alone, datasets, forbidden, tick=lambda: None) == ThreadChoice(1)
 
 
 def test_a_job_records_the_threads_that_it_chose(order: Train, train: Any) -> None:

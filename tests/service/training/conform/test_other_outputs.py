@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.export.assembly import assemble
+from service.training.export.export import assemble
 from service.training.ort.engine import OrtEngine
 from service.training.protocol.messages.preparation import Prepared
 

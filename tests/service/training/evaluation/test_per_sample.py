@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from service.training.evaluation.bootstrap import paired_bootstrap
 from service.training.evaluation.metrics import Classification, MultiLabel, Regression
-from service.training.evaluation.per_sample import score_for
+from service.training.evaluation.per_sample import paired_bootstrap, per_sample_metric
 
 RNG = np.random.default_rng(1)
 LOGITS = (RNG.standard_normal((40, 3)) * 3).astype(np.float32)
@@ -19,7 +18,7 @@ VALUES = RNG.standard_normal((40, 3)).astype(np.float32)
 def test_accuracy_of_classes_is_the_mean_of_the_samples() -> None:
     metrics = Classification(3)
     metrics.update(LOGITS, CLASSES)
-    score = score_for("accuracy", "cross_entropy")(LOGITS, CLASSES)
+    score = per_sample_metric("accuracy", "cross_entropy")(LOGITS, CLASSES)
     assert score.shape == (40,)
     assert score.mean() == pytest.approx(metrics.result()["accuracy"])
 
@@ -29,16 +28,16 @@ def test_accuracy_of_positions_is_the_mean_over_a_samples_positions() -> None:
     truth = RNG.integers(0, 4, (5, 6))
     metrics = Classification(4)
     metrics.update(logits, truth)
-    score = score_for("accuracy", "cross_entropy")(logits, truth)
+    score = per_sample_metric("accuracy", "cross_entropy")(logits, truth)
     assert score.shape == (5,)
     assert score.mean() == pytest.approx(metrics.result()["accuracy"])
-    assert score_for("loss", "cross_entropy")(logits, truth).shape == (5,)
+    assert per_sample_metric("loss", "cross_entropy")(logits, truth).shape == (5,)
 
 
 def test_accuracy_of_decisions_is_the_mean_of_the_samples() -> None:
     metrics = MultiLabel()
     metrics.update(LOGITS, YES_OR_NO)
-    score = score_for("accuracy", "bce_with_logits")(LOGITS, YES_OR_NO)
+    score = per_sample_metric("accuracy", "bce_with_logits")(LOGITS, YES_OR_NO)
     assert score.mean() == pytest.approx(metrics.result()["accuracy"])
 
 
@@ -46,27 +45,27 @@ def test_accuracy_of_decisions_is_the_mean_of_the_samples() -> None:
 def test_the_error_is_the_mean_of_the_samples(loss: str) -> None:
     metrics = Regression()
     metrics.update(LOGITS, VALUES)
-    score = score_for("mae", loss)(LOGITS, VALUES)
+    score = per_sample_metric("mae", loss)(LOGITS, VALUES)
     assert score.mean() == pytest.approx(metrics.result()["mae"], rel=1e-6)
 
 
 def test_losses_are_those_of_their_textbooks() -> None:
     shares = np.exp(LOGITS.astype(float)) / np.exp(LOGITS.astype(float)).sum(axis=1, keepdims=True)
     chosen = -np.log(shares[np.arange(40), CLASSES])
-    assert score_for("loss", "cross_entropy")(LOGITS, CLASSES) == pytest.approx(chosen)
+    assert per_sample_metric("loss", "cross_entropy")(LOGITS, CLASSES) == pytest.approx(chosen)
     yes = 1 / (1 + np.exp(-LOGITS.astype(float)))
     binary = -(YES_OR_NO * np.log(yes) + (1 - YES_OR_NO) * np.log(1 - yes)).mean(axis=1)
-    assert score_for("loss", "bce_with_logits")(LOGITS, YES_OR_NO) == pytest.approx(binary)
+    assert per_sample_metric("loss", "bce_with_logits")(LOGITS, YES_OR_NO) == pytest.approx(binary)
     squares = np.square(LOGITS.astype(float) - VALUES).mean(axis=1)
-    assert score_for("loss", "mse")(LOGITS, VALUES) == pytest.approx(squares)
+    assert per_sample_metric("loss", "mse")(LOGITS, VALUES) == pytest.approx(squares)
 
 
 def test_large_logits_have_a_finite_loss() -> None:
     logits = np.array([[1e4, -1e4]], np.float32)
-    assert score_for("loss", "cross_entropy")(logits, np.array([0])) == pytest.approx([0.0])
-    assert score_for("loss", "bce_with_logits")(logits, np.array([[1.0, 0.0]])) == pytest.approx(
-        [0]
-    )
+    assert per_sample_metric("loss", "cross_entropy")(logits, np.array([0])) == pytest.approx([0.0])
+    assert per_sample_metric("loss", "bce_with_logits")(
+        logits, np.array([[1.0, 0.0]])
+    ) == pytest.approx([0])
 
 
 def test_a_bootstrap_of_a_clear_difference_is_sure_and_of_noise_is_not() -> None:
