@@ -9,7 +9,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from support import Served, blobs, mlp
 
@@ -22,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def description(served: Served) -> dict[str, Any]:
-    answer = httpx.get(f"{served.url}/openapi.json", trust_env=False)
+    answer = served.tokenless.get("/openapi.json")
     assert answer.status_code == 200
     return answer.json()
 
@@ -192,11 +191,11 @@ def test_the_token_is_described(description: dict[str, Any]) -> None:
 
 
 def test_the_page_needs_nothing_from_elsewhere(served: Served) -> None:
-    page = httpx.get(f"{served.url}/docs", trust_env=False).text
+    page = served.tokenless.get("/docs").text
 
     assert "http://" not in page
     assert "https://" not in page
     for asset in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png"):
         assert f"/docs/assets/{asset}" in page
-        answer = httpx.get(f"{served.url}/docs/assets/{asset}", trust_env=False)
+        answer = served.tokenless.get(f"/docs/assets/{asset}")
         assert answer.status_code == 200

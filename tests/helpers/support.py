@@ -44,6 +44,15 @@ async def until(condition: Callable[[], Any], what: str) -> Any:
     return answer
 
 
+def client(url: str, *, token: str | None = None) -> httpx.Client:
+    """A client of a daemon; it waits for an answer as long as all tests wait."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    # Without certificates: reading them takes longer than most requests.
+    return httpx.Client(
+        base_url=url, headers=headers, timeout=DEADLINE_S, trust_env=False, verify=False
+    )
+
+
 class Served:
     """A running `honed serve`, and a client that has its token."""
 
@@ -64,12 +73,8 @@ class Served:
         self.url = wait_until(lambda: self._announced(start), "the daemon to listen")
         wait_until(self._answers, "the daemon to be ready")
         self.token = (data_dir / "admin.token").read_text().strip()
-        self.http = httpx.Client(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {self.token}"},
-            timeout=DEADLINE_S,
-            trust_env=False,
-        )
+        self.tokenless = client(self.url)
+        self.http = client(self.url, token=self.token)
 
     def register(self, name: str, model: bytes, **spec: object) -> dict[str, Any]:
         """Register a forward model; cross entropy unless the spec says otherwise."""
@@ -131,6 +136,7 @@ class Served:
         """End it, and wait for the end."""
         if hasattr(self, "http"):
             self.http.close()
+            self.tokenless.close()
         self.process.send_signal(how)
         return self.process.wait(DEADLINE_S)
 
@@ -142,7 +148,8 @@ class Served:
 
     def _answers(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/readyz", trust_env=False).status_code == 200
+            with client(self.url) as asking:
+                return asking.get("/readyz").status_code == 200
         except httpx.TransportError:
             return False
 

@@ -12,7 +12,7 @@ DEADLINE_S = 60.0
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from service.device import last_input
+from service.device.windows import last_input
 hands = Path(sys.argv.pop())
 last_input.seconds_since_input = lambda: max(0.0, time.time() - hands.stat().st_mtime)
 from cli.main import main

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from support import Served, blobs, mlp, wait_until
@@ -64,7 +63,7 @@ def test_a_daemon_whose_database_broke_goes_on_with_its_backup_loudly(
     spoil(data_dir / "hone.db")
     third = serve(data_dir)
 
-    ready = httpx.get(f"{third.url}/readyz", trust_env=False).json()
+    ready = third.tokenless.get("/readyz").json()
     assert ready["database_restored"]["backup_from"] == f"{backup.stem[:4]}-{backup.stem[4:6]}-" + (
         f"{backup.stem[6:11]}:{backup.stem[11:13]}:{backup.stem[13:]}"
     )
@@ -78,7 +77,7 @@ def test_a_daemon_whose_database_broke_goes_on_with_its_backup_loudly(
     third.train("m", epochs=1)
     (folder,) = data_dir.glob("broken/*")
     (folder / "note.json").unlink()
-    again = httpx.get(f"{third.url}/readyz", trust_env=False).json()
+    again = third.tokenless.get("/readyz").json()
     assert again["database_restored"] is None
 
 

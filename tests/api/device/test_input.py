@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from support import Served, wait_until
+from support import Served, client, wait_until
 from watcher import Watcher
 
 from service.device import sessions
@@ -84,8 +84,8 @@ def watch(
 
 
 def ask(inside: Any, method: str, path: str, **options: object) -> httpx.Response:
-    headers = {"Authorization": f"Bearer {inside.token}"}
-    return httpx.request(method, inside.url + path, headers=headers, trust_env=False, **options)
+    with client(inside.url, token=inside.token) as http:
+        return http.request(method, path, **options)
 
 
 def device(inside: Any) -> dict:
@@ -98,7 +98,8 @@ def idle_s(inside: Any) -> float | None:
 
 def put(url: str, query: str = "?idle_seconds=5", **headers: str) -> httpx.Response:
     """A report without a token, from this process."""
-    return httpx.put(f"{url}{PATH}{query}", headers=headers, trust_env=False)
+    with client(url) as http:
+        return http.put(f"{PATH}{query}", headers=headers)
 
 
 def test_helpers_in_two_sessions_make_the_device_idle_and_a_key_in_one_makes_it_used(
@@ -196,8 +197,8 @@ def test_a_web_page_reports_nothing(inside: Any) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PATCH"])
 def test_the_open_path_takes_reports_and_nothing_else(inside: Any, method: str) -> None:
-    answer = httpx.request(method, inside.url + PATH, trust_env=False)
-    assert answer.status_code == 405
+    with client(inside.url) as http:
+        assert http.request(method, PATH).status_code == 405
 
 
 def test_a_body_is_never_waited_for(inside: Any) -> None:

@@ -106,7 +106,7 @@ def test_rollbacks_and_aliases_need_the_token_and_a_model(served: Served) -> Non
         url = f"/v1/models/nobody/{path}"
         body = {"version": 1} if path.endswith("latest") else None
         assert served.http.request(method, url, json=body).status_code == 404, url
-        bare = httpx.request(method, served.url + url, json=body, trust_env=False)
+        bare = served.tokenless.request(method, url, json=body)
         assert bare.status_code == 401
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from support import Served, blobs, mlp, wait_until
+from support import DEADLINE_S, Served, blobs, mlp, wait_until
 
 POLLS = 200
 READERS = 4
@@ -26,7 +26,7 @@ class Poll:
 
     def __init__(self, url: str, token: str, path: str, tag: str) -> None:
         host, _, port = url.removeprefix("http://").partition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=60)
+        self.socket = socket.create_connection((host, int(port)), timeout=DEADLINE_S)
         self.socket.sendall(
             f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {token}\r\n"
             f"If-None-Match: {tag}\r\n\r\n".encode()
@@ -100,7 +100,7 @@ def test_who_waits_is_told_of_a_promotion(
     url = f"/v1/models/{name}/{what}"
     tag = {"If-None-Match": served.http.get(url).headers["etag"]}
     answers: list[httpx.Response] = []
-    client = httpx.Client(base_url=served.url, headers=served.http.headers, timeout=60)
+    client = httpx.Client(base_url=served.url, headers=served.http.headers, timeout=DEADLINE_S)
 
     with client:
         waiting = threading.Thread(
@@ -143,8 +143,8 @@ def test_a_304_needs_neither_thread_nor_database(serve_inside: Callable[..., Any
         for _ in range(READERS):
             stack.enter_context(inside.daemon.store.models._readers.snapshot())
 
-        answer = httpx.get(url, headers={**token, **tag}, timeout=10)
-        waited = httpx.get(url, params={"wait": 0.2}, headers={**token, **tag}, timeout=10)
+        answer = httpx.get(url, headers={**token, **tag}, timeout=DEADLINE_S)
+        waited = httpx.get(url, params={"wait": 0.2}, headers={**token, **tag}, timeout=DEADLINE_S)
 
     assert (answer.status_code, waited.status_code) == (304, 304)
 
@@ -179,7 +179,7 @@ def register_inside(inside: Any, name: str) -> None:
         data={"spec": json.dumps({"name": name, "loss": "cross_entropy"})},
         files={"model": ("model.onnx", mlp(4, 3))},
         headers={"Authorization": f"Bearer {inside.token}"},
-        timeout=60,
+        timeout=DEADLINE_S,
     ).raise_for_status()
 
 
