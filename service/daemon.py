@@ -9,7 +9,7 @@ from typing import Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from service.backup.own_backups import OwnBackups
+from service.backup.daily_backups import DailyBackups
 from service.events import Feed
 from service.jobs.scheduler import Scheduler
 from service.logs import event
@@ -51,7 +51,7 @@ class Daemon:
     variants: Variants
     schedule: Schedule
     erasure: Erasure
-    own_backups: OwnBackups
+    daily_backups: DailyBackups
     thumbnails: Thumbnails
     uncertainty: SampleRanking
 
@@ -88,9 +88,9 @@ class Daemon:
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store)
         self.uncertainty = SampleRanking(self.store, self.settings)
-        self.own_backups = OwnBackups(self.store, self.monitor, self.feed)
+        self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
         await self.erasure.start()
-        await self.own_backups.start()
+        await self.daily_backups.start()
         self._monitoring = self._watched("device_monitor", self.monitor.run())
         self._training = self._watched("scheduler", self.scheduler.run())
         self._sleep = self._watched("sleep", SleepWatch(self.monitor, self.scheduler).run())
@@ -105,7 +105,7 @@ class Daemon:
         )
         self._timer.add_job(self.erasure.tidy, "interval", seconds=MAINTENANCE_INTERVAL_S)
         self._timer.add_job(
-            self.own_backups.make_if_due, "interval", seconds=MAINTENANCE_INTERVAL_S
+            self.daily_backups.make_if_due, "interval", seconds=MAINTENANCE_INTERVAL_S
         )
         self._timer.start()
         self.schedule = Schedule(self.store, self._timer, monitor=self.monitor, feed=self.feed)
@@ -135,7 +135,7 @@ class Daemon:
         await self.variants.stop()
         await self.hook.stop()
         await self.predictor.stop()
-        await self.own_backups.stop()
+        await self.daily_backups.stop()
         await asyncio.to_thread(self.store.close)
         event(logger, logging.INFO, "daemon.stopped")
 

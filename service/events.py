@@ -13,7 +13,7 @@ from typing import Any
 
 from service.logs import event
 from storage.database.codec import utc_now
-from storage.records.events import Event
+from storage.database.transaction import Event
 from storage.store import Store
 
 logger = logging.getLogger(__name__)

@@ -6,29 +6,9 @@ import shutil
 from pathlib import Path
 
 from storage.blobs.packs import Packs, cut
-from storage.database.connection import Readers, sqlite3, translate
+from storage.database.connection import Readers
 from storage.disk.durable import file_faults
 from storage.erasure.deletion import Eraser
-from storage.errors import DatabaseDamaged
-
-
-def check_database(connection: sqlite3.Connection) -> None:
-    """Raises DatabaseDamaged if the database's structure is."""
-    try:
-        findings = [row[0] for row in connection.execute("PRAGMA quick_check")]
-    except sqlite3.Error as error:
-        raise translate(error) from error
-    if findings != ["ok"]:
-        raise DatabaseDamaged(f"the database is damaged ({findings[0]})")
-
-
-def is_lost(data_dir: Path) -> bool:
-    """Whether there is no database, and yet something that only a database can tell of."""
-    path = data_dir / "hone.db"
-    if path.exists() and path.stat().st_size:
-        return False
-    kept = (data_dir / name for name in ("files", "packs"))
-    return any(folder.is_dir() and any(folder.iterdir()) for folder in kept)
 
 
 def clear_folder(folder: Path) -> None:

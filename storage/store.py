@@ -8,27 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from storage.backup.copies import Copies
-from storage.backup.own_backups import Backups
-from storage.backup.reconciling import Lost, settle
-from storage.backup.replacement import finish
+from storage.backup.own_backups import OwnBackups
+from storage.backup.reconciling import Lost, reconcile
 from storage.backup.restoring import (
     Restoration,
     newest_restoration,
+    note_lost,
     open_sound_database,
-    settled,
-    unsettled,
+    unreconciled,
 )
+from storage.backup.swap import finish
 from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs
 from storage.database.codec import utc_now
 from storage.database.connection import Readers, sqlite3, translate
-from storage.database.writer import Clock, Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Clock, Writer
 from storage.disk.ballast import Ballast
 from storage.disk.durable import file_faults, make_folder
 from storage.disk.lock import DataDirLock
 from storage.erasure.deletion import Eraser
-from storage.erasure.lineage import SeenSamples
-from storage.erasure.unlearning import Forgetting
+from storage.erasure.lineage import Lineage
+from storage.erasure.unlearning import Unlearning
 from storage.samples.reference_sets import ReferenceSets
 from storage.samples.samples import Samples
 from storage.samples.stats import SampleStats
@@ -77,25 +78,28 @@ class Store:
             connection, now=now, queue_size=write_queue_size, ballast=self._ballast
         )
         self._readers = Readers(self.database, size=_READERS, on_broken=self._writer.refuse)
-        connections = (self._writer, self._readers)
         self._packs = Packs(self.packs_dir, readers=self._readers, cache_dir=self.cache_dir)
         self._copies = Copies(backups_dir=data_dir / "backups", broken_dir=data_dir / "broken")
-        self.backups = Backups(
+        self.backups = OwnBackups(
             data_dir / "backups",
             database=self.database,
             readers=self._readers,
             copies=self._copies,
         )
-        self.eraser = Eraser(self._writer, self._readers, self._packs, self._copies)
         self.files = FileStore(data_dir / "files", writer=self._writer, readers=self._readers)
+        self.eraser = Eraser(self._writer, self._readers, self._packs, self._copies)
+        self._make_repositories()
+
+    def _make_repositories(self) -> None:
+        connections = (self._writer, self._readers)
         self.events = Events(*connections)
         self.models = Models(*connections, files=self.files, packs=self._packs)
         self.samples = Samples(
             *connections, packs=self._packs, eraser=self.eraser, tmp_dir=self.tmp_dir
         )
         self.sample_stats = SampleStats(self._readers)
-        self.seen = SeenSamples(*connections)
-        self.forgetting = Forgetting(*connections, files=self.files)
+        self.lineage = Lineage(*connections)
+        self.unlearning = Unlearning(*connections, files=self.files)
         self.jobs = Jobs(*connections)
         self.metrics = Metrics(*connections)
         self.checkpoints = Checkpoints(*connections, files=self.files)
@@ -116,10 +120,10 @@ class Store:
         write_queue_size: int = 256,
         is_partial: bool = False,
     ) -> Store:
-        """Open a data folder, or make one; what the last run left half done is undone.
+        """Open a data folder, or make one, and repair what the last run left half done.
 
-        A database that is damaged gives way to the newest backup of it. is_partial: files that rows
-        name may be missing; then the rows go. Raises DataDirLocked, UnknownSchema, StorageBroken,
+        A damaged database is replaced by its newest backup. is_partial: files that rows name may
+        be missing; those rows are deleted. Raises DataDirLocked, UnknownSchema, StorageBroken,
         StorageFull.
         """
         data_dir = data_dir.absolute()
@@ -151,7 +155,7 @@ class Store:
 
     @property
     def restoration(self) -> Restoration | None:
-        """The newest restoration of the database that nobody has taken note of."""
+        """The newest restoration of the database that has not been acknowledged."""
         return newest_restoration(self.data_dir)
 
     def snapshot(self) -> Snapshot:
@@ -175,27 +179,27 @@ class Store:
         clear_folder(self.tmp_dir)
         if is_partial:
             self.lost = self._writer.write(
-                lambda each: settle(each, files=self.files, packs=self._packs)
+                lambda each: reconcile(each, files=self.files, packs=self._packs)
             )
-        if (restoration := unsettled(self.data_dir)) is not None:
-            self._settle(restoration)
+        if (restoration := unreconciled(self.data_dir)) is not None:
+            self._reconcile(restoration)
         finish_erasures(self.eraser)
         sweep_packs(self._readers, self._packs)
         self.files.sweep()
         self._ballast.restore()
 
-    def _settle(self, restoration: Restoration) -> None:
-        """Let nothing that is newer than the restored database be taken for what it names."""
+    def _reconcile(self, restoration: Restoration) -> None:
+        """Make rows and files agree after an older database was restored."""
         clear_folder(self.cache_dir)
 
         def conclude(transaction: Transaction) -> Lost:
-            lost = settle(transaction, files=self.files, packs=self._packs)
+            lost = reconcile(transaction, files=self.files, packs=self._packs)
             told = {**asdict(restoration), "lost": asdict(lost)}
             transaction.event("database.restored", None, told)
             return lost
 
         lost = self._writer.write(conclude)
-        settled(self.data_dir, lost)
+        note_lost(self.data_dir, lost)
         told = {**asdict(restoration), "lost": asdict(lost)}
         _logger.error("database.restored", extra={"fields": told})
 

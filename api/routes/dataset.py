@@ -86,7 +86,7 @@ def samples_of_version(
 ) -> SeenBody:
     """Those that its job and all that it started from have trained on, deleted ones too."""
     version = store.versions.get(model.id, number)
-    seen = None if version.job_id is None else store.seen.by(version.job_id)
+    seen = None if version.job_id is None else store.lineage.by(version.job_id)
     if seen is None:
         return SeenBody(total=0 if version.job_id is None else None, items=[], next=None)
     rest = seen[seen > (after_id(cursor) or 0)]

@@ -16,7 +16,7 @@ from typing import IO
 from service.backup.backup import CHUNK_BYTES
 from service.backup.contents import READ_FAULTS, Contents, Entry
 from service.errors import InvalidInput
-from storage.backup import replacement
+from storage.backup import swap
 from storage.backup.copies import check_copy
 from storage.backup.reconciling import Lost
 from storage.backup.snapshot import DATABASE
@@ -66,14 +66,14 @@ def restore(
     with file_faults(f"cannot make the data folder {data_dir}"):
         make_folder(data_dir)
     with _alone(data_dir):
-        replacement.finish(data_dir)
-        if replacement.holds_data(data_dir) and not set_aside:
+        swap.finish(data_dir)
+        if swap.holds_data(data_dir) and not set_aside:
             raise AlreadyExists(
                 f"{data_dir} holds data already; --replace moves them away first, or choose "
                 "another --data-dir"
             )
         _require_room(data_dir, contents)
-        folder = replacement.begin(data_dir)
+        folder = swap.begin(data_dir)
         try:
             _unpack(archive, contents, folder, advance=advance)
             models, samples, interrupted, lost = _prove(folder, contents)
@@ -81,7 +81,7 @@ def restore(
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        aside = replacement.replace(data_dir, now=now)
+        aside = swap.swap_in(data_dir, now=now)
     return Restored(contents, models, samples, interrupted, aside, lost)
 
 

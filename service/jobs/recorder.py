@@ -79,7 +79,7 @@ class Recorder:
     def seen(self, message: Seen) -> None:
         """Write down what the job is about to train on, before it does."""
         ids = decode(b64decode(message.ids))
-        self._store.seen.add(self._job.id, ids, started_from=message.started_from)
+        self._store.lineage.add(self._job.id, ids, started_from=message.started_from)
 
     def quarantined(self, message: Quarantined) -> None:
         """Set aside the samples that cannot be read."""

@@ -23,8 +23,8 @@ from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Look
 from service.settings import Settings
+from storage.database.transaction import Event
 from storage.errors import Busy, NotFound, StateConflict, StorageFull
-from storage.records.events import Event
 from storage.records.jobs import Blocker, Job, JobState
 from storage.store import Store
 

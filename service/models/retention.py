@@ -10,7 +10,7 @@ from typing import Any
 from service.logs import event
 from storage.records.models import Model
 from storage.store import Store
-from storage.versions.retention import Limits
+from storage.versions.retention import RetentionLimits
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def effective_retention(own: dict[str, Any]) -> RetentionPolicy:
 def prune(store: Store, model: Model) -> list[int]:
     """Remove the versions that the model's retention no longer allows; their numbers."""
     policy = retention_policy(model)
-    limits = Limits(
+    limits = RetentionLimits(
         versions=policy.max_versions,
         age=None if policy.max_age_days is None else timedelta(days=policy.max_age_days),
         size_bytes=policy.max_bytes,

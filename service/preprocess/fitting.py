@@ -48,7 +48,7 @@ def learn_without(store: Store, model: Model, gone: NDArray[np.int64]) -> Descri
     model, it is open again.
     """
     kinds = [kind for kind in _standardized(model) if kind.is_learned and kind.learn_from]
-    if not kinds or not store.forgetting.may_have_taught(model.id, gone):
+    if not kinds or not store.unlearning.may_have_taught(model.id, gone):
         return None
     index = _training_samples(store, model, watermark=EVERY_ID)
     rest = index.only(~np.isin(index.ids, gone))

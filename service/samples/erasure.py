@@ -73,7 +73,7 @@ class Erasure:
         if len(ids) == 0:
             return Deletion(0)
         model = self._store.models.get_by_id(model_id)
-        forgotten = self._store.forgetting.delete(
+        forgotten = self._store.unlearning.delete(
             model_id,
             ids,
             anew=retraining(self._store, model, ids),
@@ -105,11 +105,11 @@ class Erasure:
         self.tidy()
 
     def _carry_out_all(self) -> None:
-        for job_id in self._store.forgetting.unfinished():
+        for job_id in self._store.unlearning.unfinished():
             self._carry_out(self._store.jobs.get(job_id))
 
     def _carry_out(self, job: Job) -> None:
-        versions = self._store.forgetting.carry_out(job)
+        versions = self._store.unlearning.carry_out(job)
         if versions:
             event(
                 logger, logging.INFO, "versions.forgotten", model=job.model, versions=len(versions)

@@ -1,7 +1,7 @@
-"""Copies of the database: how they are made, and that what is deleted is deleted in them too.
+"""Copies of the database: made, checked, and kept free of deleted samples.
 
-A copy is the daemon's own backup, or belongs to an archive that is being sent. A deleted sample
-must not live on in either, so each deletion is carried out in every copy before its bytes are
+A copy is one of the daemon's own backups, or part of a backup that is being sent. A deleted sample
+must not survive in either, so each deletion is carried out in every copy before its bytes are
 overwritten. A copy that cannot be changed is removed.
 """
 
@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from storage.blobs.compaction import Move, move_samples
 from storage.database.codec import utc_now
 from storage.database.connection import sqlite3, translate
-from storage.database.writer import Transaction
+from storage.database.transaction import Transaction
 from storage.disk.durable import file_faults, sync_file
-from storage.erasure.deletion import forget_samples
+from storage.erasure.sample_rows import RewrittenPack, delete_samples, move_samples
 from storage.errors import DatabaseDamaged, StorageFull
 
 _logger = logging.getLogger(__name__)
@@ -38,40 +37,40 @@ class Copies:
     def __init__(self, *, backups_dir: Path, broken_dir: Path) -> None:
         self._backups_dir = backups_dir
         self._broken_dir = broken_dir
-        self._passing: list[Path] = []
+        self._being_sent: list[Path] = []
         self._lock = threading.Lock()
 
     @contextmanager
     def making(self) -> Iterator[None]:
-        """No deletion reaches the copies while the block makes one: it would miss that one."""
+        """Hold deletions back while the block makes a copy: they would miss it."""
         with self._lock:
             yield
 
     def enter(self, path: Path) -> None:
-        """Count a copy elsewhere among them from now on; call it within `making`."""
-        self._passing.append(path)
+        """Apply deletions to this copy too from now on; call it within `making`."""
+        self._being_sent.append(path)
 
     @contextmanager
     def leaving(self, path: Path) -> Iterator[None]:
-        """Let go of a copy that was entered; nothing changes it while the block opens it."""
+        """Stop applying deletions to a copy; none is under way while the block opens it."""
         with self._lock:
-            if path in self._passing:
-                self._passing.remove(path)
+            if path in self._being_sent:
+                self._being_sent.remove(path)
             yield
 
-    def forget_samples(self, model_id: int, ids: Sequence[int]) -> None:
+    def delete_samples(self, model_id: int, ids: Sequence[int]) -> None:
         """Delete rows of samples in every copy, and remember there what is to be overwritten."""
         with self._lock:
-            for path in (*self._backups(), *self._passing):
-                _change(path, lambda transaction: forget_samples(transaction, model_id, ids))
+            for path in (*self._backups(), *self._being_sent):
+                _change(path, lambda transaction: delete_samples(transaction, model_id, ids))
             for name in FILES_OF_DATABASE:
                 for path in self._broken_dir.glob(f"*/{name}"):
                     remove_copy(path)
 
-    def move_samples(self, model_id: int, pack: int, move: Move | None) -> None:
+    def move_samples(self, model_id: int, pack: int, move: RewrittenPack | None) -> None:
         """Say in the daemon's own backups that a pack was written anew: the old one is about to go.
 
-        An archive that is being sent has the old one.
+        An archive that is being sent contains the old one.
         """
         with self._lock:
             for path in self._backups():

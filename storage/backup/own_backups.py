@@ -21,7 +21,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 _DRAFT = "draft"
 
 
-class Backups:
+class OwnBackups:
     """Copies named by the time at which they were made, below `folder`."""
 
     def __init__(self, folder: Path, *, database: Path, readers: Readers, copies: Copies) -> None:

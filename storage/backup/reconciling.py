@@ -11,7 +11,7 @@ from pathlib import Path
 
 from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs
-from storage.database.writer import Transaction
+from storage.database.transaction import Transaction
 
 _SHORT_SAMPLES = """
 DELETE FROM samples WHERE model_id = :model_id AND pack = :pack AND offset + length > :size
@@ -23,7 +23,7 @@ ORDER BY samples.model_id, samples.pack, offset
 """
 _ERASE = "INSERT INTO erasures (model_id, pack, offset, length) VALUES (?, ?, ?, ?)"
 _WEIGH = "UPDATE packs SET erased_bytes = ? WHERE model_id = ? AND pack = ?"
-_HEIR = """
+_NEWEST_PROMOTED = """
 SELECT version FROM promotions JOIN versions USING (model_id, version)
 WHERE model_id = :model_id AND sha256 NOT IN (SELECT sha256 FROM gone)
 ORDER BY promotions.id DESC LIMIT 1
@@ -32,7 +32,9 @@ _LOST_VERSIONS = """
 SELECT model_id, version FROM versions
 WHERE version > 1 AND sha256 IN (SELECT sha256 FROM gone)
 """
-_INHERIT = "UPDATE aliases SET version = :heir WHERE model_id = :model_id AND version = :version"
+_MOVE_ALIASES = (
+    "UPDATE aliases SET version = :heir WHERE model_id = :model_id AND version = :version"
+)
 _DELETE_VERSION = "DELETE FROM versions WHERE model_id = :model_id AND version = :version"
 _DETACH = """
 UPDATE versions SET checkpoint_id = NULL WHERE checkpoint_id IN
@@ -53,13 +55,13 @@ class Lost:
     files: int = 0
 
 
-def settle(transaction: Transaction, *, files: FileStore, packs: Packs) -> Lost:
+def reconcile(transaction: Transaction, *, files: FileStore, packs: Packs) -> Lost:
     """Delete rows whose bytes are gone, and remember to overwrite bytes that have no row.
 
     Aliases of versions that go name the newest promoted one. Version 1 and a model's artifacts stay
     in any case: without them there is no model.
     """
-    samples = _settle_packs(transaction, packs)
+    samples = _reconcile_packs(transaction, packs)
     _erase_gaps(transaction)
     gone = _missing(transaction, files)
     transaction.execute("CREATE TEMP TABLE gone (sha256 TEXT PRIMARY KEY)")
@@ -67,13 +69,13 @@ def settle(transaction: Transaction, *, files: FileStore, packs: Packs) -> Lost:
     variants = transaction.execute(_DELETE_VARIANTS).rowcount
     transaction.execute(_DETACH)
     checkpoints = transaction.execute(_DELETE_CHECKPOINTS).rowcount
-    versions = _settle_versions(transaction)
+    versions = _reconcile_versions(transaction)
     files.release(transaction, gone)
     transaction.execute("DROP TABLE gone")
     return Lost(samples, versions, checkpoints, variants, files=len(gone))
 
 
-def _settle_packs(transaction: Transaction, packs: Packs) -> int:
+def _reconcile_packs(transaction: Transaction, packs: Packs) -> int:
     lost = 0
     for row in transaction.execute("SELECT * FROM packs").fetchall():
         size = _size(packs.path(row["model_id"], row["pack"]))
@@ -119,12 +121,12 @@ def _missing(transaction: Transaction, files: FileStore) -> list[str]:
     ]
 
 
-def _settle_versions(transaction: Transaction) -> int:
+def _reconcile_versions(transaction: Transaction) -> int:
     lost = transaction.execute(_LOST_VERSIONS).fetchall()
     for row in lost:
         key = {"model_id": row["model_id"], "version": row["version"]}
-        heir = transaction.execute(_HEIR, key).fetchone()
-        transaction.execute(_INHERIT, {**key, "heir": 1 if heir is None else heir["version"]})
+        heir = transaction.execute(_NEWEST_PROMOTED, key).fetchone()
+        transaction.execute(_MOVE_ALIASES, {**key, "heir": 1 if heir is None else heir["version"]})
         transaction.execute(_DELETE_VERSION, key)
     return len(lost)
 

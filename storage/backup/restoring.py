@@ -1,7 +1,7 @@
-"""At the start: a database that is damaged or gone is set aside, and the newest backup restored.
+"""At start-up, replaces a damaged or missing database by the newest sound backup.
 
 Each restoration has a folder `broken/<time>` with the damaged database and a note. The note is
-written first, so that a start that is cut short goes on with it at the next one.
+written first, so that the next start can continue one that was cut short.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from storage.backup.own_backups import listed, made_at
 from storage.backup.reconciling import Lost
 from storage.database.codec import dump_time
 from storage.database.connection import sqlite3
-from storage.database.schema import open_database
+from storage.database.schema import is_lost, open_database
 from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
 from storage.errors import DatabaseDamaged, StorageBroken
-from storage.startup import is_lost
 
 logger = logging.getLogger(__name__)
 
@@ -101,17 +100,17 @@ def restore_newest(data_dir: Path, reason: str, *, now: datetime) -> Restoration
     return restoration
 
 
-def unsettled(data_dir: Path) -> Restoration | None:
-    """A restoration after which rows were not settled yet."""
+def unreconciled(data_dir: Path) -> Restoration | None:
+    """A restoration after which the rows were not compared with the files yet."""
     return next((note for note in _notes(data_dir) if note.lost is None), None)
 
 
 def newest_restoration(data_dir: Path) -> Restoration | None:
-    """The newest restoration that nobody has taken note of, by removing its folder."""
+    """The newest restoration that has not been acknowledged by removing its folder."""
     return next(_notes(data_dir), None)
 
 
-def settled(data_dir: Path, lost: Lost) -> None:
+def note_lost(data_dir: Path, lost: Lost) -> None:
     """Note what was lost, in every restoration that did not know yet."""
     for note in _notes(data_dir):
         if note.lost is None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
+from storage.backup.copies import Copies
 from storage.blobs.packs import Packs
 from storage.database.connection import Readers, sqlite3
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.disk.durable import file_faults, publish, sync_file
+from storage.erasure.sample_rows import RewrittenPack, move_samples
 from storage.errors import HoneError, StorageBroken
-
-if TYPE_CHECKING:
-    from storage.backup.copies import Copies
 
 _WORN = """
 SELECT pack, size_bytes, erased_bytes FROM packs
@@ -25,35 +24,6 @@ WHERE model_id = ? AND erased_bytes > 0 AND erased_bytes * 2 >= size_bytes
 _LIVE = "SELECT id, offset, length FROM samples WHERE model_id = ? AND pack = ? ORDER BY offset"
 _TRAINING = "SELECT 1 FROM jobs WHERE model_id = ? AND state = 'running'"
 _DELETED = "SELECT 1 FROM erasures WHERE model_id = ? AND pack = ?"
-
-
-# Where it has been said already, saying it again does no harm; a copy of the database may be older
-# than the pack.
-_NEW_PACK = """
-INSERT INTO packs (model_id, pack, size_bytes)
-SELECT model_id, ?, ? FROM packs WHERE model_id = ? AND pack = ?
-ON CONFLICT DO NOTHING
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A pack written anew. moves: (new offset, sample id)."""
-
-    pack: int
-    size_bytes: int
-    moves: list[tuple[int, int]]
-
-
-def move_samples(transaction: Transaction, model_id: int, pack: int, move: Move | None) -> None:
-    """Say where the samples of a pack lie now; None: it has none any more."""
-    if move is not None:
-        transaction.execute(_NEW_PACK, (move.pack, move.size_bytes, model_id, pack))
-        transaction.executemany(
-            f"UPDATE samples SET pack = {move.pack:d}, offset = ? WHERE id = ?",  # noqa: S608
-            move.moves,
-        )
-    transaction.execute("DELETE FROM packs WHERE model_id = ? AND pack = ?", (model_id, pack))
 
 
 def reclaim(
@@ -115,7 +85,9 @@ def _renew(
             packs.path(model_id, copy.pack).unlink()
 
 
-def _copy(packs: Packs, model_id: int, live: list[sqlite3.Row], *, source: int, to: int) -> Move:
+def _copy(
+    packs: Packs, model_id: int, live: list[sqlite3.Row], *, source: int, to: int
+) -> RewrittenPack:
     old, new = packs.path(model_id, source), packs.path(model_id, to)
     with file_faults("cannot give room back"):
         descriptor, name = tempfile.mkstemp(prefix="pack-", dir=old.parent)
@@ -129,7 +101,7 @@ def _copy(packs: Packs, model_id: int, live: list[sqlite3.Row], *, source: int, 
         except OSError:
             Path(name).unlink(missing_ok=True)
             raise
-    return Move(to, size_bytes, moves)
+    return RewrittenPack(to, size_bytes, moves)
 
 
 def _write_live(

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from storage.database.connection import Readers
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.disk.durable import file_faults, publish, sync_file
 from storage.errors import NotFound
 from storage.records.models import FileRecord

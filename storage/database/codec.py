@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
-
-from storage.records.jobs import Blocker
-from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 
 def utc_now() -> datetime:
@@ -22,6 +18,7 @@ def dump(value: object) -> str:
 
 
 def load(text: str) -> Any:
+    """The value of a JSON text."""
     return json.loads(text)
 
 
@@ -31,39 +28,10 @@ def dump_time(moment: datetime) -> str:
 
 
 def load_time(text: str) -> datetime:
+    """What `dump_time` wrote."""
     return datetime.fromisoformat(text)
 
 
 def load_optional_time(text: str | None) -> datetime | None:
+    """As `load_time`; None for NULL."""
     return None if text is None else load_time(text)
-
-
-def dump_signature(signature: Signature) -> str:
-    return dump(asdict(signature))
-
-
-def load_signature(text: str) -> Signature:
-    fields = load(text)
-    target = fields["target"]
-    classes = target["classes"]
-    return Signature(
-        inputs=tuple(
-            TensorSpec(name=each["name"], dtype=each["dtype"], shape=tuple(each["shape"]))
-            for each in fields["inputs"]
-        ),
-        target=TargetSpec(
-            name=target["name"],
-            dtype=target["dtype"],
-            shape=tuple(target["shape"]),
-            num_classes=target["num_classes"],
-            classes=None if classes is None else tuple(classes),
-        ),
-    )
-
-
-def dump_blockers(blockers: tuple[Blocker, ...]) -> str:
-    return dump([asdict(blocker) for blocker in blockers])
-
-
-def load_blockers(text: str) -> tuple[Blocker, ...]:
-    return tuple(Blocker(**fields) for fields in load(text))

@@ -13,16 +13,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from storage.backup.replacement import RESTORING
+from storage.backup.swap import RESTORING
 from storage.database.connection import connect_reader, connect_writer, sqlite3, translate
+from storage.database.steps import KNOWN, SET
 from storage.disk.durable import make_folder
 from storage.disk.lock import DataDirLock
-from storage.errors import DataDirLocked, UnknownSchema
-from storage.startup import check_database, is_lost
-
-SET = "hone"
-KNOWN = ("m001_initial", "m002_gate", "m003_policy_and_triggers", "m004_samples")
-"""Names of the migrations of `storage.database.migrations`, in order."""
+from storage.errors import DatabaseDamaged, DataDirLocked, UnknownSchema
 
 
 def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
@@ -50,6 +46,25 @@ def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def check_database(connection: sqlite3.Connection) -> None:
+    """Raises DatabaseDamaged if the database's structure is."""
+    try:
+        findings = [row[0] for row in connection.execute("PRAGMA quick_check")]
+    except sqlite3.Error as error:
+        raise translate(error) from error
+    if findings != ["ok"]:
+        raise DatabaseDamaged(f"the database is damaged ({findings[0]})")
+
+
+def is_lost(data_dir: Path) -> bool:
+    """Whether there is no database, and yet something that only a database can tell of."""
+    path = data_dir / "hone.db"
+    if path.exists() and path.stat().st_size:
+        return False
+    kept = (data_dir / name for name in ("files", "packs"))
+    return any(folder.is_dir() and any(folder.iterdir()) for folder in kept)
 
 
 def is_current(connection: sqlite3.Connection) -> bool:

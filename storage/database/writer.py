@@ -10,17 +10,16 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from storage.database.codec import dump, dump_time
 from storage.database.connection import BUSY_TIMEOUT_MS, FATAL, primary_code, sqlite3, translate
+from storage.database.transaction import Event, Transaction
 from storage.disk.ballast import Ballast
 from storage.errors import Busy, DiskFull, StorageBroken
-from storage.records.events import Event
 
 _T = TypeVar("_T")
 _PUT_TIMEOUT_S = 5.0
@@ -28,38 +27,7 @@ _TRUNCATE_PATIENCE_MS = 250
 _logger = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
-Parameters = Sequence[Any] | Mapping[str, Any]
 Subscriber = Callable[[Event], None]
-
-
-class Transaction:
-    """What a write works with, until it is committed."""
-
-    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
-        self.connection = connection
-        self.now = now
-        self.events: list[Event] = []
-        self.deferred: list[Callable[[], object]] = []
-
-    def execute(self, sql: str, parameters: Parameters = ()) -> sqlite3.Cursor:
-        return self.connection.execute(sql, parameters)
-
-    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> sqlite3.Cursor:
-        return self.connection.executemany(sql, rows)
-
-    def event(self, kind: str, model: str | None, data: dict[str, Any]) -> Event:
-        """Record that something happened; subscribers hear of it after the commit."""
-        row = self.execute(
-            "INSERT INTO events (type, model, data, created_at) VALUES (?, ?, ?, ?) RETURNING id",
-            (kind, model, dump(data), dump_time(self.now)),
-        ).fetchone()
-        event = Event(id=row["id"], type=kind, model=model, data=data, created_at=self.now)
-        self.events.append(event)
-        return event
-
-    def after_commit(self, action: Callable[[], object]) -> None:
-        """Have `action` run once the transaction is durable, in the writing thread."""
-        self.deferred.append(action)
 
 
 class Writer:

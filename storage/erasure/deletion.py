@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
-from typing import TYPE_CHECKING
 
+from storage.backup.copies import Copies
 from storage.blobs.compaction import reclaim
 from storage.blobs.packs import Packs
 from storage.blobs.row_cache import erase_from_caches
 from storage.database.connection import Readers, sqlite3
-from storage.database.writer import Transaction, Writer
+from storage.database.writer import Writer
 from storage.errors import StorageFull
 
-if TYPE_CHECKING:
-    from storage.backup.copies import Copies
-
-_IDS_PER_STATEMENT = 500
 _ERASURES_AT_ONCE = 20_000
-_REMEMBER = """
-INSERT INTO erasures (model_id, pack, offset, length, sample_id)
-SELECT model_id, pack, offset, length, id FROM samples WHERE model_id = ? AND id IN ({})
-"""
-_WEIGH = """
-UPDATE packs SET erased_bytes = erased_bytes + gone.bytes
-FROM (
-  SELECT pack, sum(length) AS bytes FROM samples WHERE model_id = ? AND id IN ({}) GROUP BY pack
-) AS gone
-WHERE packs.model_id = ? AND packs.pack = gone.pack
-"""
-_DELETE = "DELETE FROM samples WHERE model_id = ? AND id IN ({})"
 _PENDING = "SELECT * FROM erasures WHERE model_id = ? ORDER BY id LIMIT ?"
-
-
-def forget_samples(transaction: Transaction, model_id: int, ids: Iterable[int]) -> int:
-    """Delete rows, and remember which bytes are to be overwritten; how many samples there were.
-
-    The range is remembered in the same transaction: after a crash in between, start-up overwrites
-    it again, which does no harm. The other way round a crash would leave a row of zeros.
-    """
-    gone = 0
-    for some in _chunks(ids):
-        marks = ", ".join("?" * len(some))
-        transaction.execute(_REMEMBER.format(marks), (model_id, *some))
-        transaction.execute(_WEIGH.format(marks), (model_id, *some, model_id))
-        gone += transaction.execute(_DELETE.format(marks), (model_id, *some)).rowcount
-    return gone
 
 
 class Eraser:
@@ -99,7 +66,7 @@ class Eraser:
             with self._readers.snapshot() as connection:
                 rows = connection.execute(_PENDING, (model_id, _ERASURES_AT_ONCE)).fetchall()
             if rows:
-                self._copies.forget_samples(model_id, [row["sample_id"] for row in rows])
+                self._copies.delete_samples(model_id, [row["sample_id"] for row in rows])
             ranges: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
             for row in rows:
                 ranges[row["pack"]].append((row["offset"], row["length"]))
@@ -113,9 +80,3 @@ class Eraser:
                 "DELETE FROM erasures WHERE model_id = ? AND id <= ?", (model_id, last)
             )
         )
-
-
-def _chunks(ids: Iterable[int]) -> Iterator[Sequence[int]]:
-    rest = iter(ids)
-    while some := list(islice(rest, _IDS_PER_STATEMENT)):
-        yield some

@@ -1,4 +1,4 @@
-"""Which samples each job has trained on."""
+"""Lineage: which samples each job has trained on, and so each version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.database.connection import Readers, sqlite3
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.records.id_set import decode, encode
 from storage.tables.job_rows import find_job
 
@@ -16,8 +17,8 @@ Ids = NDArray[np.int64]
 _RECORD = """
 INSERT INTO job_samples (job_id, ids) VALUES (?, ?) ON CONFLICT DO UPDATE SET ids = excluded.ids
 """
-# Of a job of an older Hone, which did not write down what it saw, and of one that has begun and is
-# yet to say, the watermark bounds that.
+# A job of an older Hone has no record, nor has one that has just begun: it may have read every
+# sample up to its watermark.
 _OF_MODEL = """
 SELECT jobs.id AS job_id, ids, watermark FROM jobs LEFT JOIN job_samples ON jobs.id = job_id
 WHERE model_id = ? AND started_at IS NOT NULL AND (
@@ -28,8 +29,8 @@ WHERE model_id = ? AND started_at IS NOT NULL AND (
 _RECORDED = "SELECT job_id FROM job_samples JOIN jobs ON jobs.id = job_id WHERE model_id = ?"
 
 
-class SeenSamples:
-    """Sets of sample ids by job; the sets of what a job started from are in its own."""
+class Lineage:
+    """Sets of sample ids by job, with those of the jobs that it started from."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -71,13 +72,13 @@ def jobs_that_saw(connection: sqlite3.Connection, model_id: int, ids: Ids) -> bu
 
 
 def count_as_seen(transaction: Transaction, model_id: int, ids: Ids) -> None:
-    """Let all jobs of a model that wrote down what they saw have seen these samples too."""
+    """Add these samples to the record of every job of a model."""
     for row in transaction.execute(_RECORDED, (model_id,)).fetchall():
         _record(transaction, row["job_id"], ids, of={row["job_id"]})
 
 
 def _record(transaction: Transaction, job_id: int, ids: Ids, *, of: set[int | None]) -> None:
-    """Write down these samples, and all that the jobs `of` have seen."""
+    """Record these samples, and all that the jobs `of` have seen."""
     known = [seen_by(transaction.connection, each) for each in of]
     sets = [ids, *(each for each in known if each is not None)]
     transaction.execute(_RECORD, (job_id, encode(np.concatenate(sets))))

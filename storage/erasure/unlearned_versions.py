@@ -1,9 +1,9 @@
-"""Deleting the versions that saw erased samples, within a transaction."""
+"""Deletes the versions that were trained on deleted samples, within a transaction."""
 
 from __future__ import annotations
 
 from storage.blobs.files import FileStore
-from storage.database.writer import Transaction
+from storage.database.transaction import Transaction
 from storage.erasure.lineage import Ids, jobs_that_saw
 from storage.records.jobs import JobState
 from storage.tables.job_rows import move_job
@@ -28,13 +28,13 @@ WHERE state IN ('queued', 'paused') AND (
 """
 
 
-def forget_versions(
+def delete_versions_that_saw(
     transaction: Transaction, files: FileStore, model_id: int, ids: Ids, *, heir: int
 ) -> list[int]:
     """Delete the versions that saw these samples, and the checkpoints of their jobs.
 
-    Waiting jobs that would start from one are cancelled. heir: the version that inherits aliases.
-    The numbers of those that went.
+    Waiting jobs that would start from one are cancelled. heir: the version that their aliases
+    move to. Returns the numbers of those that were deleted.
     """
     gone: list[int] = []
     hashes: list[str] = []
@@ -59,7 +59,7 @@ def forget_versions(
 def _delete_version(
     transaction: Transaction, model_id: int, number: int, *, heir: int
 ) -> list[str]:
-    """Remove a version once its aliases name the heir; the files that it had."""
+    """Move a version's aliases to the heir, then delete it; returns its files."""
     version = find_version(transaction.connection, model_id, heir)
     for row in transaction.execute(_ALIASES, (model_id, number)).fetchall():
         move_alias(transaction, version, row["alias"])

@@ -1,7 +1,7 @@
-"""Erasing samples and what was learned from them: rows, jobs, mean and std, and in time versions.
+"""Unlearning: deletes samples, and then the versions that were trained on them.
 
-All of it is one transaction, so that no end of the daemon leaves a sample gone and the wish to
-forget it lost.
+The deletion and the request to retrain without the samples are one transaction, so a crash cannot
+keep one and lose the other.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 from storage.blobs.files import FileStore
 from storage.database.codec import dump
 from storage.database.connection import Readers, sqlite3
-from storage.database.writer import Transaction, Writer
-from storage.erasure.deletion import forget_samples
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.erasure.lineage import Ids, count_as_seen, jobs_that_saw, seen_by
-from storage.erasure.unlearned_versions import forget_versions
+from storage.erasure.sample_rows import delete_samples
+from storage.erasure.unlearned_versions import delete_versions_that_saw
 from storage.errors import InUse
 from storage.records.id_set import decode, encode
 from storage.records.jobs import Job, JobState, NewJob
@@ -25,18 +26,18 @@ from storage.tables.job_rows import fetch_jobs, find_job, insert_job, move_job
 from storage.tables.model_rows import model_name
 
 Descriptions = tuple[dict[str, Any], ...]
-_WISHES = """
+_REQUESTS = """
 SELECT forgettings.job_id, forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id
 WHERE model_id = ? AND (jobs.id = ? OR jobs.state IN ('succeeded', 'failed', 'cancelled'))
 """
-_WISH = """
+_SAVE_REQUEST = """
 INSERT INTO forgettings (job_id, ids) VALUES (?, ?) ON CONFLICT DO UPDATE SET ids = excluded.ids
 """
-_BEFORE_IT_BEGINS = """
+_QUEUED_REQUEST = """
 SELECT forgettings.job_id, forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id
 WHERE model_id = ? AND jobs.state = 'queued'
 """
-_WISHED = """
+_REQUESTED = """
 SELECT forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id WHERE model_id = ?
 """
 _MADE_BEFORE = """
@@ -52,16 +53,16 @@ WHERE model_id = ? AND split = 'train' AND label IS NOT NULL AND quarantine IS N
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What an erasure did. deleted: samples. job: trains anew without them. versions: numbers of
-    those that went at once."""
+    """What a deletion did. deleted: samples. job: retrains without them. versions: numbers of
+    those that were deleted at once."""
 
     deleted: int
     job: Job | None = None
     versions: tuple[int, ...] = ()
 
 
-class Forgetting:
-    """Deletes samples, and the versions that saw them once a job has done without."""
+class Unlearning:
+    """Deletes samples, and the versions trained on them once a job has retrained without them."""
 
     def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
         self._writer = writer
@@ -71,14 +72,14 @@ class Forgetting:
     def delete(
         self, model_id: int, ids: Ids, *, anew: NewJob, preprocess: Descriptions | None = None
     ) -> Deletion:
-        """Delete samples; if a job has trained on one, queue `anew`, and wish that what saw them go
-        when it succeeds. One that was wished for before, and is yet to begin, does for both. Paused
-        jobs that saw one are cancelled. With nothing left to train on the versions go at once. The
-        samples' bytes stay for the eraser.
+        """Delete samples; if a job has trained on one, queue `anew`, and delete the versions that
+        saw them when it succeeds. If such a job is queued already, it serves for both. Paused jobs
+        that saw one are cancelled. With nothing left to train on, the versions are deleted at once.
+        The eraser overwrites the samples' bytes later.
 
-        preprocess: learned without the samples, None where they had no part in it. What was
-        trained with the old one counts as having seen them. Raises InUse, and does nothing, while
-        a job runs that the erasure would have to stop.
+        preprocess: fitted without the samples, None if they had no part in it. Jobs that used the
+        old one count as having seen the samples. Raises InUse, and changes nothing, while a job
+        runs that would have to be stopped.
         """
         return self._writer.write(
             lambda transaction: self._delete(
@@ -87,12 +88,12 @@ class Forgetting:
         )
 
     def may_have_taught(self, model_id: int, ids: Ids) -> bool:
-        """Whether a learned mean and std may be those of one of these samples among others.
+        """Whether one of these samples may have been among those that mean and std were fitted on.
 
-        Not if a version stays whose job could read none of them: both were frozen before it.
+        Not if a version remains whose job could read none of them: it used the same fit.
         """
         with self._readers.snapshot() as connection:
-            wished = [decode(row["ids"]) for row in connection.execute(_WISHED, (model_id,))]
+            wished = [decode(row["ids"]) for row in connection.execute(_REQUESTED, (model_id,))]
             going = np.concatenate([np.empty(0, np.int64), *wished])
             made = connection.execute(_MADE_BEFORE, (model_id, int(ids.min()))).fetchall()
         return all(np.isin(going, decode(row["ids"])).any() for row in made)
@@ -106,7 +107,7 @@ class Forgetting:
         return self._writer.write(lambda transaction: self._carry_out(transaction, job))
 
     def unfinished(self) -> list[int]:
-        """Jobs that have succeeded, and whose wish is yet to be carried out."""
+        """Jobs that have succeeded, and whose old versions are not deleted yet."""
         with self._readers.snapshot() as connection:
             rows = connection.execute(
                 "SELECT job_id FROM forgettings JOIN jobs ON jobs.id = job_id "
@@ -125,9 +126,9 @@ class Forgetting:
     ) -> Deletion:
         saw = jobs_that_saw(transaction.connection, model_id, ids)
         if not saw:
-            return Deletion(forget_samples(transaction, model_id, ids.tolist()))
+            return Deletion(delete_samples(transaction, model_id, ids.tolist()))
         _refuse_while_one_runs(transaction, model_id, None if preprocess is not None else saw)
-        gone = forget_samples(transaction, model_id, ids.tolist())
+        gone = delete_samples(transaction, model_id, ids.tolist())
         if gone == 0:
             return Deletion(0)
         if preprocess is not None:
@@ -135,33 +136,35 @@ class Forgetting:
             _replace_preprocess(transaction, model_id, preprocess)
         _cancel_paused(transaction, model_id, ids)
         if transaction.execute(_TRAINABLE, (model_id,)).fetchone() is None:
-            versions = forget_versions(transaction, self._files, model_id, ids, heir=1)
+            versions = delete_versions_that_saw(transaction, self._files, model_id, ids, heir=1)
             return Deletion(gone, versions=tuple(versions))
-        return Deletion(gone, _wish(transaction, anew, ids))
+        return Deletion(gone, _request_retraining(transaction, anew, ids))
 
     def _carry_out(self, transaction: Transaction, job: Job) -> list[int]:
         gone: list[int] = []
         own = seen_by(transaction.connection, job.id)
         if own is None or job.version is None:
             return gone
-        for row in transaction.execute(_WISHES, (job.model_id, job.id)).fetchall():
+        for row in transaction.execute(_REQUESTS, (job.model_id, job.id)).fetchall():
             ids = decode(row["ids"])
             if np.isin(ids, own).any():
                 continue
-            gone += forget_versions(transaction, self._files, job.model_id, ids, heir=job.version)
+            gone += delete_versions_that_saw(
+                transaction, self._files, job.model_id, ids, heir=job.version
+            )
             transaction.execute("DELETE FROM forgettings WHERE job_id = ?", (row["job_id"],))
         return gone
 
 
-def _wish(transaction: Transaction, anew: NewJob, ids: Ids) -> Job:
-    """The job whose success forgets the samples: one that waits for that already, or `anew`."""
-    waiting = transaction.execute(_BEFORE_IT_BEGINS, (anew.model_id,)).fetchone()
+def _request_retraining(transaction: Transaction, anew: NewJob, ids: Ids) -> Job:
+    """The job that retrains without the samples: one that is queued for that already, or `anew`."""
+    waiting = transaction.execute(_QUEUED_REQUEST, (anew.model_id,)).fetchone()
     if waiting is None:
         job = insert_job(transaction, anew)
     else:
         job = find_job(transaction.connection, waiting["job_id"])
         ids = np.concatenate([ids, decode(waiting["ids"])])
-    transaction.execute(_WISH, (job.id, encode(ids)))
+    transaction.execute(_SAVE_REQUEST, (job.id, encode(ids)))
     return job
 
 

@@ -110,6 +110,18 @@ def read_unlabelled(
     return _index(table, labels, packs_dir / str(model_id))
 
 
+def read_reference_ids(database: Path, *, model_id: int) -> NDArray[np.int64]:
+    """Ids of the frozen samples, rising, those that no longer count among them."""
+    with closing(
+        sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+    ) as connection:
+        rows = connection.execute(
+            "SELECT sample_id FROM reference_samples WHERE model_id = ? ORDER BY sample_id",
+            (model_id,),
+        ).fetchall()
+    return np.array([sample_id for (sample_id,) in rows], np.int64)
+
+
 def _index(table: NDArray[np.int64], labels: NDArray[Any], folder: Path) -> SampleIndex:
     """table: (n, 4): id, pack, offset, length."""
     pack_numbers, packs_used = np.unique(table[:, 1], return_inverse=True)

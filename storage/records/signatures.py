@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +36,28 @@ class Signature:
 
     inputs: tuple[TensorSpec, ...]
     target: TargetSpec
+
+
+def dump_signature(signature: Signature) -> str:
+    """JSON, as a column holds it."""
+    return json.dumps(asdict(signature), ensure_ascii=False, separators=(",", ":"))
+
+
+def load_signature(text: str) -> Signature:
+    """What `dump_signature` wrote."""
+    fields = json.loads(text)
+    target = fields["target"]
+    classes = target["classes"]
+    return Signature(
+        inputs=tuple(
+            TensorSpec(name=each["name"], dtype=each["dtype"], shape=tuple(each["shape"]))
+            for each in fields["inputs"]
+        ),
+        target=TargetSpec(
+            name=target["name"],
+            dtype=target["dtype"],
+            shape=tuple(target["shape"]),
+            num_classes=target["num_classes"],
+            classes=None if classes is None else tuple(classes),
+        ),
+    )

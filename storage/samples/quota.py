@@ -8,8 +8,8 @@ from typing import Any
 
 from storage.database.codec import load
 from storage.database.connection import sqlite3
-from storage.database.writer import Transaction
-from storage.erasure.deletion import forget_samples
+from storage.database.transaction import Transaction
+from storage.erasure.sample_rows import delete_samples
 from storage.errors import StorageFull
 from storage.records.models import Quota
 
@@ -53,7 +53,7 @@ def enforce_quota(transaction: Transaction, model_id: int) -> int:
         samples -= 1
         size_bytes -= length
         if samples <= 0 and size_bytes <= 0:
-            return forget_samples(transaction, model_id, gone)
+            return delete_samples(transaction, model_id, gone)
     raise StorageFull(
         "the model's quota is full of validation samples and pinned ones, which stay; raise the "
         "quota, or delete some of them"

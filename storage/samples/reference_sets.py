@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from storage.database.codec import dump_time
 from storage.database.connection import Readers
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.errors import NotFound
 
 _FREEZE = """

@@ -8,12 +8,14 @@ from typing import Any
 from storage.blobs.packs import Placement
 from storage.database.codec import dump_time, load_time
 from storage.database.connection import sqlite3
-from storage.database.writer import Transaction
+from storage.database.transaction import Transaction
 from storage.errors import NotFound
 from storage.records.samples import Sample, Split
 from storage.samples.quota import validation_is_full
-from storage.samples.split import split_of
 
+# 2**32 / golden ratio: multiples of it, modulo 2**32, spread evenly (Knuth, TAOCP vol. 3, 6.4).
+_GOLDEN = 2654435769
+_VALIDATION_BELOW = 2**32 // 10
 _NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
 _INSERT_SAMPLE = """
 INSERT INTO samples
@@ -63,6 +65,17 @@ def insert_samples(
     transaction.execute(_WEIGH_SAMPLES, (first_id, model_id))
     transaction.execute(_PACK_SIZE, (model_id, placement.pack, placement.size_bytes))
     return first_id
+
+
+def split_of(sample_id: int) -> Split:
+    """One sample in ten is for validation, decided by its id alone and so for ever.
+
+    The id times the golden ratio, as a fraction of one in 32 bits, is below a tenth: any ten
+    or so consecutive ids hold one, which a hash would not promise.
+    """
+    if sample_id * _GOLDEN % 2**32 < _VALIDATION_BELOW:
+        return Split.VALIDATION
+    return Split.TRAIN
 
 
 def find_sample_row(connection: sqlite3.Connection, model_id: int, sample_id: int) -> sqlite3.Row:

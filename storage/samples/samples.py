@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from storage.blobs.packs import Packs
 from storage.database.codec import dump
 from storage.database.connection import Readers
-from storage.database.writer import Transaction, Writer
-from storage.erasure.deletion import Eraser, forget_samples
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
+from storage.erasure.deletion import Eraser
+from storage.erasure.sample_rows import delete_samples
 from storage.errors import NotFound, StorageBroken
 from storage.records.models import Quota
 from storage.records.samples import UNSET, Sample, Split, Unset
@@ -174,7 +176,7 @@ class Samples:
 
         def forget(transaction: Transaction) -> None:
             find_sample_row(transaction.connection, model_id, id)
-            forget_samples(transaction, model_id, [id])
+            delete_samples(transaction, model_id, [id])
 
         self._writer.write(forget)
         self._eraser.erase(model_id)
@@ -189,7 +191,7 @@ class Samples:
                 parameters,
             )
             ids = np.fromiter((row["id"] for row in rows), np.int64)
-            forget_samples(transaction, model_id, ids.tolist())
+            delete_samples(transaction, model_id, ids.tolist())
             return ids
 
         gone = self._writer.write(forget)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from storage.blobs.packs import Packs, Placement
 from storage.database.connection import Readers
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.disk.durable import file_faults
 from storage.disk.spool import Spool
 from storage.errors import HoneError, StorageBroken

@@ -6,8 +6,8 @@ from typing import Any
 
 from storage.database.codec import load, load_time
 from storage.database.connection import Readers, sqlite3
-from storage.database.writer import Subscriber, Transaction, Writer
-from storage.records.events import Event
+from storage.database.transaction import Event, Transaction
+from storage.database.writer import Subscriber, Writer
 
 
 class Events:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from storage.database.codec import (
     dump,
-    dump_blockers,
     dump_time,
     load,
-    load_blockers,
     load_optional_time,
     load_time,
 )
 from storage.database.connection import sqlite3
-from storage.database.writer import Transaction
+from storage.database.transaction import Transaction
 from storage.errors import NotFound, StateConflict
-from storage.records.jobs import NEXT, Job, JobState, NewJob
+from storage.records.jobs import NEXT, Blocker, Job, JobState, NewJob
 from storage.tables.model_rows import no_model
 
 _SELECT = "SELECT jobs.*, models.name AS model FROM jobs JOIN models ON models.id = jobs.model_id"
@@ -115,7 +114,7 @@ def job_columns(**fields: Any) -> dict[str, Any]:
     for name in given.keys() & {"progress", "metrics", "error"}:
         given[name] = dump(given[name])
     if "blocked_by" in given:
-        given["blocked_by"] = dump_blockers(given["blocked_by"])
+        given["blocked_by"] = dump([asdict(each) for each in given["blocked_by"]])
     return given
 
 
@@ -135,7 +134,7 @@ def _job(row: sqlite3.Row) -> Job:
         ignore_policy=bool(row["ignore_policy"]),
         watermark=row["watermark"],
         created_at=load_time(row["created_at"]),
-        blocked_by=load_blockers(row["blocked_by"]),
+        blocked_by=tuple(Blocker(**each) for each in load(row["blocked_by"])),
         progress=load(row["progress"]),
         metrics=load(row["metrics"]),
         version=row["version"],

@@ -6,7 +6,8 @@ import builtins
 
 from storage.database.codec import dump, load
 from storage.database.connection import Readers
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.records.jobs import MetricPoint
 
 _ADD = """

@@ -6,17 +6,16 @@ from typing import Any
 
 from storage.database.codec import (
     dump,
-    dump_signature,
     dump_time,
     load,
     load_optional_time,
-    load_signature,
     load_time,
 )
 from storage.database.connection import sqlite3
-from storage.database.writer import Transaction
+from storage.database.transaction import Transaction
 from storage.errors import AlreadyExists, NotFound
 from storage.records.models import FileRecord, Model, NewModel, Quota, SampleCounts
+from storage.records.signatures import dump_signature, load_signature
 
 _SELECT = """
 SELECT models.*,

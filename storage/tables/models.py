@@ -9,11 +9,13 @@ from typing import Any
 
 from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs
-from storage.database.codec import dump, dump_signature, dump_time
+from storage.database.codec import dump, dump_time
 from storage.database.connection import Readers
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.errors import InUse
 from storage.records.models import FileRecord, Model, NewModel
+from storage.records.signatures import dump_signature
 from storage.tables.model_rows import fetch_models, find_model, insert_model
 from storage.versions.promotions import record_promotion
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from storage.database.codec import dump, dump_time, load, load_optional_time
 from storage.database.connection import Readers
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.records.jobs import StoredPolicy
 
 DAYS_KEPT = 400

@@ -6,7 +6,8 @@ import builtins
 
 from storage.database.codec import dump_time
 from storage.database.connection import Readers
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.errors import InUse, NotFound, StateConflict
 from storage.records.versions import Version
 from storage.versions.promotions import LATEST, move_alias, point, undo_promotion

@@ -9,7 +9,8 @@ from typing import Any
 from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time, load, load_time
 from storage.database.connection import Readers, sqlite3
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.errors import InUse, NotFound
 from storage.records.models import FileRecord
 from storage.records.versions import Checkpoint

@@ -6,7 +6,7 @@ A rollback takes the newest row away.
 from __future__ import annotations
 
 from storage.database.codec import dump_time
-from storage.database.writer import Transaction
+from storage.database.transaction import Transaction
 from storage.records.versions import Version
 
 LATEST = "latest"

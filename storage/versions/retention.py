@@ -9,7 +9,8 @@ from datetime import timedelta
 from storage.blobs.files import FileStore
 from storage.database.codec import load_time
 from storage.database.connection import sqlite3
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.tables.model_rows import model_name
 from storage.versions.promotions import LATEST, previous_promotion
 
@@ -38,7 +39,7 @@ SELECT id, sha256 FROM checkpoints WHERE job_id = :job_id AND NOT pinned
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RetentionLimits:
     """What may be kept of a model, None for no limit.
 
     versions: beside those that always stay. size_bytes: of the files of all versions together.
@@ -60,7 +61,7 @@ class Retention:
         self._writer = writer
         self._files = files
 
-    def prune(self, model_id: int, limits: Limits) -> builtins.list[int]:
+    def prune(self, model_id: int, limits: RetentionLimits) -> builtins.list[int]:
         """Remove what is beyond the limits, oldest first; the numbers of the versions.
 
         Their files, variants and checkpoints go too, but for pinned checkpoints and those that a
@@ -95,7 +96,10 @@ class Retention:
 
 
 def _beyond(
-    transaction: Transaction, model_id: int, rows: builtins.list[sqlite3.Row], limits: Limits
+    transaction: Transaction,
+    model_id: int,
+    rows: builtins.list[sqlite3.Row],
+    limits: RetentionLimits,
 ) -> builtins.list[sqlite3.Row]:
     """The rows, newest first, that the limits do not allow; oldest first."""
     kept = _kept_always(transaction, model_id, rows)

@@ -6,7 +6,8 @@ from typing import Any
 
 from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time
-from storage.database.writer import Transaction, Writer
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
 from storage.records.models import FileRecord
 from storage.records.versions import Variant, VariantName
 from storage.versions.versions import find_version

@@ -39,7 +39,7 @@ def train(store: Store, model: Model, *, epochs: int, steps: int) -> Job:
     new = NewJob(model.id, "manual", {"epochs": epochs, "seed": steps}, "latest")
     job = store.jobs.move(store.jobs.enqueue(new).id, JobState.QUEUED, JobState.RUNNING)
     store.jobs.report(job.id, progress={"step": steps})
-    store.seen.add(job.id, np.array([1]), started_from=None)
+    store.lineage.add(job.id, np.array([1]), started_from=None)
     return job
 
 

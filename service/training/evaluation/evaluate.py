@@ -30,7 +30,7 @@ from service.training.protocol.messages.comparison import (
     Measurement,
 )
 from service.training.protocol.pipe import Pipe
-from storage.readonly.reference_index import read_reference_ids
+from storage.readonly.sample_index import read_reference_ids
 from storage.records.samples import Split
 
 ALL_SAMPLES = 2**63 - 1

@@ -8,7 +8,8 @@ import sqlite_utils
 
 import storage.database
 from storage.database import migrations
-from storage.database.schema import KNOWN, is_current, migrated_meanwhile
+from storage.database.schema import is_current, migrated_meanwhile
+from storage.database.steps import KNOWN
 from storage.store import Store
 
 SCHEMA = Path(storage.database.__file__).with_name("schema.sql").read_text(encoding="utf-8")

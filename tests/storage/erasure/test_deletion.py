@@ -5,7 +5,7 @@ import pytest
 
 from storage.blobs.compaction import reclaim
 from storage.blobs.row_cache import RowCache
-from storage.erasure.deletion import forget_samples
+from storage.erasure.sample_rows import delete_samples
 from storage.records.jobs import JobState, NewJob
 from storage.records.models import Quota
 from storage.records.samples import Split
@@ -119,7 +119,7 @@ def test_a_sample_deleted_while_its_pack_is_written_anew_is_not_in_the_copy(
         """The store's writer, to which another request comes just before the packs are swapped."""
 
         def write(self, swap):
-            store._writer.write(lambda t: forget_samples(t, model.id, [4]))
+            store._writer.write(lambda t: delete_samples(t, model.id, [4]))
             return store._writer.write(swap)
 
     upload(store, model, [0] * 4)

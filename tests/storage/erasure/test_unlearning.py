@@ -20,7 +20,7 @@ def finish(store, model):
 
     def finish(seen, *, started_from=None):
         job = start_job(store, model.id)
-        store.seen.add(job.id, np.array(seen), started_from=started_from)
+        store.lineage.add(job.id, np.array(seen), started_from=started_from)
         publish(store, job, checkpoint_id=save_final(store, job).id)
         return store.jobs.get(job.id)
 
@@ -33,7 +33,7 @@ def forget(store, model):
 
     def forget(*ids, preprocess=None):
         anew = NewJob(model.id, "erasure", {"epochs": 7}, "base")
-        return store.forgetting.delete(model.id, np.array(ids), anew=anew, preprocess=preprocess)
+        return store.unlearning.delete(model.id, np.array(ids), anew=anew, preprocess=preprocess)
 
     return forget
 
@@ -50,18 +50,18 @@ def test_versions_are_forgotten_once_a_job_has_done_without(store, model, upload
     )
     failed = forget(1).job
     store.aliases.set(model.id, "stable", tainted.version)
-    assert store.forgetting.carry_out(clean) == []  # the wish's own job is still to come
+    assert store.unlearning.carry_out(clean) == []  # the wish's own job is still to come
     store.jobs.move(failed.id, JobState.QUEUED, JobState.CANCELLED)
     again = finish([1])
-    assert store.forgetting.carry_out(again) == []  # it has seen the sample itself
+    assert store.unlearning.carry_out(again) == []  # it has seen the sample itself
     anew = finish([2])
 
-    assert sorted(store.forgetting.carry_out(anew)) == sorted([tainted.version, again.version])
+    assert sorted(store.unlearning.carry_out(anew)) == sorted([tainted.version, again.version])
 
     assert versions(store, model) == {anew.version: ("latest", "stable"), clean.version: (), 1: ()}
     assert store.checkpoints.latest_of(tainted.id) is None
     assert store.jobs.get(waiting.id).state is JobState.CANCELLED
-    assert store.forgetting.carry_out(anew) == []
+    assert store.unlearning.carry_out(anew) == []
 
 
 def test_the_wish_is_kept_with_the_deletion(store, model, upload, finish, forget):
@@ -74,20 +74,20 @@ def test_the_wish_is_kept_with_the_deletion(store, model, upload, finish, forget
     assert [each.id for each in store.samples.list(model.id, limit=9)] == [2]
 
     store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
-    store.seen.add(job.id, np.array([2]), started_from=None)
+    store.lineage.add(job.id, np.array([2]), started_from=None)
     publish(store, job)
 
-    assert store.forgetting.unfinished() == [job.id]
-    assert store.forgetting.carry_out(store.jobs.get(job.id)) == [tainted.version]
-    assert store.forgetting.unfinished() == []
+    assert store.unlearning.unfinished() == [job.id]
+    assert store.unlearning.carry_out(store.jobs.get(job.id)) == [tainted.version]
+    assert store.unlearning.unfinished() == []
 
 
 def test_nothing_happens_while_a_job_runs_that_saw_one(store, model, upload, finish, forget):
     upload(store, model, [1, 1])
     paused, running = start_job(store, model.id), start_job(store, model.id)
-    store.seen.add(paused.id, np.array([1]), started_from=None)
+    store.lineage.add(paused.id, np.array([1]), started_from=None)
     store.jobs.move(paused.id, JobState.RUNNING, JobState.PAUSED)
-    store.seen.add(running.id, np.array([1]), started_from=None)
+    store.lineage.add(running.id, np.array([1]), started_from=None)
     with pytest.raises(InUse, match=f"job {running.id} trains"):
         forget(1)
     assert [each.id for each in store.samples.list(model.id, limit=9)] == [1, 2]
@@ -105,10 +105,10 @@ def test_erasures_share_a_job_that_has_not_begun(store, model, upload, finish, f
     first = forget(1).job
     assert forget(2).job == first
     store.jobs.move(first.id, JobState.QUEUED, JobState.RUNNING)
-    store.seen.add(first.id, np.array([3]), started_from=None)
+    store.lineage.add(first.id, np.array([3]), started_from=None)
     publish(store, first)
 
-    done = store.forgetting.carry_out(store.jobs.get(first.id))
+    done = store.unlearning.carry_out(store.jobs.get(first.id))
 
     assert sorted(done) == [tainted.version, later.version]
 
@@ -117,7 +117,7 @@ def test_what_no_job_saw_just_goes(store, model, upload, finish, forget):
     upload(store, model, [1, 1])
     finish([1])
     running = start_job(store, model.id)
-    store.seen.add(running.id, np.array([1]), started_from=None)
+    store.lineage.add(running.id, np.array([1]), started_from=None)
     assert forget(2) == Deletion(1)
     assert store.jobs.get(running.id).state is JobState.RUNNING
 
@@ -133,7 +133,7 @@ def test_all_that_used_the_old_mean_goes_with_it(store, model, upload, finish, f
     upload(store, model, [1, 1])
     tainted, dependent = finish([1, 2]), finish([2])
     running = start_job(store, model.id)
-    store.seen.add(running.id, np.array([2]), started_from=None)
+    store.lineage.add(running.id, np.array([2]), started_from=None)
     with pytest.raises(InUse):
         forget(1, preprocess=MEAN)
     assert store.models.get_by_id(model.id).preprocess == ()
@@ -143,12 +143,12 @@ def test_all_that_used_the_old_mean_goes_with_it(store, model, upload, finish, f
 
     assert store.models.get_by_id(model.id).preprocess == MEAN
     assert store.jobs.get(running.id).state is JobState.CANCELLED
-    assert store.seen.by(dependent.id).tolist() == [1, 2]
+    assert store.lineage.by(dependent.id).tolist() == [1, 2]
     job = deletion.job
     store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
-    store.seen.add(job.id, np.array([2]), started_from=None)
+    store.lineage.add(job.id, np.array([2]), started_from=None)
     publish(store, job)
-    assert store.forgetting.carry_out(store.jobs.get(job.id)) == [
+    assert store.unlearning.carry_out(store.jobs.get(job.id)) == [
         tainted.version,
         dependent.version,
     ]
@@ -161,7 +161,7 @@ def test_what_came_after_a_version_has_not_taught_the_mean_that_it_uses(
     finish([1])
     upload(store, model, [1, 1], first=1)
     finish([1, 2, 3])
-    taught = store.forgetting.may_have_taught
+    taught = store.unlearning.may_have_taught
     assert [taught(model.id, np.array([each])) for each in (1, 2, 3)] == [True, False, False]
 
     forget(1, preprocess=MEAN)  # the version that came first goes: the new mean is of all

@@ -18,7 +18,7 @@ from storage.records.models import Quota, SampleCounts
 from storage.records.samples import Split
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.samples.filter import SampleFilter
-from storage.samples.split import split_of
+from storage.samples.rows import split_of
 from storage.store import Store
 
 LABELS = st.sampled_from([None, 0, 1, 2])

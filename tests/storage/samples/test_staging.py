@@ -8,7 +8,7 @@ from storage.blobs import packs
 from storage.errors import NotFound
 from storage.records.models import SampleCounts
 from storage.records.samples import Split
-from storage.samples.split import split_of
+from storage.samples.rows import split_of
 
 RECORD_BYTES = 16
 

@@ -24,7 +24,7 @@ LARGEST_AT_STOP_BYTES = 256 * 2**20
 """Whoever stops the daemon does not wait for the copy of a larger database."""
 
 
-class OwnBackups:
+class DailyBackups:
     """Makes them, and deletes from them the models that are deleted. Belongs to the event loop."""
 
     def __init__(

@@ -1,7 +1,7 @@
-"""What `honed restore` puts in place: all of it or nothing, whenever it is cut short.
+"""Swaps what `honed restore` has unpacked with what the data folder holds: all of it or nothing.
 
-A restored folder is built and verified below `restoring`. Once the plan is written there, the
-replacement is carried out to its end, if need be by the next start.
+The new data are built and verified below `restoring`. Once the plan is written there, the swap is
+carried out to its end, if need be by the next start.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def begin(data_dir: Path) -> Path:
     return folder
 
 
-def replace(data_dir: Path, *, now: datetime) -> Path | None:
+def swap_in(data_dir: Path, *, now: datetime) -> Path | None:
     """Put what was built in place; where the old data went, None if there was none."""
     aside = _aside(data_dir, now) if holds_data(data_dir) else None
     with file_faults("cannot put the backup in place"):
@@ -57,7 +57,7 @@ def replace(data_dir: Path, *, now: datetime) -> Path | None:
 
 
 def finish(data_dir: Path) -> bool:
-    """Carry out a replacement that was planned; the caller holds the folder's lock.
+    """Carry out a swap that was planned; the caller holds the folder's lock.
 
     False if none was; what was built without a plan is removed.
     """

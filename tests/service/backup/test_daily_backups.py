@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.backup.own_backups import OwnBackups
+from service.backup.daily_backups import DailyBackups
 from service.events import Feed
 from storage.store import Store
 
@@ -40,9 +40,9 @@ def monitor() -> Eligibility:
 def carry_out(store: Store, clock: Any, monitor: Any) -> Callable[..., None]:
     """Run what a test does with them in an event loop."""
 
-    def run(work: Callable[[OwnBackups], Awaitable[None]]) -> None:
+    def run(work: Callable[[DailyBackups], Awaitable[None]]) -> None:
         async def main() -> None:
-            await work(OwnBackups(store, monitor, Feed(store), now=lambda: clock.wall))
+            await work(DailyBackups(store, monitor, Feed(store), now=lambda: clock.wall))
 
         asyncio.run(main())
 
