@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from math import isfinite
@@ -48,7 +48,7 @@ class Recipe:
     epsilon: float = 1e-8
     weight_decay: float = 0.0
     decays: tuple[str, ...] | None = None
-    rate_factors: Mapping[str, float] = field(default_factory=dict)
+    rate_factors: dict[str, float] = field(default_factory=dict)
     max_grad_norm: float | None = None
     max_grad_value: float | None = None
     ema_decay: float | None = None

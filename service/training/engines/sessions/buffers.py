@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -29,8 +29,9 @@ class Buffers:
         self.parameters = aligned(size)
         self.gradients = [aligned(size) for _ in range(shares)]
         self.slots = {name: aligned(size) for name in slots}
+        self._earlier: Vector | None = None
 
-    def views(self, buffer: Vector) -> Mapping[str, Vector]:
+    def views(self, buffer: Vector) -> dict[str, Vector]:
         """Each tensor's part of a buffer, in its shape."""
         parts = {}
         for each in self._tensors:
@@ -42,6 +43,21 @@ class Buffers:
         """These rows of a buffer, [last - first, width]."""
         width = self.layout.width
         return buffer[first * width : last * width].reshape(last - first, width)
+
+    def put_gradients_by(self) -> None:
+        """Add them to those of the step's earlier batches, before the next batch writes its own."""
+        if self._earlier is None:
+            self._earlier = aligned(self.parameters.size)
+        for each in self.gradients:
+            np.add(self._earlier, each, out=self._earlier)
+
+    def average_gradients(self, batches: int) -> None:
+        """Make them the mean of the step's batches, of which all but the last were put by."""
+        self.put_gradients_by()
+        assert self._earlier is not None
+        np.multiply(self._earlier, np.float32(1 / batches), out=self.gradients[0])
+        for each in (*self.gradients[1:], self._earlier):
+            each.fill(0)
 
 
 def aligned(size: int) -> Vector:

@@ -1,0 +1,96 @@
+"""Checkpoints as safetensors: parameters under their own names, then the optimizer's state.
+
+The format is read by many programs: https://huggingface.co/docs/safetensors. `Head` is the file's
+metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from service.training.errors import CheckpointUnreadable
+from service.training.optimizer.recipe import Recipe
+from service.training.protocol.serialization import build
+
+Tensors = Mapping[str, NDArray[np.float32]]
+FLOAT32 = "F32"
+METADATA = "hone"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a checkpoint says of itself. recipe: None if it holds no optimizer."""
+
+    engine: str
+    steps: int = 0
+    recipe: Recipe | None = None
+
+
+def slot_name(slot: str, parameter: str) -> str:
+    """Where the optimizer's state of a parameter is kept."""
+    return f"hone.{slot}/{parameter}"
+
+
+def save(path: Path, head: Head, tensors: Tensors) -> None:
+    """Not atomic, and not flushed. The same content makes the same bytes."""
+    # One entry: the library writes several in an order that changes from run to run.
+    save_file(dict(tensors), path, metadata={METADATA: json.dumps(asdict(head))})
+
+
+def read_head(path: Path) -> Head:
+    """Raises CheckpointUnreadable."""
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+        if METADATA not in metadata:
+            raise CheckpointUnreadable(
+                f"{path} has no {METADATA!r} in its metadata; take a checkpoint that Hone wrote"
+            )
+        head: Head = build(Head, json.loads(metadata[METADATA]))
+    except (OSError, SafetensorError, ValueError) as error:
+        raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
+    return head
+
+
+def load(path: Path, tensors: Tensors, *, with_more: bool = False) -> None:
+    """Fill the arrays with what the file has under their names.
+
+    with_more: whether it may have others. Nothing is changed if names, shapes or types do
+    not fit. Raises CheckpointUnreadable.
+    """
+    try:
+        with safe_open(path, framework="np") as file:
+            fault = _fault(file, tensors, with_more=with_more)
+            if fault is not None:
+                raise CheckpointUnreadable(
+                    f"{path} is no checkpoint of this model: {fault}; take one of its own jobs"
+                )
+            for name, array in tensors.items():
+                array[...] = file.get_tensor(name)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
+
+
+def _fault(file: Any, tensors: Tensors, *, with_more: bool) -> str | None:
+    """What does not fit, None if all does."""
+    names = set(file.keys())
+    missing, strange = sorted(tensors.keys() - names), sorted(names - tensors.keys())
+    if missing:
+        return f"it lacks {', '.join(missing)}"
+    if strange and not with_more:
+        return f"it has {', '.join(strange)}, which the model does not"
+    for name, array in tensors.items():
+        part = file.get_slice(name)
+        kind, shape = part.get_dtype(), tuple(part.get_shape())
+        if (kind, shape) != (FLOAT32, array.shape):
+            return f'"{name}" is {kind} {list(shape)}, the model has {FLOAT32} {list(array.shape)}'
+    return None

@@ -1,0 +1,88 @@
+"""From a step's graphs to the files that an engine opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from service.training.engines import checkpoint, manifest
+from service.training.engines.manifest import Draw, Manifest, Tensor
+from service.training.engines.workload import workload
+from service.training.errors import GraphRefused
+from service.training.graph.step import StepModel
+
+ENGINE = "sessions"
+STEP, EVALUATION, INFERENCE = "step.onnx", "eval.onnx", "inference.onnx"
+PARAMETERS = "parameters.safetensors"
+
+
+def compile_model(
+    step: StepModel,
+    evaluation: onnx.ModelProto,
+    inference: onnx.ModelProto,
+    *,
+    output: str,
+    directory: Path,
+) -> Path:
+    """Write a model's files, and return the path of their manifest.
+
+    inference: the graph to export, with the values that training starts from. output: the tensor
+    that is measured. Raises GraphRefused if a trained tensor is no float32 initializer of it.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    names = [*step.parameters, *step.updated]
+    skeleton, values = without(inference, names)
+    onnx.save_model(step.model, directory / STEP)
+    onnx.save_model(evaluation, directory / EVALUATION)
+    onnx.save_model(skeleton, directory / INFERENCE)
+    checkpoint.save(directory / PARAMETERS, checkpoint.Head(ENGINE), values)
+    made = Manifest(
+        engine=ENGINE,
+        step_model=STEP,
+        eval_model=EVALUATION,
+        inference_model=INFERENCE,
+        checkpoint=PARAMETERS,
+        inputs=step.inputs,
+        output=output,
+        parameters=_tensors(step.parameters, values),
+        target=step.target,
+        sample_weight=step.sample_weight,
+        draws=tuple(Draw(each.name, each.shape) for each in step.random),
+        statistics=_tensors(list(step.updated), values),
+        updated=tuple(step.updated.values()),
+        loss=asdict(step.loss),
+        batch_statistics=step.batch_statistics,
+        work=workload(step.model),
+    )
+    return manifest.write(made, directory)
+
+
+def without(
+    model: onnx.ModelProto, names: Sequence[str]
+) -> tuple[onnx.ModelProto, dict[str, NDArray[np.float32]]]:
+    """A copy that lacks these initializers, and their values."""
+    skeleton = onnx.ModelProto()
+    skeleton.CopyFrom(model)
+    values: dict[str, NDArray[np.float32]] = {}
+    for each in model.graph.initializer:
+        if each.name in names:
+            values[each.name] = onnx.numpy_helper.to_array(each)
+    kept = [each for each in model.graph.initializer if each.name not in names]
+    del skeleton.graph.initializer[:]
+    skeleton.graph.initializer.extend(kept)
+    wrong = [name for name in names if name not in values or values[name].dtype != np.float32]
+    if wrong:
+        raise GraphRefused(
+            f"{', '.join(wrong)} cannot train: only float32 initializers of the graph can; store"
+            " the weights as such, or freeze them"
+        )
+    return skeleton, values
+
+
+def _tensors(names: Sequence[str], values: Mapping[str, NDArray[np.float32]]) -> tuple[Tensor, ...]:
+    return tuple(Tensor(name, values[name].shape) for name in names)

@@ -1,0 +1,154 @@
+"""The engine of ordinary inference sessions: forward and backward are one graph, run in shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from service.training.engine import Array
+from service.training.engines import manifest
+from service.training.engines.randomness import draw_all
+from service.training.engines.runtime import foreign_errors, onnxruntime, open_session
+from service.training.engines.sessions.binding import Binding
+from service.training.engines.sessions.crew import Crew
+from service.training.engines.sessions.optimizer import Optimizer
+from service.training.engines.sessions.shares import Shares
+from service.training.engines.sessions.state import ENGINE, State
+from service.training.errors import ArtifactsUnreadable
+from service.training.graph.losses import Loss
+from service.training.optimizer.recipe import Recipe
+
+GRADIENT = "hone.gradient."
+
+
+class SessionsEngine:
+    """A model in training, from its manifest's file and a checkpoint, by default the manifest's.
+
+    threads: how many work at a step; same threads, same bits.
+    Raises ArtifactsUnreadable, CheckpointUnreadable, MemoryError.
+    """
+
+    def __init__(
+        self, path: Path, *, recipe: Recipe, threads: int, checkpoint: Path | None = None
+    ) -> None:
+        self._manifest = manifest.read(path)
+        self._folder = path.parent
+        self._threads = threads
+        self._shares = 1 if self._manifest.batch_statistics else threads
+        self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)
+        self._state.restore(checkpoint or self._folder / self._manifest.checkpoint)
+        self._loss = _loss(self._manifest)
+        self._seed = 0
+        self._batches = 0
+        self._crew = Crew()
+        self._updated = {
+            name: np.zeros_like(array)
+            for name, array in zip(
+                self._manifest.updated, self._state.statistics.values(), strict=True
+            )
+        }
+        with foreign_errors(ArtifactsUnreadable, "cannot load the training step"):
+            self._training = self._open(self._manifest.step_model, self._bind_step)
+            self._optimizer = Optimizer(
+                recipe, self._state.buffers, threads=threads, crew=self._crew
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{ENGINE} on onnxruntime {onnxruntime.__version__}"
+
+    @property
+    def output(self) -> str:
+        return self._manifest.output
+
+    def train_batch(
+        self, inputs: Sequence[Array], target: Array, weights: Array | None = None
+    ) -> float:
+        if self._batches:
+            self._state.buffers.put_gradients_by()
+        rows = len(target)
+        feeds = self._feeds(inputs, target)
+        feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=self._batches, rows=rows)
+        if self._manifest.sample_weight is not None:
+            weights = np.ones(rows, np.float32) if weights is None else weights
+            feeds[self._manifest.sample_weight] = weights
+        loss, taken = self._training.run(feeds, rows=rows, scale=self._scale(target, weights))
+        for idle in self._state.buffers.gradients[taken:]:
+            idle.fill(0)
+        for old, new in zip(self._state.statistics.values(), self._updated.values(), strict=True):
+            old[...] = new
+        self._batches += 1
+        return loss
+
+    def step(self, learning_rate: float) -> None:
+        if self._batches > 1:
+            self._state.buffers.average_gradients(self._batches)
+        self._state.steps += 1
+        self._optimizer.step(learning_rate, number=self._state.steps)
+        self._batches = 0
+
+    def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
+        loss, taken = self._evaluation.run(
+            self._feeds(inputs, target), rows=len(target), scale=self._scale(target)
+        )
+        parts = [binding.output(1) for binding in self._evaluation.bindings[:taken]]
+        return loss, parts[0] if taken == 1 else np.concatenate(parts)
+
+    def seed(self, seed: int) -> None:
+        self._seed = seed
+
+    def save(self, path: Path) -> None:
+        self._state.save(path)
+
+    def load_parameters(self, path: Path) -> None:
+        self._state.load_parameters(path)
+
+    def export(self, path: Path) -> None:
+        self._state.export(self._folder / self._manifest.inference_model, path)
+
+    @cached_property
+    def _evaluation(self) -> Shares:
+        with foreign_errors(ArtifactsUnreadable, "cannot load the evaluation"):
+            return self._open(self._manifest.eval_model, self._bind_evaluation)
+
+    def _open(self, model: str, bind: Callable[[Binding, int], None]) -> Shares:
+        threads = self._threads if self._shares == 1 else 1
+        session = open_session(self._folder / model, threads=threads)
+        return Shares(session, bind, count=self._shares, crew=self._crew)
+
+    def _bind_step(self, binding: Binding, share: int) -> None:
+        state = self._state
+        for name, array in {**state.parameters, **state.statistics}.items():
+            binding.read(name, array)
+        gradients = state.buffers.views(state.buffers.gradients[share])
+        for name, array in gradients.items():
+            binding.write(GRADIENT + name, array)
+        for name, array in self._updated.items():
+            binding.write(name, array)
+
+    def _bind_evaluation(self, binding: Binding, _share: int) -> None:
+        for name, array in self._state.measured.items():
+            binding.read(name, array)
+        binding.allocate(self._manifest.output)
+
+    def _feeds(self, inputs: Sequence[Array], target: Array) -> dict[str, Array]:
+        feeds = dict(zip(self._manifest.inputs, inputs, strict=True))
+        if self._manifest.target is not None:
+            feeds[self._manifest.target] = target
+        return {name: np.ascontiguousarray(array) for name, array in feeds.items()}
+
+    def _scale(self, target: Array, weights: Array | None = None) -> float:
+        """The factor on the sum of the losses that makes it their mean, by weight."""
+        total = self._loss.weight(target)
+        if weights is not None:
+            total *= float(weights.mean(dtype=np.float64))
+        return 1 / total if total else 0.0
+
+
+def _loss(of: manifest.Manifest) -> Loss:
+    fields = dict(of.loss)
+    weights = fields.pop("class_weights", None)
+    return Loss(**fields, class_weights=None if weights is None else tuple(weights))

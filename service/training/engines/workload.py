@@ -1,0 +1,74 @@
+"""How much work a step is, and how many threads are worth waking for it.
+
+A count of what the graph computes is the same at every job and costs none of its time. It need
+not be exact: only steps shorter than a millisecond are better off with fewer threads.
+"""
+
+from __future__ import annotations
+
+from math import isqrt, prod
+
+import onnx
+
+from service.training.engines.manifest import Manifest, Work
+
+WAKING_NS = 15_000
+"""What one more thread costs a step: it is woken twice."""
+MULTIPLICATIONS_PER_NS, ELEMENTS_PER_NS = 8.0, 1.0
+OPTIMIZER_NS = 2.0
+"""Of one parameter, gradients read and added included."""
+PRODUCTS = frozenset({"Gemm", "MatMul", "Conv", "ConvTranspose"})
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def workload(model: onnx.ModelProto) -> Work:
+    """Of one sample: what symbolic axes stand for counts as one."""
+    shapes = _shapes(model)
+    multiplications = elements = 0
+    for node in model.graph.node:
+        made = sum(prod(shapes[name]) for name in node.output if name in shapes)
+        elements += made
+        multiplications += _multiplications(node, made, shapes)
+    return Work(multiplications, elements, len(model.graph.node))
+
+
+def worthwhile_threads(manifest: Manifest, *, rows: int, most: int) -> int:
+    """How many of `most` threads shorten a step on this many rows.
+
+    n threads take work / n and n times the waking: the least is at the root of their quotient.
+    """
+    work = manifest.work
+    of_rows = work.multiplications / MULTIPLICATIONS_PER_NS + work.elements / ELEMENTS_PER_NS
+    parameters = sum(each.size for each in manifest.parameters)
+    shared_ns = rows * of_rows + parameters * OPTIMIZER_NS
+    return max(1, min(most, isqrt(int(shared_ns / WAKING_NS))))
+
+
+def _shapes(model: onnx.ModelProto) -> Shapes:
+    single = onnx.ModelProto()
+    single.CopyFrom(model)
+    for value in (*single.graph.input, *single.graph.output):
+        for size in value.type.tensor_type.shape.dim:
+            if not size.HasField("dim_value"):
+                size.dim_value = 1
+    del single.graph.value_info[:]
+    inferred = onnx.shape_inference.infer_shapes(single, data_prop=True).graph
+    shapes: Shapes = {each.name: tuple(each.dims) for each in inferred.initializer}
+    for value in (*inferred.input, *inferred.value_info, *inferred.output):
+        sizes = value.type.tensor_type.shape.dim
+        shapes[value.name] = tuple(max(1, size.dim_value) for size in sizes)
+    return shapes
+
+
+def _multiplications(node: onnx.NodeProto, made: int, shapes: Shapes) -> int:
+    """made: the elements that the node gives."""
+    first, second = (shapes.get(name) for name in (*node.input, "", "")[:2])
+    if node.op_type not in PRODUCTS or not first or not second:
+        return 0
+    if node.op_type == "Conv":
+        return made * prod(second[1:])
+    if node.op_type == "ConvTranspose":
+        return prod(first) * prod(second[1:])
+    transposed = any(each.name == "transA" and each.i for each in node.attribute)
+    return made * (first[0] if transposed else first[-1])

@@ -1,0 +1,264 @@
+"""The engine of sessions trains as mathematics says, on any number of threads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from step_models import CLASSES, FEATURES, batch, compiled, perceptron
+
+from service.training.engines.sessions.crew import Crew
+from service.training.engines.sessions.engine import SessionsEngine
+from service.training.graph.losses import Loss
+from service.training.optimizer.recipe import Recipe
+
+OpenEngine = Callable[..., SessionsEngine]
+SGD = Recipe("sgd")
+
+
+@pytest.fixture
+def open_engine(tmp_path: Path) -> OpenEngine:
+    def make(recipe: Recipe = SGD, *, threads: int = 1, **kind: Any) -> SessionsEngine:
+        path = compiled(perceptron(), tmp_path / "model", **kind)
+        return SessionsEngine(path, recipe=recipe, threads=threads)
+
+    return make
+
+
+class Reference:
+    """The same perceptron in numpy, float64, with plain gradient descent."""
+
+    def __init__(self) -> None:
+        from onnx.numpy_helper import to_array
+
+        weights = {each.name: to_array(each) for each in perceptron().graph.initializer}
+        self.weights = {name: each.astype(np.float64) for name, each in weights.items()}
+
+    def gradients(
+        self, inputs: Sequence[Any], labels: Any, weights: Any = None
+    ) -> tuple[float, dict[str, Any]]:
+        x, w = inputs[0].astype(np.float64), self.weights
+        share = np.ones(len(x)) if weights is None else weights.astype(np.float64)
+        share = share / share.sum()
+        t = np.tanh(x @ w["w0"] + w["b0"])
+        logits = t @ w["w1"] + w["b1"]
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        rows = np.arange(len(x))
+        loss = float(-(share * np.log(p[rows, labels])).sum())
+        p[rows, labels] -= 1
+        d = p * share[:, None]
+        h = d @ w["w1"].T * (1 - t * t)
+        return loss, {"w1": t.T @ d, "b1": d.sum(0), "w0": x.T @ h, "b0": h.sum(0)}
+
+    def train(self, inputs: Sequence[Any], labels: Any, rate: float, weights: Any = None) -> float:
+        loss, gradients = self.gradients(inputs, labels, weights)
+        for name, gradient in gradients.items():
+            self.weights[name] = self.weights[name] - rate * gradient
+        return loss
+
+
+def assert_same(engine: SessionsEngine, reference: Reference) -> None:
+    for name, values in engine._state.parameters.items():
+        np.testing.assert_allclose(values, reference.weights[name], rtol=1e-4, atol=1e-6)
+
+
+def digest(engine: SessionsEngine, path: Path) -> str:
+    engine.save(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_steps_are_those_of_the_mathematics_for_batches_of_any_size(
+    open_engine: OpenEngine, threads: int
+) -> None:
+    engine, reference = open_engine(threads=threads), Reference()
+    for number, size in enumerate((8, 7, 1, 2, 5, 64)):
+        loss = engine.train_batch(*batch(number, size))
+        engine.step(0.5)
+        assert loss == pytest.approx(reference.train(*batch(number, size), 0.5), rel=1e-4)
+        assert_same(engine, reference)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_step_of_several_batches_follows_the_mean_of_their_gradients(
+    open_engine: OpenEngine, threads: int
+) -> None:
+    engine, reference = open_engine(threads=threads), Reference()
+    for number in range(3):
+        losses = [engine.train_batch(*batch(3 * number + each, 4)) for each in range(3)]
+        engine.step(0.5)
+        parts = [batch(3 * number + each, 4) for each in range(3)]
+        whole = np.concatenate([inputs[0] for inputs, _ in parts])
+        labels = np.concatenate([each for _, each in parts])
+        expected = reference.train([whole], labels, 0.5)
+        assert np.mean(losses) == pytest.approx(expected, rel=1e-4)
+        assert_same(engine, reference)
+
+
+def test_a_step_after_one_of_several_batches_is_one_of_its_own_batch_only(
+    open_engine: OpenEngine,
+) -> None:
+    engine = open_engine(threads=2)
+    for number in range(2):
+        engine.train_batch(*batch(number))
+    engine.step(0.5)
+    reference = Reference()
+    reference.weights = {
+        name: array.astype(np.float64) for name, array in engine._state.parameters.items()
+    }
+    engine.train_batch(*batch(2))
+    engine.step(0.5)
+    reference.train(*batch(2), 0.5)
+    assert_same(engine, reference)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_samples_count_as_their_weights_say(open_engine: OpenEngine, threads: int) -> None:
+    engine, reference = open_engine(threads=threads, weighted=True), Reference()
+    weights = np.array([0, 1, 2.5, 0.1, 0, 3, 1, 1], np.float32)
+    inputs, labels = batch(0)
+    loss = engine.train_batch(inputs, labels, weights)
+    engine.step(0.5)
+    assert loss == pytest.approx(reference.train(inputs, labels, 0.5, weights), rel=1e-4)
+    engine.train_batch(inputs, labels)  # none given: all count the same
+    engine.step(0.5)
+    reference.train(inputs, labels, 0.5)
+    assert_same(engine, reference)
+
+
+def test_ignored_targets_are_no_part_of_the_mean(open_engine: OpenEngine) -> None:
+    engine, reference = open_engine(loss=Loss("cross_entropy", ignore_index=-100)), Reference()
+    inputs, labels = batch(0)
+    labels[:3] = -100
+    loss = engine.train_batch(inputs, labels)
+    engine.step(0.5)
+    assert loss == pytest.approx(reference.train([inputs[0][3:]], labels[3:], 0.5), rel=1e-4)
+    assert_same(engine, reference)
+
+
+def test_a_batch_of_ignored_targets_alone_moves_nothing(open_engine: OpenEngine) -> None:
+    engine = open_engine(loss=Loss("cross_entropy", ignore_index=-100))
+    inputs, labels = batch(0)
+    assert engine.train_batch(inputs, np.full_like(labels, -100)) == 0
+    engine.step(0.5)
+    assert_same(engine, Reference())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_frozen_parameters_stay_as_they_are(open_engine: OpenEngine, threads: int) -> None:
+    engine = open_engine(Recipe(), threads=threads, parameters=("w1", "b1"))
+    before, _ = engine.evaluate(*batch(0))
+    for _ in range(20):
+        engine.train_batch(*batch(0))
+        engine.step(0.05)
+    assert list(engine._state.parameters) == ["w1", "b1"]
+    assert engine.evaluate(*batch(0))[0] < before / 2
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, 2, 9])
+def test_an_evaluation_gives_the_outputs_in_the_order_of_the_samples(
+    open_engine: OpenEngine, threads: int, size: int
+) -> None:
+    inputs, labels = batch(4, size)
+    loss, outputs = open_engine(threads=threads).evaluate(inputs, labels)
+    expected_loss, expected = open_engine().evaluate(inputs, labels)
+    assert outputs.shape == (size, CLASSES)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
+    assert loss == pytest.approx(expected_loss, rel=1e-5)
+    assert loss == pytest.approx(Reference().gradients(inputs, labels)[0], rel=1e-5)
+
+
+def test_an_evaluation_between_batches_leaves_training_as_it_is(
+    open_engine: OpenEngine, tmp_path: Path
+) -> None:
+    found = []
+    for evaluates in (True, False):
+        engine = open_engine(Recipe(), threads=2)
+        for number in range(4):
+            engine.train_batch(*batch(number))
+            if evaluates:
+                engine.evaluate(*batch(9, 5))
+            if number % 2:
+                engine.step(0.1)
+        found.append(digest(engine, tmp_path / "checkpoint"))
+    assert found[0] == found[1]
+
+
+def train_and_digest(engine: SessionsEngine, path: Path) -> str:
+    for number in range(6):
+        engine.train_batch(*batch(number, 7))
+        engine.step(0.1)
+    return digest(engine, path)
+
+
+def test_the_same_threads_give_the_same_bits_whichever_of_them_is_done_first(
+    open_engine: OpenEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = Recipe(weight_decay=0.1, max_grad_norm=0.5)
+    together = train_and_digest(open_engine(recipe, threads=3), tmp_path / "checkpoint")
+
+    def backwards(_: Crew, calls: Sequence[Callable[[], object]]) -> None:
+        for call in reversed(calls):
+            call()
+
+    monkeypatch.setattr(Crew, "run", backwards)
+    one_by_one = train_and_digest(open_engine(recipe, threads=3), tmp_path / "checkpoint")
+    assert together == one_by_one
+
+
+def test_no_thread_is_made_for_one_thread(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a thread was made")
+
+    engine = open_engine()
+    monkeypatch.setattr("threading.Thread", refuse)
+    engine.train_batch(*batch(0))
+    engine.step(0.1)
+    with pytest.raises(AssertionError, match="a thread was made"):
+        open_engine(threads=2).train_batch(*batch(0))
+
+
+def test_the_engine_names_itself_and_the_runtime(open_engine: OpenEngine) -> None:
+    from service.training.engines.runtime import onnxruntime
+
+    assert open_engine().name == f"sessions on onnxruntime {onnxruntime.__version__}"
+    assert open_engine().output == "logits"
+
+
+def test_the_moving_average_is_what_is_measured(open_engine: OpenEngine) -> None:
+    engine = open_engine(Recipe("sgd", ema_decay=0.5))
+    reference = Reference()
+    averages: dict[str, Any] = {}
+    for number in range(3):
+        engine.train_batch(*batch(number))
+        engine.step(0.5)
+        reference.train(*batch(number), 0.5)
+        averages = {
+            name: 0.5 * averages.get(name, values) + 0.5 * values
+            for name, values in reference.weights.items()
+        }
+    assert_same(engine, reference)
+    reference.weights = averages
+    assert engine.evaluate(*batch(9))[0] == pytest.approx(
+        reference.gradients(*batch(9))[0], rel=1e-4
+    )
+
+
+def test_before_the_first_step_the_average_is_the_model_as_it_was(open_engine: OpenEngine) -> None:
+    engine = open_engine(Recipe(ema_decay=0.9))
+    assert engine.evaluate(*batch(1))[0] == open_engine().evaluate(*batch(1))[0]
+
+
+def test_inputs_need_not_lie_in_one_piece(open_engine: OpenEngine) -> None:
+    (x,), labels = batch(0)
+    scattered = np.asfortranarray(x)
+    assert scattered.shape == (8, FEATURES)
+    assert open_engine().train_batch([scattered], labels) == open_engine().train_batch([x], labels)

@@ -1,0 +1,39 @@
+"""Threads are chosen by how much work a step is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from onnx.helper import make_node
+from onnx.numpy_helper import from_array
+from step_models import compiled, model_of, perceptron
+
+from service.training.engines.manifest import read
+from service.training.engines.workload import workload, worthwhile_threads
+
+
+def test_products_are_counted_for_one_sample() -> None:
+    weights = {"c": (8, 3, 3, 3), "t": (8, 2, 2, 2), "g": (10, 288), "m": (10, 7)}
+    nodes = [
+        make_node("Conv", ["x", "c"], ["a"]),  # 8x6x6 of 3x3x3
+        make_node("ConvTranspose", ["a", "t"], ["b"], strides=[2, 2]),  # 8x6x6 to 2x2x2 each
+        make_node("Flatten", ["b"], ["f"]),
+        make_node("Gemm", ["f", "g"], ["h"], transB=1),  # 10 of 288
+        make_node("MatMul", ["h", "m"], ["y"]),  # 7 of 10
+    ]
+    tensors = [from_array(np.zeros(shape, np.float32), name) for name, shape in weights.items()]
+    model = model_of(nodes, {"x": ["batch", 3, 8, 8]}, {"y": ["batch", 7]}, tensors)
+    work = workload(model)
+    assert work.multiplications == 8 * 36 * 27 + 8 * 36 * 8 + 10 * 288 + 7 * 10
+    assert work.elements == 8 * 36 + 2 * 144 * 2 + 10 + 7
+    assert work.nodes == 5
+
+
+def test_a_small_step_stays_on_one_thread_and_a_large_one_takes_all(tmp_path: Path) -> None:
+    small = read(compiled(perceptron(), tmp_path / "small"))
+    large = read(compiled(perceptron(hidden=2000), tmp_path / "large"))
+    assert worthwhile_threads(small, rows=32, most=8) == 1
+    assert worthwhile_threads(large, rows=512, most=8) == 8
+    assert worthwhile_threads(large, rows=512, most=1) == 1
+    assert 1 < worthwhile_threads(large, rows=64, most=64) < 64
