@@ -1,7 +1,7 @@
 # The engine has wheels for x86-64 only; see the README's table of platforms.
 FROM python:3.12-slim AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE hatch_build.py honed.py ./
 COPY api api
 COPY cli cli
 COPY examples examples

@@ -75,5 +75,5 @@ $(INSTALLED): pyproject.toml
 	  echo "any: uv python install 3.12), or name it: make PYTHON=/path/to/python3.12" >&2; \
 	  exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	$(BIN)/python -m compileall -q api cli service storage
+	$(BIN)/python -m compileall -q honed.py api cli service storage
 	@touch $@

@@ -1,5 +1,5 @@
-"""`python -m cli` is `honed`."""
+"""`python -m cli` in the repository, `python -m honed` where the wheel is installed."""
 
-from cli.main import main
+from honed import main
 
 main()

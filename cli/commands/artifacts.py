@@ -87,7 +87,7 @@ def _prepare(model: Path, work_dir: Path, *, trainable: Any, **options: Any) -> 
         trainable=tuple(trainable) or None,
         **options,
     )
-    answer = asyncio.run(_ask(order, work_dir))
+    answer = asyncio.run(_ask(order))
     if isinstance(answer, Refused):
         raise from_error(HoneError(f"{model}: {answer.detail}", problems=answer.problems))
     if not isinstance(answer, Prepared):
@@ -95,11 +95,11 @@ def _prepare(model: Path, work_dir: Path, *, trainable: Any, **options: Any) -> 
     return answer
 
 
-async def _ask(order: Prepare, work_dir: Path) -> Message:
+async def _ask(order: Prepare) -> Message:
     """The last message of the order."""
     from service.jobs.child import Child
 
-    child = await Child.spawn(order, work_dir=work_dir)
+    child = await Child.spawn(order)
     try:
         async for message in child.messages(silence_timeout_s=TIMEOUT_S):
             answer = message

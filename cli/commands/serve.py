@@ -21,11 +21,12 @@ from cli.signals import termination_as_interrupt
 )
 def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     """Run the daemon until it is told to stop (Ctrl-C, SIGTERM)."""
+    from service.processes.interpreter import start_silently
     from service.settings import load_settings
     from storage.database.schema import migrated_meanwhile
 
     settings = load_settings(host=host, port=port, data_dir=data_dir)
-    with migrated_meanwhile(settings.data_dir):
+    with migrated_meanwhile(settings.data_dir, start=start_silently):
         from api.server import run
 
     def announce(bound_host: str, bound_port: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 from cli.client import Client
 from cli.errors import Failure
 from cli.signals import interrupts_deferred
+from service.processes.interpreter import APPLICATION, command, environment
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
@@ -83,10 +83,11 @@ def _spawn(folder: Path, log: Path) -> subprocess.Popen[bytes]:
     config.touch()  # a file that is named must be there
     with log.open("wb") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "cli", "serve", "--port", "0", "--data-dir", str(folder)],
+            command("honed", "serve", "--port", "0", "--data-dir", str(folder)),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            cwd=APPLICATION,
             env=_environment(config),
             start_new_session=True,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
@@ -94,7 +95,7 @@ def _spawn(folder: Path, log: Path) -> subprocess.Popen[bytes]:
 
 
 def _environment(config: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HONED_")}
+    kept = {name: value for name, value in environment().items() if not name.startswith("HONED_")}
     return {
         **kept,
         "HONED_CONFIG": str(config),

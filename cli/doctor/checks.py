@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
+
+from service.processes.interpreter import APPLICATION, command, environment
 
 MIN_PYTHON, END_PYTHON = (3, 10), (3, 13)
 CPU_ENGINE, GPU_ENGINE, INFERENCE = (
@@ -22,7 +22,7 @@ MIN_ONNX = (1, 21)
 STRICT_TABLES = (3, 37, 0)
 WAL_RACE = (3, 7, 0), (3, 51, 2)
 """SQLite may corrupt a WAL database that two connections write: first and last such release."""
-PROBE = ["-m", "cli.doctor.engine_probe"]
+PROBE = command("cli.doctor.engine_probe")
 PROBE_TIMEOUT_S = 120.0
 LAST_WORDS = 400
 
@@ -79,11 +79,12 @@ def check_engine_runs() -> Check:
     """Train one step in a child process: an engine that is broken may crash natively."""
     try:
         done = subprocess.run(
-            [sys.executable, *PROBE],
+            PROBE,
             capture_output=True,
             text=True,
             timeout=PROBE_TIMEOUT_S,
-            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+            cwd=APPLICATION,
+            env={**environment(), "PYTHONWARNINGS": "ignore"},
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from service.errors import ChildDied
 from service.processes.ending import ErrorTail, describe_exit
@@ -27,9 +26,9 @@ class Child:
         self._errors = ErrorTail(process.stderr)
 
     @classmethod
-    async def spawn(cls, order: Order, *, work_dir: Path) -> Child:
-        """Start `python -m service.training` in work_dir and hand it the order."""
-        process = await spawn("service.training", work_dir=work_dir, buffer_bytes=MAX_LINE_BYTES)
+    async def spawn(cls, order: Order) -> Child:
+        """Start `python -m service.training` and hand it the order."""
+        process = await spawn("service.training", buffer_bytes=MAX_LINE_BYTES)
         child = cls(process)
         await child._write(encode(order))
         return child

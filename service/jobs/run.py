@@ -142,23 +142,23 @@ class JobRun:
                 work_dir=work_dir,
             )
             self._done = None
-            await self._converse(await Child.spawn(order, work_dir=work_dir), self._take)
+            await self._converse(await Child.spawn(order), self._take)
             if self._done is not None:
                 publication = Publication(
                     self.job,
                     self._store,
                     self._recorder,
                     limits=self._monitor.limits,
-                    ask=lambda question: self._ask(question, work_dir),
+                    ask=self._ask,
                 )
                 await publication.conclude(self._done)
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)
 
-    async def _ask(self, order: Evaluate, work_dir: Path) -> Answer | None:
+    async def _ask(self, order: Evaluate) -> Answer | None:
         """What a child of its own answers, None if it was stopped."""
         self._answer = None
-        await self._converse(await Child.spawn(order, work_dir=work_dir), self._take_answer)
+        await self._converse(await Child.spawn(order), self._take_answer)
         return self._answer
 
     async def _converse(self, child: Child, take: Callable[[Message], Awaitable[None]]) -> None:

@@ -11,7 +11,7 @@ import sys
 from service.events import Feed, Happening
 from service.logs import event
 from service.models.latest import Latest, LatestVersions
-from service.processes.interpreter import environment
+from service.processes.interpreter import foreign_environment
 from service.settings import Settings
 from storage.errors import HoneError
 from storage.store import Store
@@ -105,7 +105,7 @@ class PromotionHook:
     def _environment(self, latest: Latest) -> dict[str, str]:
         version = latest.version
         return {
-            **environment(),
+            **foreign_environment(),
             "HONED_MODEL": version.model,
             "HONED_VERSION": str(version.version),
             "HONED_SHA256": version.file.sha256,

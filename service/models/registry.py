@@ -114,15 +114,15 @@ class Registry:
             feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
             limits=orders.errand_limits(self._settings),
         )
-        answer = await self._answer(order, work_dir)
+        answer = await self._answer(order)
         if isinstance(answer, Refused):
             raise GraphRefused(answer.detail, problems=answer.problems)
         if not isinstance(answer, Prepared):
             raise PreparationFailed(f"the model cannot be prepared: {answer}")
         return answer
 
-    async def _answer(self, order: Prepare, work_dir: Path) -> Message | None:
-        child = await Child.spawn(order, work_dir=work_dir)
+    async def _answer(self, order: Prepare) -> Message | None:
+        child = await Child.spawn(order)
         answer: Message | None = None
         try:
             timeout_s = self._settings.prepare_timeout_s

@@ -120,7 +120,7 @@ class Variants:
             settings=self._settings,
             work_dir=work_dir,
         )
-        child = await Child.spawn(order, work_dir=work_dir)
+        child = await Child.spawn(order)
         try:
             timeout_s = self._settings.heartbeat_timeout_s
             async for message in child.messages(silence_timeout_s=timeout_s):

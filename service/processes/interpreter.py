@@ -4,32 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 
+APPLICATION = Path(__file__).resolve().parents[2]
+"""Where the rooms are. `-m` looks in the working folder first, so children start here: nothing that
+lies where the daemon was started, and no other package, can be taken for a module of ours."""
 DEFAULT_BUFFER_BYTES = 64 * 2**10
-KEPT_FROM_CHILDREN = frozenset({"HONED_TOKEN"})
-"""Environment variables that no child process gets."""
+SECRET = frozenset({"HONED_TOKEN"})
+"""Environment variables that no other process gets."""
+CHANGES_IMPORTS = frozenset(
+    {"PYTHONHOME", "PYTHONINSPECT", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONSTARTUP"}
+)
+"""Environment variables that decide which code an interpreter runs."""
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """The command line that runs a module as `python -m` does."""
+    """The command line that runs a module as `python -m` does; to be started in APPLICATION."""
     return [sys.executable, "-m", module, *arguments]
 
 
 def environment() -> dict[str, str]:
-    """The daemon's own environment, but for what is kept from children."""
-    return {name: value for name, value in os.environ.items() if name not in KEPT_FROM_CHILDREN}
+    """What a child of ours finds: this environment, but for secrets and for other code."""
+    given = foreign_environment()
+    return {name: value for name, value in given.items() if name.upper() not in CHANGES_IMPORTS}
+
+
+def foreign_environment() -> dict[str, str]:
+    """What a program that is not ours finds: this environment, but for secrets."""
+    return {name: value for name, value in os.environ.items() if name.upper() not in SECRET}
 
 
 async def spawn(
-    module: str,
-    *arguments: str,
-    work_dir: Path | None = None,
-    buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+    module: str, *arguments: str, buffer_bytes: int = DEFAULT_BUFFER_BYTES
 ) -> asyncio.subprocess.Process:
     """Start a module with pipes for its input, output and errors.
 
+    Paths among the arguments, and in what is sent to it, are absolute.
     buffer_bytes: the longest line that its output may hold. Raises OSError if the system refuses.
     """
     return await asyncio.create_subprocess_exec(
@@ -37,7 +49,19 @@ async def spawn(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        cwd=work_dir,
+        cwd=APPLICATION,
         env=environment(),
         limit=buffer_bytes,
+    )
+
+
+def start_silently(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a module without input or output. Paths among the arguments are absolute."""
+    return subprocess.Popen(
+        command(module, *arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=APPLICATION,
+        env=environment(),
     )

@@ -81,7 +81,7 @@ class SampleRanking:
         work_dir = Path(tempfile.mkdtemp(prefix="score-", dir=self._store.tmp_dir))
         try:
             order = orders.score_task(model, version, self._store, self._settings, newest=NEWEST)
-            scored = await self._ask(order, work_dir)
+            scored = await self._ask(order)
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)
         entropies = np.array(scored.entropies)
@@ -95,8 +95,8 @@ class SampleRanking:
             self._known.pop(next(iter(self._known)))
         return ranking
 
-    async def _ask(self, order: Score, work_dir: Path) -> Scored:
-        child = await Child.spawn(order, work_dir=work_dir)
+    async def _ask(self, order: Score) -> Scored:
+        child = await Child.spawn(order)
         try:
             timeout_s = self._settings.prepare_timeout_s
             async for message in child.messages(silence_timeout_s=timeout_s):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from storage.database.steps import KNOWN, SET
 from storage.disk.durable import make_folder
 from storage.disk.lock import DataDirLock
 from storage.errors import DatabaseDamaged, DataDirLocked, UnknownSchema
+
+StartModule = Callable[[str, str], "subprocess.Popen[bytes]"]
 
 
 def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
@@ -84,20 +86,16 @@ def is_current(connection: sqlite3.Connection) -> bool:
 
 
 @contextmanager
-def migrated_meanwhile(data_dir: Path) -> Iterator[None]:
+def migrated_meanwhile(data_dir: Path, *, start: StartModule) -> Iterator[None]:
     """Bring a data folder's schema up to date in another process while the block runs.
 
+    start: starts this module with an argument, in a process of its own.
     What that process finds wrong, opening the store says again.
     """
     if (data_dir / "hone.db").exists() and not _is_outdated(data_dir / "hone.db"):
         yield
         return
-    migration = subprocess.Popen(
-        [sys.executable, "-m", "storage.database.schema", str(data_dir.absolute())],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    migration = start("storage.database.schema", str(data_dir.absolute()))
     try:
         yield
     finally:

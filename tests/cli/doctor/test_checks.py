@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -85,9 +86,9 @@ def test_the_engine_trains_a_step_in_a_child_without_torch() -> None:
 def test_an_engine_that_breaks_its_process_is_told_with_its_last_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(checks, "PROBE", ["-c", "import os; os.abort()"])
+    monkeypatch.setattr(checks, "PROBE", [sys.executable, "-c", "import os; os.abort()"])
     crashed = checks.check_engine_runs()
     assert crashed.status == "fail"
     assert "signal 6" in crashed.detail
-    monkeypatch.setattr(checks, "PROBE", ["-c", "raise ImportError('no engine')"])
+    monkeypatch.setattr(checks, "PROBE", [sys.executable, "-c", "raise ImportError('no engine')"])
     assert "no engine" in checks.check_engine_runs().detail

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.processes.interpreter import spawn
+from service.processes.interpreter import spawn, start_silently
 
 
 def test_a_child_answers_on_its_pipes() -> None:
@@ -18,6 +18,19 @@ def test_a_child_answers_on_its_pipes() -> None:
         return said, errors, process.returncode
 
     assert asyncio.run(run()) == (b'{"a":1}\n', b"", 0)
+
+
+def test_a_child_takes_no_module_of_the_working_folder_or_of_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json").mkdir()
+    for name in ("json/__init__.py", "json/tool.py"):
+        (tmp_path / name).write_text("raise SystemExit('a decoy ran')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    test_a_child_answers_on_its_pipes()
+    assert start_silently("service.processes.interpreter").wait() == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -7,6 +7,7 @@ from pathlib import Path
 import sqlite_utils
 
 import storage.database
+from service.processes.interpreter import start_silently
 from storage.database import migrations
 from storage.database.schema import is_current, migrated_meanwhile
 from storage.database.steps import KNOWN
@@ -106,7 +107,7 @@ def test_every_migration_is_known_by_name():
 
 
 def test_another_process_migrates_a_new_folder_while_modules_load(data_dir):
-    with migrated_meanwhile(data_dir):
+    with migrated_meanwhile(data_dir, start=start_silently):
         pass
     connection = sqlite3.connect(data_dir / "hone.db")
     assert is_current(connection)

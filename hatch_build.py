@@ -1,0 +1,24 @@
+"""Lays down what stands elsewhere in the repository than in the wheel's one folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+DIGITS = ("SOURCE.md", "base.onnx", "device.npz", "kept_back.npz")
+"""What `honed demo` needs."""
+
+
+class OneFolder(BuildHookInterface):  # type: ignore[type-arg]
+    """Not for an editable installation, which runs the repository itself."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Name the files, from the repository's root to the folder `honed` of the wheel."""
+        if version == "editable":
+            return
+        build_data["force_include"] |= {
+            "honed.py": "__init__.py",
+            "cli/__main__.py": "__main__.py",
+            **{f"examples/digits/{name}": f"cli/demo_data/{name}" for name in DIGITS},
+        }

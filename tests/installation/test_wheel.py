@@ -1,0 +1,131 @@
+"""The installed program takes its own modules, whatever lies in the working folder or beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from installation_environment import (
+    DEADLINE_S,
+    ROOT,
+    Environment,
+    environment,
+    install,
+)
+from support import wait_until
+
+DIGITS = ROOT / "examples" / "digits"
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    made = environment(tmp_path_factory.mktemp("installed"))
+    install(made, wheel)
+    return made
+
+
+@contextmanager
+def serving(made: Environment) -> Iterator[httpx.Client]:
+    """`honed serve` on a data folder that is named by a relative path."""
+    log = made.working_dir / "serve.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [made.program, "serve", "--port", "0", "--data-dir", "data"],
+            cwd=made.working_dir,
+            env=made.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+    def url() -> str | None:
+        text = log.read_text("utf-8")
+        assert process.poll() is None, text
+        return text.partition("listens on ")[2].partition("\n")[0] or None
+
+    try:
+        address = wait_until(url, "the daemon to listen")
+        token = (made.working_dir / "data" / "admin.token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        with httpx.Client(
+            base_url=address, headers=headers, timeout=DEADLINE_S, trust_env=False
+        ) as client:
+            yield client
+    finally:
+        process.terminate()
+        process.wait(DEADLINE_S)
+
+
+def test_the_wheel_installs_one_folder(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.partition("/")[0] for name in archive.namelist()}
+    assert tops == {"honed", next(top for top in tops if top.endswith(".dist-info"))}
+
+
+def test_the_daemon_and_its_children_run_no_decoy(installed: Environment) -> None:
+    with serving(installed) as client:
+        assert client.get("/openapi.json").json()["info"]["title"] == "Hone"
+        made = client.post(
+            "/v1/models",
+            data={"spec": json.dumps({"name": "digits", "loss": "cross_entropy"})},
+            files={"model": ("base.onnx", (DIGITS / "base.onnx").read_bytes())},
+        )
+        assert made.status_code == 201, made.text
+        blank = {"inputs": {"image": [[[0.0] * 8] * 8]}}
+        answer = client.post("/v1/models/digits/predict", json=blank)
+        assert answer.status_code == 200, answer.text
+        samples = (DIGITS / "device.npz").read_bytes()
+        kind = {"Content-Type": "application/x-npz"}
+        added = client.post("/v1/models/digits/samples", content=samples, headers=kind)
+        assert added.status_code == 201, added.text
+    assert installed.decoys_that_ran() == []
+
+
+def test_a_second_start_migrates_without_a_decoy(installed: Environment) -> None:
+    for _ in range(2):
+        with serving(installed) as client:
+            assert client.get("/readyz").status_code == 200
+    assert installed.decoys_that_ran() == []
+
+
+def test_the_doctor_finds_nothing_wrong_among_decoys(installed: Environment) -> None:
+    done = installed.run(installed.program, "doctor", "--json")
+    found = {check["name"]: check["status"] for check in json.loads(done.stdout)}
+    assert found["training"] == "ok", done.stdout
+    assert installed.decoys_that_ran() == []
+
+
+def test_the_demo_runs_among_decoys(installed: Environment) -> None:
+    done = installed.run(installed.program, "demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert installed.decoys_that_ran() == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other folders elsewhere")
+def test_an_installation_for_one_user_runs_beside_the_same_names(
+    wheel: Path, tmp_path: Path
+) -> None:
+    made = environment(tmp_path, system_packages=True)
+    base = tmp_path / "user"
+    install(made, "--user", wheel, PYTHONUSERBASE=str(base))
+    made.variables["PYTHONUSERBASE"] = str(base)
+    program = base / "bin" / "honed"
+    done = made.run(program, "doctor", "--json")
+    assert json.loads(done.stdout)[0]["status"] == "ok", done.stdout + done.stderr
+    assert made.decoys_that_ran() == []
+
+
+def test_an_editable_installation_runs_the_repository(tmp_path: Path) -> None:
+    made = environment(tmp_path)
+    install(made, "--editable", ROOT)
+    done = made.run(made.program, "doctor", "--json")
+    found = {check["name"]: check["status"] for check in json.loads(done.stdout)}
+    assert found["training"] == "ok", done.stdout + done.stderr
+    assert made.decoys_that_ran() == []
