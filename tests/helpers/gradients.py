@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx
+from hypothesis import Phase
 from numpy.typing import NDArray
+from numpy_operators import OPERATORS
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpRun
 
 from service.training.graph.step import differentiate, gradient_of
 from service.training.ort.runtime import onnxruntime
 
 Array = NDArray[Any]
+FEW = {"deadline": None, "phases": (Phase.explicit, Phase.generate)}
+"""Settings of hypothesis: no time for a smaller example."""
 OPSET = 18
 LOSS = "loss"
 
 
-class Erf(OpRun):
-    """The reference evaluator's own gives float32."""
-
-    def _run(self, x: Array) -> tuple[Array]:
-        return (np.vectorize(math.erf, otypes=[x.dtype])(x),)
-
-
-class Gelu(OpRun):
-    """The reference evaluator's own calls its own Erf."""
-
-    def _run(self, x: Array, approximate: str | None = None) -> tuple[Array]:
-        if approximate == "tanh":
-            inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-            return (x * 0.5 * (1 + np.tanh(inner)),)
-        return (x * 0.5 * (1 + np.vectorize(math.erf, otypes=[x.dtype])(x / math.sqrt(2))),)
-
-
 def reference(model: onnx.ModelProto) -> ReferenceEvaluator:
     """ONNX's own evaluator, in float64 throughout."""
-    return ReferenceEvaluator(model, new_ops=[Erf, Gelu])
+    return ReferenceEvaluator(model, new_ops=OPERATORS)
 
 
 def one_node(

@@ -35,7 +35,7 @@ def _when_it_runs(gradient: Tensor, source: Tensor) -> Tensor:
     to, own = gradient.dims(), source.dims()
     missing = to.op("Size") - own.op("Size")
     lead = missing.unsqueeze(0).op("Expand", graph.ints([1]))
-    ones = graph.scalar(1, own.dtype).op("Expand", lead)
+    ones = graph.numbers(1, own.dtype).op("Expand", lead)
     differs = ~graph.op("Concat", ones, own, axis=0).equal(to)
     axes = differs.op("NonZero").squeeze(0)
     summed = gradient.op("ReduceSum", axes, keepdims=1, noop_with_empty_axes=1)

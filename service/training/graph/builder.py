@@ -80,8 +80,8 @@ class Builder:
             self._numbers[key] = self._tensors[name] = _constant(self, self.constants[name])
         return self._numbers[key]
 
-    def scalar(self, value: float, dtype: int) -> Tensor:
-        """A number of rank 0."""
+    def numbers(self, value: Array | float, dtype: int) -> Tensor:
+        """An array of this element type."""
         return self.constant(np.array(value, helper.tensor_dtype_to_np_dtype(dtype)))
 
     def ints(self, values: Iterable[int]) -> Tensor:
@@ -122,6 +122,15 @@ class Builder:
         self._written[key_of(node)] = tuple(node.output)
         return [self._tensors[name] for name in node.output]
 
+    def give(self, node: onnx.NodeProto, index: int) -> Tensor:
+        """An output of a node, which is made to have it if it left it out."""
+        while len(node.output) <= index:
+            node.output.append("")
+        if not node.output[index]:
+            node.output[index] = self._fresh(f"{node.op_type}:{index}")
+            self._infer(node, [self._tensors[n] if n else None for n in node.input])
+        return self._tensors[node.output[index]]
+
     def retype(self, tensor: Tensor, shape: Sequence[Dim] | None) -> Tensor:
         """The tensor with a shape that is known better."""
         known = Tensor(
@@ -143,7 +152,7 @@ class Builder:
             schema, node, types, data, opset_imports=[helper.make_opsetid("", self.opset)]
         )
         for name in node.output:
-            self._tensors[name] = Tensor(self, name, *_type(found[name]))
+            self._tensors.setdefault(name, Tensor(self, name, *_type(found[name])))
 
     def _element_type(self, node: onnx.NodeProto, index: int) -> int:
         """Of an output whose type inference could not tell: that of the inputs declared like it."""

@@ -90,7 +90,7 @@ def l1(_: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 def huber(loss: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Squared up to delta, straight beyond: c·(|e| - c/2), where c = min(|e|, delta)."""
     error = output - target
-    low, high = (output.graph.scalar(s * loss.delta, output.dtype) for s in (-1, 1))
+    low, high = (output.graph.numbers(s * loss.delta, output.dtype) for s in (-1, 1))
     near = error.op("Clip", low, high)
     return near * (error - near * 0.5), near
 
@@ -119,7 +119,7 @@ def _cross_entropy(
     wanted = _wanted(loss, logits, target.unsqueeze(axis), axis)
     if sample_weight is not None:
         wanted = wanted * _weighted(scale, sample_weight, logits)
-        scale = logits.graph.scalar(1.0, logits.dtype)
+        scale = logits.graph.numbers(1.0, logits.dtype)
     plain = loss.class_weights is None and loss.ignore_index is None and sample_weight is None
     share = logs.exp() if plain else logs.exp() * wanted.sum([axis], keep=True)
     gradient = ((share - wanted) * scale).known_like(logits)

@@ -53,10 +53,7 @@ class Node:
 
     def output(self, index: int) -> Tensor:
         """An output, which the node is made to have if it left it out."""
-        outputs = list(self.proto.output)
-        if index < len(outputs) and outputs[index]:
-            return self.graph.tensor(outputs[index])
-        raise NotDifferentiable(f"it was not given its output {index}")
+        return self.graph.give(self.proto, index)
 
     def wants(self, index: int) -> bool:
         """Is this input given, and its gradient wanted?"""

@@ -32,7 +32,7 @@ def put_back(g: Tensor, axis: int, places: Array, size: int) -> Tensor:
 def put_back_computed(g: Tensor, axis: int, places: Tensor, size: Tensor) -> Tensor:
     """As `put_back`, of places that are known when it runs. places, size: int64 vectors."""
     graph = g.graph
-    zero, one = graph.scalar(0, size.dtype), graph.scalar(1, size.dtype)
+    zero, one = graph.numbers(0, size.dtype), graph.numbers(1, size.dtype)
     count = g.size(axis)
     numbers = graph.op("Range", zero, count.squeeze(0), one)
     source = count.op("Expand", size).op("ScatterElements", places, numbers)
@@ -43,13 +43,17 @@ def add_back(g: Tensor, axis: int, places: Array, size: int) -> Tensor:
     """As `put_back`, with slices that share a place added: a product with a 0/1 matrix."""
     if len(np.unique(places)) == len(places):
         return put_back(g, axis, places, size)
-    selection = (places[:, None] == np.arange(size)).astype(np.float32)
-    matrix = g.graph.constant(selection).cast_like(g)
+    return along(g, axis, places[:, None] == np.arange(size))
+
+
+def along(g: Tensor, axis: int, matrix: Array) -> Tensor:
+    """Every row along an axis times a constant matrix."""
+    numbers = g.graph.numbers
     if axis == g.rank - 1:
-        return g @ matrix
+        return g @ numbers(matrix, g.dtype)
     if axis == g.rank - 2:
-        return matrix.transpose(1, 0) @ g
-    return (g.swap(axis, -1) @ matrix).swap(axis, -1)
+        return numbers(matrix.T, g.dtype) @ g
+    return (g.swap(axis, -1) @ numbers(matrix, g.dtype)).swap(axis, -1)
 
 
 def padded(g: Tensor, axis: int, before: int, after: int) -> Tensor:

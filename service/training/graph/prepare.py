@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import onnx
-from onnx import helper, inliner, numpy_helper, shape_inference, version_converter
+from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_converter
 
 from service.training.conform.errors import refuse
 from service.training.graph.builder import STANDARD
@@ -32,13 +32,18 @@ LOWERED = (
 """Written out by ONNX's own definitions of them; the gradient is that of their parts."""
 
 
-def prepare(model: onnx.ModelProto) -> onnx.ModelProto:
+def prepare(model: onnx.ModelProto, output: str | None = None) -> onnx.ModelProto:
     """A copy with functions written out, one opset, constants folded, and types inferred.
+
+    output: the tensor that is to be its only output; None keeps those that it has.
 
     Raises GraphRefused if the opset cannot be converted.
     """
     model = inliner.inline_local_functions(model) if model.functions else _copy(model)
     _drop_listed_initializers(model)
+    if output is not None:
+        del model.graph.output[:]
+        model.graph.output.append(helper.make_empty_tensor_value_info(output))
     model = _convert(model)
     model = _lower(model)
     del model.training_info[:]
@@ -125,12 +130,23 @@ def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
 def _lower(model: onnx.ModelProto) -> onnx.ModelProto:
     if not any(node.op_type in LOWERED and node.domain in STANDARD for node in model.graph.node):
         return model
+    for node in model.graph.node:
+        if node.op_type in LOWERED and node.domain in STANDARD:
+            _spell_out(node, opset(model))
     weights = _set_aside(model)
     inferred = shape_inference.infer_shapes(model, data_prop=True)
     ids = [("", name) for name in LOWERED]
     lowered = inliner.inline_selected_functions(inferred, ids, inline_schema_functions=True)
     _bring_back(lowered, weights)
     return lowered
+
+
+def _spell_out(node: onnx.NodeProto, version: int) -> None:
+    """Give the node the attributes that it left to their defaults: the inliner needs them."""
+    there = {attribute.name for attribute in node.attribute}
+    for name, attribute in defs.get_schema(node.op_type, version, "").attributes.items():
+        if name not in there and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)
 
 
 def _set_aside(model: onnx.ModelProto) -> list[onnx.TensorProto]:

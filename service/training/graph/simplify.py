@@ -11,7 +11,7 @@ from service.training.graph.flow import duplicate, reads, subgraphs
 
 
 def simplify(model: onnx.ModelProto) -> None:
-    """Drop Identity and Dropout that is off, merge equal nodes, prune."""
+    """Drop Identity and Dropout that is off, merge equal nodes, drop what nobody reads."""
     graph = model.graph
     fixed = {v.name for v in graph.output}
     fixed.update(name for node in graph.node if any(subgraphs(node)) for name in reads(node))
@@ -29,6 +29,10 @@ def simplify(model: onnx.ModelProto) -> None:
         if first is not node and len(first.output) >= len(node.output) and all(first.output):
             renamed.update(zip(node.output, first.output, strict=False))
     prune(graph, [v.name for v in graph.output])
+    read = {name for node in graph.node for name in reads(node)}
+    inputs = [duplicate(v) for v in graph.input if v.name in read]
+    del graph.input[:]
+    graph.input.extend(inputs)
 
 
 def prune(graph: onnx.GraphProto, results: Iterable[str]) -> None:

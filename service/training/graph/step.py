@@ -74,8 +74,8 @@ def build_step(
     output: the tensor that is compared, the only output if None. weighted: samples have weights.
     Raises GraphRefused with every node that has no gradient.
     """
-    prepared = prepare(model)
-    output = output or prepared.graph.output[0].name
+    output = output or model.graph.output[0].name
+    prepared = prepare(model, output)
     users = tuple(v.name for v in prepared.graph.input)
     graph = Builder(prepared)
     compared, fed = _append_loss(graph, output, loss, weighted=weighted)
@@ -102,8 +102,8 @@ def build_evaluation(
     model: onnx.ModelProto, *, loss: Loss, parameters: Sequence[str], output: str | None = None
 ) -> onnx.ModelProto:
     """The same inputs without sample weights; outputs the loss and the tensor that is compared."""
-    prepared = prepare(model)
-    output = output or prepared.graph.output[0].name
+    output = output or model.graph.output[0].name
+    prepared = prepare(model, output)
     users = [v.name for v in prepared.graph.input]
     graph = Builder(prepared)
     compared, fed = _append_loss(graph, output, loss, weighted=False)
@@ -116,11 +116,11 @@ def differentiate(
     model: onnx.ModelProto, *, loss: str, parameters: Sequence[str]
 ) -> onnx.ModelProto:
     """A model that gives the sum of a tensor, and its gradient by each of the parameters."""
-    prepared = prepare(model)
+    prepared = prepare(model, loss)
     users = [v.name for v in prepared.graph.input if v.name not in parameters]
     graph = Builder(prepared)
     value = graph.tensor(loss)
-    one = graph.scalar(1.0, value.dtype).expand_like(value)
+    one = graph.numbers(1.0, value.dtype).expand_like(value)
     found = backward(graph, {loss: one}, parameters)
     results = {LOSS: value.sum()}
     results.update((gradient_of(name), found[name]) for name in parameters)

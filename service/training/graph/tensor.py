@@ -217,7 +217,8 @@ class Tensor:
     def sum(self, axes: Sequence[int] | None = None, *, keep: bool = False) -> Tensor:
         """Over some axes, or over all."""
         if axes is None:
-            return self.op("ReduceSum", keepdims=int(keep))
+            total = self.op("ReduceSum", keepdims=int(keep))
+            return total if keep else total.known()
         return self.op("ReduceSum", self.graph.ints(axes), keepdims=int(keep)) if axes else self
 
     def mean(self, axes: Sequence[int], *, keep: bool = False) -> Tensor:
@@ -237,11 +238,11 @@ class Tensor:
 
     def zeros(self) -> Tensor:
         """Zeros of this tensor's shape."""
-        zero = self.graph.scalar(0.0, self.dtype)
+        zero = self.graph.numbers(0.0, self.dtype)
         return zero.expand_like(self)
 
     def _like(self, other: Operand) -> Tensor:
-        return other if isinstance(other, Tensor) else self.graph.scalar(other, self.dtype)
+        return other if isinstance(other, Tensor) else self.graph.numbers(other, self.dtype)
 
 
 class NotDifferentiable(Exception):

@@ -1,13 +1,25 @@
 """One rule for each operator, in a module for each family."""
 
 from service.training.graph.node import Rule
-from service.training.graph.rules import activation, elementwise, matrix, movement, reduction
+from service.training.graph.rules import (
+    activation,
+    convolution,
+    elementwise,
+    matrix,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+)
 
 RULES: dict[str, Rule] = {
     **activation.RULES,
+    **convolution.RULES,
     **elementwise.RULES,
     **matrix.RULES,
     **movement.RULES,
+    **normalization.RULES,
+    **pooling.RULES,
     **reduction.RULES,
 }
 

@@ -32,7 +32,7 @@ def _sigmoid(x: Tensor) -> Tensor:
 
 def _by_parts(x: Tensor, above: float, below: Tensor | float) -> Tensor:
     """A derivative that is one number for x > 0."""
-    return (x > 0).where(x.graph.scalar(above, x.dtype), below)
+    return (x > 0).where(x.graph.numbers(above, x.dtype), below)
 
 
 SLOPES: dict[str, Callable[[Attribute, Tensor, Tensor], Tensor]] = {

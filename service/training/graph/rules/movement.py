@@ -81,7 +81,7 @@ def _places(node: Node, at: int, axis: int) -> Tensor:
     """Where along one axis the slice takes from, when it runs."""
     graph = node.graph
     size = node.x.size(axis).squeeze(0)
-    zero, one = graph.scalar(0, size.dtype), graph.scalar(1, size.dtype)
+    zero, one = graph.numbers(0, size.dtype), graph.numbers(1, size.dtype)
     numbers = graph.op("Range", zero, size, one)
     bounds = [node.optional(i) for i in (1, 2, 4)]
     begin, end, step = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gradients import Array, check, gradients, one_node, weighted
+from gradients import FEW, Array, check, gradients, one_node, weighted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
@@ -79,7 +79,7 @@ SIZES = st.lists(st.integers(1, 3), min_size=0, max_size=3)
 
 
 @given(SIZES, st.data(), st.sampled_from(["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mod"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, **FEW)
 def test_what_was_broadcast_is_summed(shape: list[int], data: st.DataObject, op_type: str) -> None:
     def side(seed: int) -> Array:
         kept = [n if data.draw(st.booleans()) else 1 for n in shape]

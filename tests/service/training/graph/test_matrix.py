@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gradients import Array, check, one_node
+from gradients import FEW, Array, check, one_node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +25,7 @@ def test_gemm_in_all_its_forms(ta: int, tb: int, bias: tuple[int, ...] | None) -
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, **FEW)
 def test_matmul_broadcasts_leading_axes_and_takes_vectors(data: st.DataObject) -> None:
     lead = data.draw(st.lists(st.integers(1, 3), max_size=2))
     kept = [n if data.draw(st.booleans()) else 1 for n in lead]

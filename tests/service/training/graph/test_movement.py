@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gradients import Array, check, one_node
+from gradients import FEW, Array, check, one_node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,7 +50,7 @@ def test_squeeze_of_given_and_of_all_axes() -> None:
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, **FEW)
 def test_slices_with_any_bounds_and_steps(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     axes = data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gradients import Array, check, gradients, one_node, weighted
+from gradients import FEW, Array, check, gradients, one_node, weighted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 
 @given(st.sampled_from(REDUCTIONS), st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, **FEW)
 def test_reductions_over_any_axes(op_type: str, data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
     x = normal(*shape)

@@ -1,0 +1,184 @@
+"""Convolutions of any number of axes, with groups, strides, dilations and pads."""
+
+from __future__ import annotations
+
+import itertools
+
+from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.places import fixed
+from service.training.graph.rules.matrix import multiply
+from service.training.graph.tensor import Tensor, product
+from service.training.graph.windows import Windows, windows_of
+
+
+def convolution(node: Node, g: Tensor) -> Gradients:
+    """Conv: by x a transposed convolution of g, by the weights products of x and g."""
+    x, weight = node.x, node.given(1)
+    windows = windows_of(node, _kernel(node), x, node.y)
+    groups = node.attribute("group", 1)
+    return [
+        _by_input(g, weight, x, windows, groups) if node.wants(0) else None,
+        weight_gradient(x, g, weight, windows, groups) if node.wants(1) else None,
+        _by_bias(node, g),
+    ]
+
+
+def transposed(node: Node, g: Tensor) -> Gradients:
+    """ConvTranspose: the gradient of a convolution, so the other way about."""
+    x, weight = node.x, node.given(1)
+    windows = _transposed_windows(node)
+    groups = node.attribute("group", 1)
+    by_x = g.op("Conv", weight, group=groups, **windows.attributes).known_like(x)
+    by_weight = weight_gradient(g, x, weight, windows, groups) if node.wants(1) else None
+    return [by_x, by_weight, _by_bias(node, g)]
+
+
+def _kernel(node: Node) -> tuple[int, ...]:
+    shape = node.attribute("kernel_shape")
+    weight = node.given(1)
+    return tuple(shape or (fixed(weight, axis) for axis in range(2, weight.rank)))
+
+
+def _transposed_windows(node: Node) -> Windows:
+    """Pads may be told by the size of the output instead."""
+    plain = windows_of(node, _kernel(node), node.y, node.x)
+    if not node.attribute("output_shape"):
+        return plain
+    n = len(plain.kernel)
+    extra = node.attribute("output_padding") or [0] * n
+    befores, afters = [], []
+    for i, span in enumerate(plain.spans):
+        size, count = fixed(node.y, 2 + i), fixed(node.x, 2 + i)
+        total = max(plain.strides[i] * (count - 1) + extra[i] + span - size, 0)
+        small, large = total // 2, total - total // 2
+        upper = node.attribute("auto_pad", "NOTSET") == "SAME_UPPER"
+        befores.append(small if upper else large)
+        afters.append(large if upper else small)
+    return Windows(plain.kernel, plain.strides, plain.dilations, tuple(befores), tuple(afters))
+
+
+def _by_bias(node: Node, g: Tensor) -> Tensor | None:
+    return g.sum([0, *range(2, g.rank)]) if node.wants(2) else None
+
+
+def _by_input(g: Tensor, weight: Tensor, x: Tensor, windows: Windows, groups: int) -> Tensor:
+    if x.shape is None or not all(isinstance(d, int) for d in x.shape[2:]):
+        return _by_input_of_any_size(g, weight, x, windows, groups)
+    extra = [
+        size + before + after - (stride * (fixed(g, 2 + i) - 1) + span)
+        for i, (size, before, after, stride, span) in enumerate(
+            zip(
+                (fixed(x, a) for a in windows.axes),
+                windows.befores,
+                windows.afters,
+                windows.strides,
+                windows.spans,
+                strict=True,
+            )
+        )
+    ]
+    result = g.op("ConvTranspose", weight, group=groups, output_padding=extra, **windows.attributes)
+    return result.known_like(x)
+
+
+def _by_input_of_any_size(
+    g: Tensor, weight: Tensor, x: Tensor, windows: Windows, groups: int
+) -> Tensor:
+    """Without pads, then cropped or filled up to the size that x has when it runs."""
+    attributes = {"strides": list(windows.strides), "dilations": list(windows.dilations)}
+    full = g.op("ConvTranspose", weight, group=groups, **attributes)
+    graph, n = g.graph, len(windows.kernel)
+    befores = graph.ints(windows.befores)
+    rest = x.dims(2, 2 + n) + befores - full.dims(2, 2 + n)
+    pads = graph.vector(-befores if any(windows.befores) else befores, rest)
+    return full.op("Pad", pads, None, graph.ints(windows.axes)).known_like(x)
+
+
+def weight_gradient(x: Tensor, g: Tensor, weight: Tensor, windows: Windows, groups: int) -> Tensor:
+    """Each weight's product of x and g over all samples and places.
+
+    Written by what is known of the sizes: matrices for each place of a small kernel, else a
+    convolution of x by g.
+    """
+    sized = g.shape is not None and all(isinstance(d, int) for d in g.shape[2:])
+    if not sized or product(windows.kernel) > MANY_PLACES:
+        return _by_convolution(x, g, weight, windows, groups)
+    if groups == 1:
+        return _by_matrices(x, g, weight, windows)
+    if weight.shape is not None and weight.shape[1] == 1 and weight.shape[0] == groups:
+        return _depthwise(x, g, weight, windows)
+    return _by_convolution(x, g, weight, windows, groups)
+
+
+MANY_PLACES = 49
+"""Kernels larger than 7 by 7 would make graphs of very many nodes."""
+
+
+def _by_matrices(x: Tensor, g: Tensor, weight: Tensor, windows: Windows) -> Tensor:
+    """One product (out, samples·places)·(samples·places, in) for each place of the kernel."""
+    outs, ins = fixed(weight, 0), fixed(weight, 1)
+    rows = g.swap(0, 1).reshape(outs, -1)
+    parts = [
+        multiply(rows, part.reshape(ins, -1), tb=True).unsqueeze(2)
+        for part in _shifted(_with_borders(x.swap(0, 1), windows), g, windows)
+    ]
+    joined = parts[0] if len(parts) == 1 else g.graph.op("Concat", *parts, axis=2)
+    return joined.reshape_like(weight)
+
+
+def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: Windows) -> Tensor:
+    """Each channel has a kernel of its own: sums of products, place by place."""
+    axes = [0, *windows.axes]
+    parts = [
+        (part * g).sum(axes).unsqueeze(1)
+        for part in _shifted(_with_borders(x, windows), g, windows)
+    ]
+    return g.graph.op("Concat", *parts, axis=1).reshape_like(weight)
+
+
+def _with_borders(x: Tensor, windows: Windows) -> Tensor:
+    if not any(windows.pads):
+        return x
+    ints = x.graph.ints
+    return x.op("Pad", ints(windows.pads), None, ints(windows.axes))
+
+
+def _shifted(x: Tensor, g: Tensor, windows: Windows) -> list[Tensor]:
+    """What each place of the kernel sees of x, which has borders. In the shape of g's places."""
+    counts = [fixed(g, axis) for axis in windows.axes]
+    ints, axes = x.graph.ints, list(windows.axes)
+    steps = None if set(windows.strides) == {1} else ints(windows.strides)
+    parts = []
+    for place in itertools.product(*(range(k) for k in windows.kernel)):
+        starts = [p * d for p, d in zip(place, windows.dilations, strict=True)]
+        ends = [
+            start + stride * (count - 1) + 1
+            for start, stride, count in zip(starts, windows.strides, counts, strict=True)
+        ]
+        parts.append(x.op("Slice", ints(starts), ints(ends), ints(axes), steps))
+    return parts
+
+
+def _by_convolution(x: Tensor, g: Tensor, weight: Tensor, windows: Windows, groups: int) -> Tensor:
+    """x's channels are the samples and its samples the channels; strides and dilations swap."""
+    ins = fixed(weight, 1)
+    if groups > 1:
+        places = [x.size(axis) for axis in windows.axes]
+        split_up = x.reshape(-1, groups, ins, *places) if places else x
+        perm = [2, 1, 0, *range(3, 3 + len(places))]
+        turned = split_up.op("Transpose", perm=perm).reshape(ins, -1, *places)
+    else:
+        turned = x.swap(0, 1)
+    result = turned.op(
+        "Conv",
+        g.swap(0, 1),
+        group=groups,
+        strides=list(windows.dilations),
+        dilations=list(windows.strides),
+        pads=windows.pads,
+    )
+    cropped = result.slice([0] * len(windows.kernel), windows.kernel, list(windows.axes))
+    return cropped.known(ins, fixed(weight, 0), *windows.kernel).swap(0, 1).known_like(weight)
+
+
+RULES: dict[str, Rule] = {"Conv": convolution, "ConvTranspose": transposed}

@@ -1,0 +1,131 @@
+"""Pooling: the gradient goes to the largest number of a window, or to all by their share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.places import along, fixed
+from service.training.graph.tensor import INT64, Array, Tensor
+from service.training.graph.windows import Windows, windows_of
+
+
+def max_pool(node: Node, g: Tensor) -> Gradients:
+    """To the first of the largest, whose place the operator tells when it is asked.
+
+    Places count through the whole tensor. Windows that tile it put each number back; others add.
+    """
+    x, places = node.x, node.output(1)
+    windows = _windows(node)
+    if _is_tiling(node, windows):
+        shape = {"kernel_shape": list(windows.kernel), "strides": list(windows.strides)}
+        return [g.op("MaxUnpool", places, x.dims(), **shape).known_like(x)]
+    flat = g.graph.ints([-1])
+    count = x.op("Size").op("Reshape", flat)
+    zeros = g.graph.numbers(0, g.dtype).op("Expand", count)
+    rows = places.op("Reshape", g.graph.ints([-1, 1]))
+    spread = zeros.op("ScatterND", rows, g.op("Reshape", flat), reduction="add")
+    return [spread.reshape_like(x)]
+
+
+def max_unpool(node: Node, g: Tensor) -> Gradients:
+    """What is at the places that the input was put to."""
+    flat, places = g.graph.ints([-1]), node.given(1)
+    taken = g.op("Reshape", flat).op("Gather", places.op("Reshape", flat), axis=0)
+    return [taken.reshape_like(node.x)]
+
+
+def global_max_pool(node: Node, g: Tensor) -> Gradients:
+    """To the first of the largest."""
+    x = node.x
+    rows = x.reshape(*(x.size(a) for a in (0, 1)), -1)
+    first = rows.op("ArgMax", axis=2, keepdims=1)
+    numbers = g.graph.numbers
+    places = g.graph.op("Range", numbers(0, INT64), rows.size(2).squeeze(0), numbers(1, INT64))
+    chosen = first.equal(places).cast_like(g)
+    return [(g.reshape(*(g.size(a) for a in (0, 1)), 1) * chosen).reshape_like(x)]
+
+
+def average_pool(node: Node, g: Tensor) -> Gradients:
+    """To all numbers of a window alike; windows are a matrix along each axis."""
+    windows = _windows(node)
+    for axis in windows.axes:
+        size, count = fixed(node.x, axis), fixed(node.y, axis)
+        share = windows.share(axis, size, count).astype(float)
+        held = (
+            share.sum(1)
+            if not node.attribute("count_include_pad", 0)
+            else _spread(windows, axis, size, count)
+        )
+        g = along(g, axis, share / held[:, None])
+    return [g.known_like(node.x)]
+
+
+def _spread(windows: Windows, axis: int, size: int, count: int) -> Array:
+    """How many places of each window are in the input or its pads; a ceiling may reach beyond."""
+    i = axis - 2
+    starts = np.arange(count)[:, None] * windows.strides[i]
+    places = starts + np.arange(windows.kernel[i]) * windows.dilations[i]
+    return np.asarray((places < size + windows.befores[i] + windows.afters[i]).sum(1))
+
+
+def global_average_pool(node: Node, g: Tensor) -> Gradients:
+    """g / count, everywhere."""
+    x = node.x
+    sizes = x.shape[2:] if x.shape is not None else ()
+    count = 1.0
+    for axis, size in enumerate(sizes, 2):
+        if not isinstance(size, int):
+            return [(g / x.dims(2).op("ReduceProd", keepdims=0).cast_like(g)).expand_like(x)]
+        count *= fixed(x, axis)
+    return [(g * (1 / count)).expand_like(x)]
+
+
+def lp_pool(node: Node, g: Tensor) -> Gradients:
+    """y = (Σ |x|^p)^(1/p) over a window; 0 where all of it is 0."""
+    windows, x, p = _windows(node), node.x, node.attribute("p", 2)
+    spread = _over_power(g, node.y, p)
+    for axis in windows.axes:
+        size, count = fixed(x, axis), fixed(node.y, axis)
+        spread = along(spread, axis, windows.share(axis, size, count))
+    return [spread * _power_slope(x, p)]
+
+
+def global_lp_pool(node: Node, g: Tensor) -> Gradients:
+    """One window."""
+    p = node.attribute("p", 2)
+    return [_over_power(g, node.y, p) * _power_slope(node.x, p)]
+
+
+def _over_power(g: Tensor, y: Tensor, p: int) -> Tensor:
+    return y.equal(0).where(0, g / y ** (p - 1)) if p > 1 else g
+
+
+def _power_slope(x: Tensor, p: int) -> Tensor:
+    """sign(x)·|x|^(p-1)."""
+    return x if p == 2 else x.sign() * x.abs() ** (p - 1) if p > 1 else x.sign()
+
+
+def _windows(node: Node) -> Windows:
+    return windows_of(node, tuple(node.attribute("kernel_shape")), node.x, node.y)
+
+
+def _is_tiling(node: Node, windows: Windows) -> bool:
+    """Do the windows cover all of x, side by side?"""
+    if any(windows.pads) or set(windows.dilations) != {1} or windows.strides != windows.kernel:
+        return False
+    sizes = zip(windows.axes, windows.kernel, strict=True)
+    return node.x.shape is not None and all(
+        isinstance(size := node.x.shape[axis], int) and size % k == 0 for axis, k in sizes
+    )
+
+
+RULES: dict[str, Rule] = {
+    "AveragePool": average_pool,
+    "GlobalAveragePool": global_average_pool,
+    "GlobalLpPool": global_lp_pool,
+    "GlobalMaxPool": global_max_pool,
+    "LpPool": lp_pool,
+    "MaxPool": max_pool,
+    "MaxUnpool": max_unpool,
+}
