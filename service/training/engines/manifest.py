@@ -37,11 +37,10 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a step costs: multiplications and elements for each sample, and nodes once."""
+    """What a step computes for each sample: multiplications, and elements that nodes give."""
 
     multiplications: int = 0
     elements: int = 0
-    nodes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,25 +12,20 @@ import onnx
 
 from service.training.engines.manifest import Manifest, Work
 
-WAKING_NS = 15_000
-"""What one more thread costs a step: it is woken twice."""
-MULTIPLICATIONS_PER_NS, ELEMENTS_PER_NS = 8.0, 1.0
+WAKING_NS = 50_000
+"""What one more thread costs a step: it is woken twice, and what it did is added up."""
+MULTIPLICATIONS_PER_NS, ELEMENTS_PER_NS = 40.0, 2.0
 OPTIMIZER_NS = 2.0
-"""Of one parameter, gradients read and added included."""
+"""Of one parameter."""
 PRODUCTS = frozenset({"Gemm", "MatMul", "Conv", "ConvTranspose"})
 
 Shapes = dict[str, tuple[int, ...]]
 
 
 def workload(model: onnx.ModelProto) -> Work:
-    """Of one sample: what symbolic axes stand for counts as one."""
-    shapes = _shapes(model)
-    multiplications = elements = 0
-    for node in model.graph.node:
-        made = sum(prod(shapes[name]) for name in node.output if name in shapes)
-        elements += made
-        multiplications += _multiplications(node, made, shapes)
-    return Work(multiplications, elements, len(model.graph.node))
+    """Of one sample: how much more two are than one. Symbolic axes are of the batch."""
+    one, two = (_count(model, rows) for rows in (1, 2))
+    return Work(max(0, two[0] - one[0]), max(0, two[1] - one[1]))
 
 
 def worthwhile_threads(manifest: Manifest, *, rows: int, most: int) -> int:
@@ -39,21 +34,32 @@ def worthwhile_threads(manifest: Manifest, *, rows: int, most: int) -> int:
     n threads take work / n and n times the waking: the least is at the root of their quotient.
     """
     work = manifest.work
-    of_rows = work.multiplications / MULTIPLICATIONS_PER_NS + work.elements / ELEMENTS_PER_NS
+    of_row = work.multiplications / MULTIPLICATIONS_PER_NS + work.elements / ELEMENTS_PER_NS
     parameters = sum(each.size for each in manifest.parameters)
-    shared_ns = rows * of_rows + parameters * OPTIMIZER_NS
+    shared_ns = rows * of_row + parameters * OPTIMIZER_NS
     return max(1, min(most, isqrt(int(shared_ns / WAKING_NS))))
 
 
-def _shapes(model: onnx.ModelProto) -> Shapes:
-    single = onnx.ModelProto()
-    single.CopyFrom(model)
-    for value in (*single.graph.input, *single.graph.output):
+def _count(model: onnx.ModelProto, rows: int) -> tuple[int, int]:
+    """Multiplications and elements of a batch of so many rows."""
+    shapes = _shapes(model, rows)
+    multiplications = elements = 0
+    for node in model.graph.node:
+        made = sum(prod(shapes[name]) for name in node.output if name in shapes)
+        elements += made
+        multiplications += _multiplications(node, made, shapes)
+    return multiplications, elements
+
+
+def _shapes(model: onnx.ModelProto, rows: int) -> Shapes:
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    for value in (*fixed.graph.input, *fixed.graph.output):
         for size in value.type.tensor_type.shape.dim:
             if not size.HasField("dim_value"):
-                size.dim_value = 1
-    del single.graph.value_info[:]
-    inferred = onnx.shape_inference.infer_shapes(single, data_prop=True).graph
+                size.dim_value = rows
+    del fixed.graph.value_info[:]
+    inferred = onnx.shape_inference.infer_shapes(fixed, data_prop=True).graph
     shapes: Shapes = {each.name: tuple(each.dims) for each in inferred.initializer}
     for value in (*inferred.input, *inferred.value_info, *inferred.output):
         sizes = value.type.tensor_type.shape.dim

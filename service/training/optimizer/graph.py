@@ -9,6 +9,7 @@ wait for the interpreter's lock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import onnx
 from onnx.helper import (
@@ -58,7 +59,7 @@ def row_names(recipe: Recipe) -> tuple[str, ...]:
     return (RATE, DECAY) if recipe.weight_decay else (RATE,)
 
 
-def update_model(recipe: Recipe, *, gradients: int) -> onnx.ModelProto:
+def update_model(recipe: Recipe, *, gradients: int, rows: int) -> onnx.ModelProto:
     """One step, in place. gradients: how many buffers add up to the gradient.
 
     Inputs `parameter`, `gradient.<n>` and the slots, float32[rows, width]; row_names; scalar_names.
@@ -79,7 +80,7 @@ def update_model(recipe: Recipe, *, gradients: int) -> onnx.ModelProto:
     if recipe.ema_decay is not None:
         results[EMA] = b.add(moved, b.mul(b.sub(EMA, moved), EMA_DECAY))
     scanned = [PARAMETER, *map(gradient_name, range(gradients)), *slots(recipe)]
-    return _scan(
+    body = _Body(
         b,
         blocks=scanned,
         rows=row_names(recipe),
@@ -87,6 +88,7 @@ def update_model(recipe: Recipe, *, gradients: int) -> onnx.ModelProto:
         outputs={name + NEW: value for name, value in results.items()},
         shape=ELEMENTS,
     )
+    return _once(body) if rows == 1 else _scan(body)
 
 
 def norm_model(*, gradients: int) -> onnx.ModelProto:
@@ -94,10 +96,12 @@ def norm_model(*, gradients: int) -> onnx.ModelProto:
     b = Nodes()
     total = _sum(b, gradients)
     return _scan(
-        b,
-        blocks=[gradient_name(each) for each in range(gradients)],
-        outputs={NORM: b.emit("ReduceSumSquare", total, keepdims=1)},
-        shape=ROW,
+        _Body(
+            b,
+            blocks=[gradient_name(each) for each in range(gradients)],
+            outputs={NORM: b.emit("ReduceSumSquare", total, keepdims=1)},
+            shape=ROW,
+        )
     )
 
 
@@ -118,35 +122,56 @@ def _whole_gradient(b: Nodes, recipe: Recipe, gradients: int) -> str:
     return gradient
 
 
-def _scan(
-    b: Nodes,
-    *,
-    blocks: Sequence[str],
-    outputs: dict[str, str],
-    shape: tuple[str | int, ...],
-    rows: Sequence[str] = (),
-    scalars: Sequence[str] = (),
-) -> onnx.ModelProto:
-    """The nodes as the body of a Scan over the rows of `blocks` and `rows`; scalars are outside."""
-    for name, value in outputs.items():
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What is done to a block. blocks: [rows, width], rows: [rows, 1], scalars: [1], by name.
+
+    outputs: the values that are given, by their names outside; shape: of all rows of them.
+    """
+
+    b: Nodes
+    blocks: Sequence[str]
+    outputs: dict[str, str]
+    shape: tuple[str | int, ...]
+    rows: Sequence[str] = ()
+    scalars: Sequence[str] = ()
+
+
+def _once(body: _Body) -> onnx.ModelProto:
+    """All rows at a time: for few elements, where the Scan would cost more than they do."""
+    for name, value in body.outputs.items():
+        body.b.rename(value, name)
+    return _model(body, body.b.nodes, list(body.b.constants.values()))
+
+
+def _scan(body: _Body) -> onnx.ModelProto:
+    """Row by row; the scalars stay outside."""
+    b, scanned = body.b, [*body.blocks, *body.rows]
+    for name, value in body.outputs.items():
         b.rename(value, name + BLOCK)
-    for name in (*blocks, *rows):
+    for name in scanned:
         b.rename(name, name + BLOCK)
-    body = make_graph(
+    graph = make_graph(
         b.nodes,
         "block",
-        [*_tensors(blocks, ELEMENTS[1:], BLOCK), *_tensors(rows, ROW[1:], BLOCK)],
-        _tensors(outputs, shape[1:], BLOCK),
+        [*_tensors(body.blocks, ELEMENTS[1:], BLOCK), *_tensors(body.rows, ROW[1:], BLOCK)],
+        _tensors(body.outputs, body.shape[1:], BLOCK),
         list(b.constants.values()),
     )
-    scanned = [*blocks, *rows]
-    scan = make_node("Scan", scanned, list(outputs), body=body, num_scan_inputs=len(scanned))
-    graph = make_graph(
-        [scan],
-        "optimizer",
-        [*_tensors(blocks, ELEMENTS), *_tensors(rows, ROW), *_tensors(scalars, [1])],
-        _tensors(outputs, shape),
-    )
+    outputs = list(body.outputs)
+    node = make_node("Scan", scanned, outputs, body=graph, num_scan_inputs=len(scanned))
+    return _model(body, [node], [])
+
+
+def _model(
+    body: _Body, nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto]
+) -> onnx.ModelProto:
+    inputs = [
+        *_tensors(body.blocks, ELEMENTS),
+        *_tensors(body.rows, ROW),
+        *_tensors(body.scalars, [1]),
+    ]
+    graph = make_graph(nodes, "optimizer", inputs, _tensors(body.outputs, body.shape), constants)
     return make_model(graph, opset_imports=[make_opsetid("", OPSET)], ir_version=IR_VERSION)
 
 

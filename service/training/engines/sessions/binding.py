@@ -9,7 +9,7 @@ from service.training.engines.runtime import check_memory
 
 
 class Binding:
-    """Arrays must lie in one piece. It keeps hold of them, since the runtime knows addresses only.
+    """Arrays must lie in one piece. It keeps hold of them, since the runtime does not.
 
     An output may lie where an input does, if the nodes that read it come before the one that writes
     it: https://onnxruntime.ai/docs/api/python/api_summary.html#iobinding says nothing of it, so
@@ -23,9 +23,7 @@ class Binding:
 
     def read(self, name: str, array: Array) -> None:
         """Bind an input."""
-        assert array.flags.c_contiguous
-        self._held[name] = array
-        self._binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        self._binding.bind_cpu_input(name, array)
 
     def write(self, name: str, array: Array) -> None:
         """Bind an output."""

@@ -62,7 +62,9 @@ class Optimizer:
         return min(1.0, self._recipe.max_grad_norm / (norm + NORM_EPSILON))
 
     def _bind_updates(self, buffers: Buffers, parts: list[tuple[int, int]]) -> list[Binding]:
-        model = graph.update_model(self._recipe, gradients=len(buffers.gradients))
+        model = graph.update_model(
+            self._recipe, gradients=len(buffers.gradients), rows=buffers.layout.rows
+        )
         session = open_session(model.SerializeToString(), threads=1)
         bindings = [Binding(session) for _ in parts]
         state = {graph.PARAMETER: buffers.parameters, **buffers.slots}

@@ -27,7 +27,16 @@ def test_products_are_counted_for_one_sample() -> None:
     work = workload(model)
     assert work.multiplications == 8 * 36 * 27 + 8 * 36 * 8 + 10 * 288 + 7 * 10
     assert work.elements == 8 * 36 + 2 * 144 * 2 + 10 + 7
-    assert work.nodes == 5
+
+
+def test_what_is_done_once_for_a_batch_is_not_counted() -> None:
+    nodes = [
+        make_node("Mul", ["w", "w"], ["square"]),
+        make_node("MatMul", ["x", "square"], ["y"]),
+    ]
+    weights = [from_array(np.zeros((50, 3), np.float32), "w")]
+    work = workload(model_of(nodes, {"x": ["batch", 50]}, {"y": ["batch", 3]}, weights))
+    assert (work.multiplications, work.elements) == (150, 3)
 
 
 def test_a_small_step_stays_on_one_thread_and_a_large_one_takes_all(tmp_path: Path) -> None:
