@@ -19,12 +19,14 @@ from service.settings import Settings
 
 WORKER_THREADS = 8
 """Threads that answer blocking requests; each keeps stack and heap of its own."""
+STORAGE_BROKEN = 3
+"""Exit code when the storage failed: a restart finds out what was kept, and may put it right."""
 GRACE_S = 10
 """How long open requests may take to end when the daemon stops."""
 
 
 def run(settings: Settings, *, on_listening: Callable[[str, int], None] | None = None) -> int:
-    """Serve until a signal. Returns the exit code: 0, or 1 after a fatal fault.
+    """Serve until a signal. Returns the exit code: 0, 1 after a fatal fault, or STORAGE_BROKEN.
 
     on_listening: called with address and port once requests are answered.
     Raises BadSetting, DataDirLocked, StorageBroken, UnknownSchema if it cannot start.
@@ -38,7 +40,8 @@ def run(settings: Settings, *, on_listening: Callable[[str, int], None] | None =
         failed = True
         server.should_exit = True
 
-    app = create_app(settings, Daemon(settings, on_fatal=stop_for_good))
+    daemon = Daemon(settings, on_fatal=stop_for_good)
+    app = create_app(settings, daemon)
     server = Server(
         uvicorn.Config(
             app,
@@ -55,6 +58,8 @@ def run(settings: Settings, *, on_listening: Callable[[str, int], None] | None =
     )
     with _listen(settings) as listener:
         server.run(sockets=[listener])
+    if daemon.storage_is_broken:
+        return STORAGE_BROKEN
     return 1 if failed or not server.started else 0
 
 

@@ -76,7 +76,7 @@ class Commands(click.Group):
 def honed(ctx: click.Context, url: str | None, token: str | None) -> None:
     """Train models on the device where the data is born.
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage.
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the storage failed: restart.
     """
     ctx.obj = Client(url=url, token=token)
     ctx.call_on_close(ctx.obj.close)

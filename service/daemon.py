@@ -65,8 +65,14 @@ class Daemon:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes work: started, and the scheduler lives."""
-        return self._training is not None and not self._training.done()
+        """Whether it takes work: started, the scheduler lives, and the storage can be written."""
+        alive = self._training is not None and not self._training.done()
+        return alive and self.store.broken is None
+
+    @property
+    def storage_is_broken(self) -> bool:
+        """Whether the storage has failed, so that a restart is needed."""
+        return hasattr(self, "store") and self.store.broken is not None
 
     async def start(self) -> None:
         """Open the store, then take up the queue. Raises DataDirLocked, StorageBroken, …"""
@@ -74,6 +80,7 @@ class Daemon:
             Store.open,
             self.settings.data_dir,
             write_queue_size=self.settings.write_queue_size,
+            on_broken=self._end_soon(),
         )
         self.registry = Registry(self.store, self.settings)
         self.feed = Feed(self.store)
@@ -138,6 +145,15 @@ class Daemon:
         await self.daily_backups.stop()
         await asyncio.to_thread(self.store.close)
         event(logger, logging.INFO, "daemon.stopped")
+
+    def _end_soon(self) -> Callable[[str], None]:
+        """What the storage calls, from a thread of its own, when it can no longer be written."""
+        loop = asyncio.get_running_loop()
+
+        def end(_reason: str) -> None:
+            loop.call_soon_threadsafe(self._on_fatal)
+
+        return end
 
     def _watched(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)

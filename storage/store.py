@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +34,7 @@ from storage.disk.lock import DataDirLock
 from storage.erasure.deletion import Eraser
 from storage.erasure.lineage import Lineage
 from storage.erasure.unlearning import Unlearning
+from storage.errors import DatabaseDamaged, HoneError
 from storage.samples.reference_sets import ReferenceSets
 from storage.samples.samples import Samples
 from storage.samples.stats import SampleStats
@@ -64,6 +69,7 @@ class Store:
         *,
         now: Clock,
         write_queue_size: int,
+        on_broken: Callable[[str], None],
     ) -> None:
         self.data_dir = data_dir
         self.database = data_dir / "hone.db"
@@ -75,10 +81,19 @@ class Store:
         self._connection = connection
         self._ballast = Ballast(data_dir / "ballast")
         self._writer = Writer(
-            connection, now=now, queue_size=write_queue_size, ballast=self._ballast
+            connection,
+            now=now,
+            queue_size=write_queue_size,
+            ballast=self._ballast,
+            on_broken=on_broken,
         )
         self._readers = Readers(self.database, size=_READERS, on_broken=self._writer.refuse)
-        self._packs = Packs(self.packs_dir, readers=self._readers, cache_dir=self.cache_dir)
+        self._packs = Packs(
+            self.packs_dir,
+            readers=self._readers,
+            cache_dir=self.cache_dir,
+            require_sound=self._writer.require_sound,
+        )
         self._copies = Copies(backups_dir=data_dir / "backups", broken_dir=data_dir / "broken")
         self.backups = OwnBackups(
             data_dir / "backups",
@@ -119,34 +134,34 @@ class Store:
         now: Clock = utc_now,
         write_queue_size: int = 256,
         is_partial: bool = False,
+        on_broken: Callable[[str], None] = lambda _: None,
     ) -> Store:
         """Open a data folder, or make one, and repair what the last run left half done.
 
         A damaged database is replaced by its newest backup. is_partial: files that rows name may
-        be missing; those rows are deleted. Raises DataDirLocked, UnknownSchema, StorageBroken,
-        StorageFull.
+        be missing; those rows are deleted. on_broken: called once, from any thread, when nothing
+        can be written any more. Raises DataDirLocked, UnknownSchema, StorageBroken, StorageFull.
         """
         data_dir = data_dir.absolute()
         with file_faults(f"cannot make the data folder {data_dir}"):
             make_folder(data_dir)
             Ballast(data_dir / "ballast").drop_if_low()
             lock = DataDirLock(data_dir / "hone.lock")
+        make = partial(cls, now=now, write_queue_size=write_queue_size, on_broken=on_broken)
+        opened = partial(_open, make, data_dir, lock, is_partial=is_partial, now=now())
         try:
             finish(data_dir)
             with file_faults(f"cannot make the data folder {data_dir}"):
                 for name in ("files", "packs", "tmp", "cache", "backups"):
                     make_folder(data_dir / name)
-            connection = open_sound_database(data_dir, check=lock.unclean, now=now())
-            store = cls(data_dir, lock, connection, now=now, write_queue_size=write_queue_size)
+            try:
+                return opened(check=lock.unclean)
+            except DatabaseDamaged:
+                # The repairs read a damaged page that nobody had looked for.
+                return opened(check=True)
         except BaseException:
             lock.release(clean=False)
             raise
-        try:
-            store._repair(is_partial=is_partial)
-        except BaseException:
-            store._shut(clean=False)
-            raise
-        return store
 
     @property
     def broken(self) -> str | None:
@@ -173,9 +188,15 @@ class Store:
 
     def close(self) -> None:
         """Finish what is queued, fold the WAL into the database, and let go of the folder."""
-        self._shut(clean=self._writer.broken is None)
+        clean = False
+        try:
+            self.disconnect()
+            clean = self._writer.broken is None
+        finally:
+            self._lock.release(clean=clean)
 
-    def _repair(self, *, is_partial: bool) -> None:
+    def repair(self, *, is_partial: bool) -> None:
+        """Undo or finish what the last run left half done; `open` does it."""
         clear_folder(self.tmp_dir)
         if is_partial:
             self.lost = self._writer.write(
@@ -203,16 +224,35 @@ class Store:
         told = {**asdict(restoration), "lost": asdict(lost)}
         _logger.error("database.restored", extra={"fields": told})
 
-    def _shut(self, *, clean: bool) -> None:
+    def disconnect(self) -> None:
+        """Close the connections, and keep the folder's lock. Raises StorageBroken, StorageFull."""
         self._writer.close()
         self._readers.close()
         try:
             self._ballast.drop_if_low()
-            if clean:
+            if self._writer.broken is None:
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:
-            clean = False
             raise translate(error) from error
         finally:
             self._connection.close()
-            self._lock.release(clean=clean)
+
+
+def _open(
+    make: Callable[[Path, DataDirLock, sqlite3.Connection], Store],
+    data_dir: Path,
+    lock: DataDirLock,
+    *,
+    check: bool,
+    is_partial: bool,
+    now: datetime,
+) -> Store:
+    connection = open_sound_database(data_dir, check=check, now=now)
+    store = make(data_dir, lock, connection)
+    try:
+        store.repair(is_partial=is_partial)
+    except BaseException:
+        with suppress(HoneError):
+            store.disconnect()
+        raise
+    return store

@@ -34,6 +34,7 @@ def reclaim(
     Not while a job trains on it: its child has the packs mapped. Raises StorageFull, StorageBroken.
     """
     with packs.lock(model_id):
+        packs.require_sound()
         with readers.snapshot() as connection:
             if connection.execute(_TRAINING, (model_id,)).fetchone():
                 return

@@ -16,7 +16,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,12 +44,19 @@ class Placement:
 
 
 class Packs:
-    """The packs of all models, below `folder`, and the caches made from them, below `cache_dir`."""
+    """The packs of all models, below `folder`, and the caches made from them, below `cache_dir`.
 
-    def __init__(self, folder: Path, *, readers: Readers, cache_dir: Path) -> None:
+    require_sound: raises StorageBroken while nobody knows whether the last commit is kept. Then no
+    pack is changed: rows may name the bytes behind its last committed one.
+    """
+
+    def __init__(
+        self, folder: Path, *, readers: Readers, cache_dir: Path, require_sound: Callable[[], None]
+    ) -> None:
         self.folder = folder
         self.cache_dir = cache_dir
         self._readers = readers
+        self.require_sound = require_sound
         self._guard = threading.Lock()
         self._locks: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
 
@@ -72,6 +79,7 @@ class Packs:
         ranges: (offset, length) of the bytes to keep, None for all of them.
         Raises StorageFull, StorageBroken; then nothing is kept.
         """
+        self.require_sound()
         newest, open_pack, open_size = self._open_pack(model_id)
         with file_faults("cannot store samples"):
             if ranges is None and spool.path is not None and spool.size_bytes >= _OWN_PACK_BYTES:

@@ -32,7 +32,7 @@ from storage.errors import (
 
 __all__ = ["Readers", "connect_reader", "connect_writer", "sqlite3", "translate"]
 
-_BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _NOTADB = 5, 6, 10, 11, 13, 26
+_BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _CONSTRAINT, _NOTADB = 5, 6, 10, 11, 13, 19, 26
 # Python 3.10 has no `sqlite_errorcode`; these texts are SQLite's own and fixed per code.
 _CODE_BY_TEXT = {
     "database is locked": _BUSY,
@@ -43,6 +43,8 @@ _CODE_BY_TEXT = {
     "file is not a database": _NOTADB,
 }
 FATAL = frozenset({_IOERR, _CORRUPT, _NOTADB})
+UNDONE_AT_COMMIT = frozenset({_BUSY, _LOCKED, _FULL, _CONSTRAINT})
+"""Causes for which a COMMIT fails before its last frame is in the log."""
 # Room for the pages of a large upload, which else go to the WAL several times.
 _CACHE_KIB = 8192
 # Each reader has one of its own; the pages lie in the system's cache as well.

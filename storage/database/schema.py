@@ -21,15 +21,18 @@ from storage.disk.lock import DataDirLock
 from storage.errors import DatabaseDamaged, DataDirLocked, UnknownSchema
 
 StartModule = Callable[[str, str], "subprocess.Popen[bytes]"]
+CHECKED_AT_EVERY_START_BYTES = 32 << 20
+"""A larger database is checked only after an unclean end, so that a start stays quick."""
 
 
 def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
     """The connection that writes, its schema up to date. The caller holds the folder's lock.
 
-    check: look for damage first. Raises StorageBroken, StorageFull, UnknownSchema.
+    check: look for damage first, however large the database is. Raises StorageBroken, StorageFull,
+    UnknownSchema.
     """
     try:
-        if check and path.exists():
+        if path.exists() and (check or path.stat().st_size <= CHECKED_AT_EVERY_START_BYTES):
             # One that reads leaves a damaged database and its log as they are.
             with closing(connect_reader(path)) as reader:
                 check_database(reader)

@@ -16,7 +16,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from storage.database.connection import BUSY_TIMEOUT_MS, FATAL, primary_code, sqlite3, translate
+from storage.database.connection import (
+    BUSY_TIMEOUT_MS,
+    FATAL,
+    UNDONE_AT_COMMIT,
+    primary_code,
+    sqlite3,
+    translate,
+)
 from storage.database.transaction import Event, Transaction
 from storage.disk.ballast import Ballast
 from storage.errors import Busy, DiskFull, StorageBroken
@@ -33,7 +40,8 @@ Subscriber = Callable[[Event], None]
 class Writer:
     """Runs writes one after the other. queue_size: how many may wait before Busy is raised.
 
-    ballast: given up when the disk is full.
+    ballast: given up when the disk is full. on_broken: called once, with the reason, when the
+    database can no longer be written.
     """
 
     def __init__(
@@ -43,15 +51,18 @@ class Writer:
         now: Clock,
         queue_size: int,
         ballast: Ballast,
+        on_broken: Callable[[str], None],
         put_timeout_s: float = _PUT_TIMEOUT_S,
     ) -> None:
         self._connection = connection
         self._now = now
         self._ballast = ballast
+        self._on_broken = on_broken
         self._put_timeout_s = put_timeout_s
         self._tasks: queue.Queue[_Task | None] = queue.Queue(queue_size)
         self._stopped = threading.Event()
         self._broken: str | None = None
+        self._breaking = threading.Lock()
         self._subscribers: tuple[Subscriber, ...] = ()
         self._subscribing = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="storage-writer", daemon=True)
@@ -97,7 +108,17 @@ class Writer:
 
     def refuse(self, reason: str) -> None:
         """Refuse every write from now on: the database is broken."""
-        self._broken = self._broken or reason
+        with self._breaking:
+            if self._broken is not None:
+                return
+            self._broken = reason
+        _logger.critical("storage.broken", extra={"fields": {"reason": reason}})
+        self._guarded("on_broken_failed", lambda: self._on_broken(reason))
+
+    def require_sound(self) -> None:
+        """Raises StorageBroken once writes are refused: the last commit may or may not be kept."""
+        if self._broken is not None:
+            raise StorageBroken(f"the database failed: {self._broken}; restart the daemon")
 
     def subscribe(self, callback: Subscriber) -> None:
         """Call `callback` with each event after its commit, in the writing thread: be quick."""
@@ -150,19 +171,18 @@ class Writer:
         self._guarded("wal_not_truncated", partial(_truncate_wal, self._connection))
 
     def _give_room_back(self) -> None:
-        """Hand free pages of the database to the disk; what it has no room for, it leaves."""
+        """Hand free pages of the database back to the disk, as far as there is room to do so."""
         vacuum = "PRAGMA incremental_vacuum"
         self._guarded("not_vacuumed", lambda: self._connection.execute(vacuum).fetchall())
         self._guarded("wal_not_truncated", partial(_truncate_wal, self._connection))
 
     def _transact(self, fn: Callable[[Transaction], _T]) -> _T:
-        if self._broken is not None:
-            raise StorageBroken(f"the database failed: {self._broken}; restart the daemon")
+        self.require_sound()
         transaction = Transaction(self._connection, self._now())
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             result = fn(transaction)
-            self._connection.execute("COMMIT")
+            self._commit()
         except sqlite3.Error as error:
             if primary_code(error) in FATAL:
                 self.refuse(str(error))
@@ -171,6 +191,15 @@ class Writer:
             self._roll_back()
         self._conclude(transaction)
         return result
+
+    def _commit(self) -> None:
+        """COMMIT; one that fails for another cause than these may be on the disk all the same."""
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if primary_code(error) not in UNDONE_AT_COMMIT:
+                self.refuse(str(error))
+            raise
 
     def _roll_back(self) -> None:
         """Undo a transaction that did not end; its own error is the one that counts."""
@@ -188,7 +217,7 @@ class Writer:
                 self._guarded("subscriber_failed", partial(callback, event))
 
     def _guarded(self, failure: str, action: Callable[[], object]) -> None:
-        """The commit stands whatever follows it; what a failed action leaves, start-up sweeps."""
+        """Log a failure and go on: the commit stands, and start-up sweeps what the action left."""
         try:
             action()
         except Exception:

@@ -44,7 +44,11 @@ class Samples:
         self._tmp_dir = tmp_dir
 
     def stage(self, model_id: int, record_bytes: int | None) -> Staging:
-        """Begin an upload; record_bytes: all inputs of one sample, None where lengths differ."""
+        """Begin an upload; record_bytes: all inputs of one sample, None where lengths differ.
+
+        Raises StorageBroken, StorageFull.
+        """
+        self._writer.require_sound()
         return Staging(
             model_id,
             record_bytes,

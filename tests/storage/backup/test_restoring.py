@@ -1,7 +1,9 @@
 """A database that breaks gives way to its newest backup that is sound."""
 
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -107,6 +109,34 @@ def test_the_newest_backup_takes_its_place(backed_up, record_of, how, caplog):
     assert told.fields["backup_from"] == note.backup_from
     store.close()
     assert Store.open(backed_up).restoration == note
+
+
+def spoil_table(path, name):
+    """Overwrite the first page of one table."""
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+        (page,) = connection.execute(query, (name,)).fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xff" * 4096)
+
+
+@pytest.mark.parametrize(
+    ("checked_at_every_start_bytes", "damaged"), [(1 << 30, "triggers"), (0, "packs")]
+)
+def test_damage_after_a_clean_end_is_found_at_the_first_start(
+    backed_up, record_of, monkeypatch, checked_at_every_start_bytes, damaged
+):
+    """By the check of a database that is small, or by the repairs of one that is not."""
+    limit = "storage.database.schema.CHECKED_AT_EVERY_START_BYTES"
+    monkeypatch.setattr(limit, checked_at_every_start_bytes, raising=False)
+    spoil_table(backed_up / "hone.db", damaged)
+
+    store = Store.open(backed_up)
+
+    assert store.triggers.list() == []
+    assert contents(store) == [record_of(0), record_of(1)]
+    store.close()
 
 
 def test_what_was_damaged_is_set_aside_as_it_was(backed_up, start_child):

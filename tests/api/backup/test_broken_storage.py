@@ -1,0 +1,34 @@
+"""A daemon whose disk fails says so at once, and ends, so that a supervisor starts it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from disk_faults import failing_sync
+from support import DEADLINE_S, Served, blobs, mlp
+
+
+def test_a_daemon_that_cannot_write_ends_with_its_own_exit_code_and_starts_again(
+    tmp_path: Path, serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults, trigger = failing_sync(tmp_path / "fault", suffix="hone.db-wal")
+    for name, value in faults.items():
+        monkeypatch.setenv(name, value)
+    broken = serve()
+    broken.register("m", mlp(8, 8, 2))
+    broken.upload("m", **blobs(20, 8, 2))
+    trigger.touch()
+
+    refused = broken.upload("m", **blobs(20, 8, 2, seed=1))
+
+    assert (refused.status_code, refused.json()["code"]) == (500, "storage_broken")
+    assert broken.process.wait(DEADLINE_S) == 3
+    broken.stop()
+    assert "storage.broken" in broken.log.read_text()
+
+    again = serve()
+    counts = again.http.get("/v1/models/m").json()["samples"]
+    assert counts["train"] + counts["validation"] in (20, 40)
+    assert again.upload("m", **blobs(20, 8, 2, seed=2)).status_code == 201
