@@ -21,6 +21,7 @@ from service.models.variants import Variants
 from service.policy.device_monitor import DeviceMonitor
 from service.policy.sleep import SleepWatch
 from service.prediction.predictor import Predictor
+from service.processes.children import Children
 from service.samples.erasure import Erasure
 from service.samples.ranking import SampleRanking
 from service.samples.thumbnails import Thumbnails
@@ -41,6 +42,7 @@ class Daemon:
     """
 
     store: Store
+    children: Children
     registry: Registry
     feed: Feed
     latest: LatestVersions
@@ -82,19 +84,29 @@ class Daemon:
             write_queue_size=self.settings.write_queue_size,
             on_broken=self._end_soon(),
         )
-        self.registry = Registry(self.store, self.settings)
+        self.children = Children(memory_cap_bytes=self.settings.training_memory_bytes)
+        self.registry = Registry(self.store, self.settings, self.children)
         self.feed = Feed(self.store)
         self.latest = LatestVersions(self.store, self.feed)
-        self.predictor = Predictor(self.store, self.settings, latest=self.latest, feed=self.feed)
+        self.predictor = Predictor(
+            self.store, self.settings, self.children, latest=self.latest, feed=self.feed
+        )
         self.hook = PromotionHook(self.store, self.settings, latest=self.latest, feed=self.feed)
         self.monitor = DeviceMonitor(self.store, self.settings)
-        self.scheduler = Scheduler(
-            self.store, self.settings, monitor=self.monitor, announce=self.feed.announce
+        self.monitor.listen(
+            lambda look: self.children.memory.change(look.policy.memory_limit_bytes)
         )
-        self.variants = Variants(self.store, self.settings)
+        self.scheduler = Scheduler(
+            self.store,
+            self.settings,
+            monitor=self.monitor,
+            children=self.children,
+            announce=self.feed.announce,
+        )
+        self.variants = Variants(self.store, self.settings, self.children)
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
-        self.thumbnails = Thumbnails(self.store)
-        self.uncertainty = SampleRanking(self.store, self.settings)
+        self.thumbnails = Thumbnails(self.store, self.children)
+        self.uncertainty = SampleRanking(self.store, self.settings, self.children)
         self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
         await self.erasure.start()
         await self.daily_backups.start()

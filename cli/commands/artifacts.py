@@ -98,8 +98,9 @@ def _prepare(model: Path, work_dir: Path, *, trainable: Any, **options: Any) -> 
 async def _ask(order: Prepare) -> Message:
     """The last message of the order."""
     from service.jobs.child import Child
+    from service.processes.children import Children
 
-    child = await Child.spawn(order)
+    child = await Child.spawn(Children(memory_cap_bytes=None), order)
     try:
         async for message in child.messages(silence_timeout_s=TIMEOUT_S):
             answer = message

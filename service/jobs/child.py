@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from service.errors import ChildDied
+from service.processes.children import Children
 from service.processes.ending import ErrorTail, describe_exit
-from service.processes.interpreter import spawn
 from service.training.protocol.messages.lines import decode_message, encode
 from service.training.protocol.messages.unions import Command, Last, Message, Order
 
@@ -26,9 +26,9 @@ class Child:
         self._errors = ErrorTail(process.stderr)
 
     @classmethod
-    async def spawn(cls, order: Order) -> Child:
-        """Start `python -m service.training` and hand it the order."""
-        process = await spawn("service.training", buffer_bytes=MAX_LINE_BYTES)
+    async def spawn(cls, children: Children, order: Order) -> Child:
+        """Start `python -m service.training` and hand it the order. Raises Busy."""
+        process = await children.spawn("service.training", buffer_bytes=MAX_LINE_BYTES)
         child = cls(process)
         await child._write(encode(order))
         return child

@@ -18,6 +18,7 @@ from service.jobs.recorder import Recorder
 from service.jobs.tasks import train_task
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
+from service.processes.children import Children
 from service.settings import Settings
 from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.comparison import Evaluate, Evaluated
@@ -52,12 +53,14 @@ class JobRun:
         store: Store,
         settings: Settings,
         monitor: DeviceMonitor,
+        children: Children,
         announce: Announce,
     ) -> None:
         self.job = job
         self._store = store
         self._settings = settings
         self._monitor = monitor
+        self._children = children
         self._recorder = Recorder(job, store, announce=announce)
         self._restarts = job.restarts
         self._wish: Command | None = None
@@ -142,7 +145,7 @@ class JobRun:
                 work_dir=work_dir,
             )
             self._done = None
-            await self._converse(await Child.spawn(order), self._take)
+            await self._converse(await Child.spawn(self._children, order), self._take)
             if self._done is not None:
                 publication = Publication(
                     self.job,
@@ -158,7 +161,7 @@ class JobRun:
     async def _ask(self, order: Evaluate) -> Answer | None:
         """What a child of its own answers, None if it was stopped."""
         self._answer = None
-        await self._converse(await Child.spawn(order), self._take_answer)
+        await self._converse(await Child.spawn(self._children, order), self._take_answer)
         return self._answer
 
     async def _converse(self, child: Child, take: Callable[[Message], Awaitable[None]]) -> None:

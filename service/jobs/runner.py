@@ -12,6 +12,7 @@ from service.events import Announce
 from service.jobs.run import JobRun
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
+from service.processes.children import Children
 from service.settings import Settings
 from storage.errors import HoneError, NotFound, StateConflict, StorageBroken
 from storage.records.jobs import Blocker, Job, JobState
@@ -35,12 +36,14 @@ class JobRunner:
         settings: Settings,
         *,
         monitor: DeviceMonitor,
+        children: Children,
         announce: Announce,
         on_free: Callable[[], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._monitor = monitor
+        self._children = children
         self._announce = announce
         self._on_free = on_free
         self._run: JobRun | None = None
@@ -63,6 +66,7 @@ class JobRunner:
             store=self._store,
             settings=self._settings,
             monitor=self._monitor,
+            children=self._children,
             announce=self._announce,
         )
         self._task = asyncio.create_task(self._carry_out(self._run))

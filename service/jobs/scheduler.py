@@ -22,6 +22,7 @@ from service.jobs.runner import JobRunner
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Look
+from service.processes.children import Children
 from service.settings import Settings
 from storage.database.transaction import Event
 from storage.errors import Busy, NotFound, StateConflict, StorageFull
@@ -44,14 +45,25 @@ class Scheduler:
     """
 
     def __init__(
-        self, store: Store, settings: Settings, *, monitor: DeviceMonitor, announce: Announce
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        monitor: DeviceMonitor,
+        children: Children,
+        announce: Announce,
     ) -> None:
         self._store = store
         self._monitor = monitor
         self._wake = asyncio.Event()
         self._moving = asyncio.Lock()
         self._runner = JobRunner(
-            store, settings, monitor=monitor, announce=announce, on_free=self._wake.set
+            store,
+            settings,
+            monitor=monitor,
+            children=children,
+            announce=announce,
+            on_free=self._wake.set,
         )
         self._preemptor = Preemptor(self._runner, monitor)
         self._conditions: object = None

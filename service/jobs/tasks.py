@@ -124,7 +124,6 @@ def errand_limits(settings: Settings) -> Limits:
     return Limits(
         threads=settings.training_threads or default_threads(),
         nice=ERRAND_NICE if settings.training_nice is None else settings.training_nice,
-        memory_bytes=settings.training_memory_bytes,
     )
 
 

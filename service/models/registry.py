@@ -17,6 +17,7 @@ from service.jobs import tasks as orders
 from service.jobs.child import Child
 from service.logs import event
 from service.models.promotion.policy import merge_gate
+from service.processes.children import Children
 from service.samples.ingest.require import require_names
 from service.settings import Settings
 from service.training.errors import GraphRefused
@@ -61,9 +62,10 @@ class ModelSpec:
 class Registry:
     """Registers models, one at a time: each is checked in a child of its own."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, children: Children) -> None:
         self._store = store
         self._settings = settings
+        self._children = children
         self._one_at_a_time = asyncio.Lock()
 
     async def register(self, spec: ModelSpec, source: Path, *, form: Form) -> Model:
@@ -122,7 +124,7 @@ class Registry:
         return answer
 
     async def _answer(self, order: Prepare) -> Message | None:
-        child = await Child.spawn(order)
+        child = await Child.spawn(self._children, order)
         answer: Message | None = None
         try:
             timeout_s = self._settings.prepare_timeout_s

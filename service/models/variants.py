@@ -16,6 +16,7 @@ from service.jobs.tasks import convert_task
 from service.logs import event
 from service.models.promotion import gate
 from service.models.promotion.policy import GatePolicy, gate_policy
+from service.processes.children import Children
 from service.settings import Settings
 from service.training.errors import VariantRefused
 from service.training.protocol.messages.comparison import Converted
@@ -45,9 +46,10 @@ class Judgement:
 class Variants:
     """Makes variants, one at a time. Belongs to the event loop."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, children: Children) -> None:
         self._store = store
         self._settings = settings
+        self._children = children
         self._one_at_a_time = asyncio.Lock()
         self._making: dict[Key, asyncio.Task[Variant]] = {}
 
@@ -120,7 +122,7 @@ class Variants:
             settings=self._settings,
             work_dir=work_dir,
         )
-        child = await Child.spawn(order)
+        child = await Child.spawn(self._children, order)
         try:
             timeout_s = self._settings.heartbeat_timeout_s
             async for message in child.messages(silence_timeout_s=timeout_s):

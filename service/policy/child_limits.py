@@ -1,4 +1,4 @@
-"""What the policy lets the training child take."""
+"""Threads and niceness that the policy lets the training child take."""
 
 from __future__ import annotations
 
@@ -18,5 +18,4 @@ def child_limits(policy: Policy, snapshot: DeviceSnapshot) -> Limits:
     return Limits(
         threads=policy.max_threads_idle if is_idle else policy.max_threads_busy,
         nice=policy.nice,
-        memory_bytes=policy.memory_limit_bytes,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from service.device import Device, DeviceSnapshot, Moment
+from service.device.memory_size import usable_memory_bytes
 from service.device.reading import Sensor
 from service.logs import event
 from service.policy import Given, Judge, Policy, Verdict, default_policy, from_dict
@@ -74,6 +75,9 @@ class Observer:
             sysfs=settings.sysfs_root,
             procfs=settings.procfs_root,
         )
+        self._usable_memory_bytes = usable_memory_bytes(
+            procfs=settings.procfs_root, sysfs=settings.sysfs_root
+        )
         self._judge = Judge(self._default_policy(has_battery=False))
 
     def look(self, asked_for: StoredPolicy, *, trains: bool, asleep: bool) -> Look:
@@ -131,7 +135,9 @@ class Observer:
             nice=self._settings.training_nice,
             memory_bytes=self._settings.training_memory_bytes,
         )
-        return default_policy(has_battery, given=given)
+        return default_policy(
+            has_battery, usable_memory_bytes=self._usable_memory_bytes, given=given
+        )
 
     def _count(self, now: Moment, *, trains: bool) -> float:
         trained_today_s = self._budget.count(now, training=trains)

@@ -10,6 +10,7 @@ from service.policy.windows import Window
 
 Rule = Literal["allow", "block"]
 RULES = ("allow", "block")
+MIN_MEMORY_LIMIT_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Policy:
     max_threads_busy: int = _threads(1)
     max_threads_idle: int = _threads(1)
     nice: int = _setting(10, Bounds("integer", "niceness", low=0, high=19))
-    memory_limit_bytes: int | None = _bytes(None, low=128 * 2**20)
+    memory_limit_bytes: int | None = _bytes(None, low=MIN_MEMORY_LIMIT_BYTES)
     unknown: Unknown = field(default_factory=Unknown, metadata={"bounds": Bounds("unknown")})
 
 
@@ -120,10 +121,24 @@ class Given:
     memory_bytes: int | None = None
 
 
+def default_memory_cap(usable_memory_bytes: int | None) -> int | None:
+    """What child processes may take together: half, the other half is for other programs."""
+    if usable_memory_bytes is None:
+        return None
+    return max(MIN_MEMORY_LIMIT_BYTES, usable_memory_bytes // 2)
+
+
 def default_policy(
-    has_battery: bool, *, processors: int | None = None, given: Given = Given()
+    has_battery: bool,
+    *,
+    processors: int | None = None,
+    usable_memory_bytes: int | None = None,
+    given: Given = Given(),
 ) -> Policy:
-    """What suits the device until its person says otherwise. processors: None to count them.
+    """What suits the device until its person says otherwise.
+
+    processors: None to count them. usable_memory_bytes: of the machine or its cgroup, half of which
+    is for child processes; None if it cannot be told.
 
     Niceness 10 is a tenth of a processor where every processor has other work, so that of two or
     more none of the others loses 5 %; a device with only one needs 19.
@@ -133,7 +148,7 @@ def default_policy(
         max_threads_busy=given.threads or 1,
         max_threads_idle=given.threads or max(1, processors // 2),
         nice=(10 if processors > 1 else 19) if given.nice is None else given.nice,
-        memory_limit_bytes=given.memory_bytes,
+        memory_limit_bytes=given.memory_bytes or default_memory_cap(usable_memory_bytes),
     )
     if not has_battery:
         return policy

@@ -17,6 +17,7 @@ from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Frame, Tensors
 from service.prediction.preparation import as_tensor, described
 from service.prediction.worker import Worker
+from service.processes.children import Children
 from service.settings import Settings
 from storage.errors import HoneError, NotFound
 from storage.records.models import Model
@@ -65,6 +66,7 @@ class Predictor:
         self,
         store: Store,
         settings: Settings,
+        children: Children,
         *,
         latest: LatestVersions,
         feed: Feed,
@@ -73,7 +75,7 @@ class Predictor:
         self._latest = latest
         self._feed = feed
         self._serving: dict[str, Serving] = {}
-        self._worker = Worker(settings, on_idle=self._serving.clear)
+        self._worker = Worker(settings, children, on_idle=self._serving.clear)
         self._swaps: dict[str, asyncio.Task[None]] = {}
         feed.listen(self._on_event)
 

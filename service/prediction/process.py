@@ -9,8 +9,8 @@ from contextlib import suppress
 from service.errors import ChildDied
 from service.prediction.errors import PredictionTimeout
 from service.prediction.frames import SIZES, Frame, decode, encode
+from service.processes.children import Children
 from service.processes.ending import ErrorTail, describe_exit
-from service.processes.interpreter import spawn
 from service.settings import Settings
 
 BUFFER_BYTES = 2**20
@@ -37,8 +37,8 @@ class PredictorProcess:
         self._answer_reader = asyncio.create_task(self._read_answers())
 
     @classmethod
-    async def spawn(cls, settings: Settings) -> PredictorProcess:
-        """Start `python -m service.prediction`. Raises ChildDied if the system refuses."""
+    async def spawn(cls, settings: Settings, children: Children) -> PredictorProcess:
+        """Start `python -m service.prediction`. Raises Busy, ChildDied if the system refuses."""
         options = {
             "--threads": settings.prediction_threads,
             "--sessions": settings.prediction_sessions,
@@ -46,7 +46,9 @@ class PredictorProcess:
         }
         arguments = [str(part) for option in options.items() for part in option]
         try:
-            process = await spawn("service.prediction", *arguments, buffer_bytes=BUFFER_BYTES)
+            process = await children.spawn(
+                "service.prediction", *arguments, buffer_bytes=BUFFER_BYTES
+            )
         except OSError as error:
             raise ChildDied(f"the predictor cannot be started: {error}") from error
         return cls(process)

@@ -11,6 +11,7 @@ from service.errors import ChildDied
 from service.logs import event
 from service.prediction.frames import Frame
 from service.prediction.process import NotStarted, PredictorProcess
+from service.processes.children import Children
 from service.settings import Settings
 from storage.errors import Busy
 
@@ -28,11 +29,13 @@ class Worker:
     def __init__(
         self,
         settings: Settings,
+        children: Children,
         *,
         on_idle: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
+        self._children = children
         self._on_idle = on_idle
         self._monotonic = monotonic
         self._process: PredictorProcess | None = None
@@ -88,7 +91,7 @@ class Worker:
     async def _running(self) -> PredictorProcess:
         async with self._starting:
             if self._process is None or not self._process.alive:
-                self._process = await PredictorProcess.spawn(self._settings)
+                self._process = await PredictorProcess.spawn(self._settings, self._children)
                 self._look_again_later()
             return self._process
 

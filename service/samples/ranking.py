@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from service.errors import ChildDied, InvalidInput
 from service.jobs import tasks as orders
 from service.jobs.child import Child
+from service.processes.children import Children
 from service.settings import Settings
 from service.training.protocol.messages.comparison import Score, Scored
 from service.training.protocol.messages.endings import Failed
@@ -52,9 +53,10 @@ class SampleRanking:
     Belongs to the event loop.
     """
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, children: Children) -> None:
         self._store = store
         self._settings = settings
+        self._children = children
         self._known: dict[int, Ranking] = {}
         self._one_at_a_time = asyncio.Lock()
 
@@ -96,7 +98,7 @@ class SampleRanking:
         return ranking
 
     async def _ask(self, order: Score) -> Scored:
-        child = await Child.spawn(order)
+        child = await Child.spawn(self._children, order)
         try:
             timeout_s = self._settings.prepare_timeout_s
             async for message in child.messages(silence_timeout_s=timeout_s):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from service.errors import ChildDied
-from service.processes.interpreter import spawn
+from service.processes.children import Children
 from service.samples.ingest.require import takes_images
 from storage.errors import NotFound
 from storage.records.models import Model
@@ -18,8 +18,9 @@ AT_ONCE = 2
 class Thumbnails:
     """Makes PNGs of at most `size` pixels a side; a few at a time."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, children: Children) -> None:
         self._store = store
+        self._children = children
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def make(self, model: Model, sample_id: int, *, size: int) -> bytes:
@@ -28,7 +29,7 @@ class Thumbnails:
             raise NotFound(f"the samples of {model.name!r} are no pictures; ask for their content")
         data = await asyncio.to_thread(self._store.samples.content, model.id, sample_id)
         async with self._turns:
-            process = await spawn("service.preprocess.thumbnail", str(size))
+            process = await self._children.spawn("service.preprocess.thumbnail", str(size))
             try:
                 made, words = await asyncio.wait_for(process.communicate(data), TIMEOUT_S)
             except asyncio.TimeoutError:

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from service.training.errors import OutOfMemory
-from service.training.limits import apply_limits
+from service.training.limits import apply_limits, memory_limit_bytes
 from service.training.protocol.messages.endings import Failed, Stopped
 from service.training.protocol.pipe import Interrupted, Pipe, claim_stdout
 from storage.errors import HoneError
@@ -90,7 +90,7 @@ def threads_of(order: Order) -> int:
 
 
 def out_of_memory(order: Order) -> str:
-    limit = order.limits.memory_bytes
+    limit = memory_limit_bytes()
     within = "the device's memory" if limit is None else f"the limit of {limit} bytes"
     remedy = "a smaller batch_size" if order.kind == "train" else "a smaller model"
     return f"the order does not fit into {within}; try {remedy}, or allow more memory"

@@ -1,4 +1,4 @@
-"""What the child gives up before it loads an engine: priority, threads and memory."""
+"""What the child gives up before it loads an engine, and the memory that it was left."""
 
 from __future__ import annotations
 
@@ -30,15 +30,27 @@ AUTOGROUP_PAUSE_S = 0.1
 def apply_limits(limits: Limits, *, threads: int) -> None:
     """Step back behind the device's other work. Call before numpy and the engine are imported.
 
-    memory_bytes is enforced where RLIMIT_DATA counts private mappings (Linux ≥ 4.7); files that
-    are mapped read-only, as packs are, do not count. Elsewhere it is the parent's to watch.
-    Raises OutOfMemory if the limit leaves no room for the engine itself.
+    Raises OutOfMemory if the parent has left no room for the engine itself.
     """
     for name in THREAD_VARIABLES:
         os.environ[name] = str(threads)
     _lower_priority(limits.nice)
-    if limits.memory_bytes is not None and sys.platform == "linux":
-        _limit_memory(limits.memory_bytes)
+    limit_bytes = memory_limit_bytes()
+    if limit_bytes is not None and limit_bytes < MIN_MEMORY_BYTES:
+        raise OutOfMemory(
+            f"{limit_bytes} bytes of memory are allowed; the engine needs at least"
+            f" {MIN_MEMORY_BYTES}"
+        )
+
+
+def memory_limit_bytes() -> int | None:
+    """Private memory that this process may have, None for no limit; the parent sets it."""
+    if sys.platform != "linux":
+        return None
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def _lower_priority(nice: int) -> None:
@@ -76,15 +88,3 @@ def _lower_session(nice: int) -> None:
         except BlockingIOError:
             time.sleep(AUTOGROUP_PAUSE_S)
     raise TimeoutError(f"{AUTOGROUP} is changed by others all the time")
-
-
-def _limit_memory(memory_bytes: int) -> None:
-    import resource
-
-    if memory_bytes < MIN_MEMORY_BYTES:
-        raise OutOfMemory(
-            f"memory_bytes is {memory_bytes}; the engine needs at least {MIN_MEMORY_BYTES}"
-        )
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    allowed = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))

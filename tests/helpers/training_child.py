@@ -15,6 +15,13 @@ from service.training.protocol.messages.lines import decode_message, encode
 from service.training.protocol.messages.unions import Last, Line
 
 
+def limit_memory(pid: int, limit_bytes: int) -> None:
+    """As the daemon limits its children."""
+    import resource
+
+    resource.prlimit(pid, resource.RLIMIT_DATA, (limit_bytes, resource.RLIM_INFINITY))
+
+
 @dataclass
 class Child:
     """A training child and everything that it said; all waits end at a deadline."""

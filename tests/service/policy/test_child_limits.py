@@ -11,4 +11,4 @@ from service.training.protocol.messages.shared import Limits
 def test_a_device_in_use_lends_fewer_threads(device, clock, idle_s, threads):
     policy = default_policy(has_battery=False, processors=8)
     snapshot = device(clock.now(), user_idle_s=idle_s)
-    assert child_limits(policy, snapshot) == Limits(threads=threads, nice=10, memory_bytes=None)
+    assert child_limits(policy, snapshot) == Limits(threads=threads, nice=10)

@@ -44,6 +44,8 @@ def expected_rows():
         if bounds.kind == "unknown":
             continue
         defaults = [shown(to_dict(policy)[field.name], bounds) for policy in (desk, laptop)]
+        if field.name == "memory_limit_bytes":
+            defaults = ["half of the memory"] * 2
         if field.name == "max_threads_idle":
             defaults = ["half of the processors"] * 2
         rules = [getattr(policy.unknown, bounds.unknown or "disk") for policy in (desk, laptop)]

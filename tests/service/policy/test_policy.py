@@ -61,6 +61,14 @@ def test_the_operators_settings_are_the_defaults():
     assert (policy.nice, policy.memory_limit_bytes) == (2, 2**30)
 
 
+@pytest.mark.parametrize(
+    ("usable_bytes", "cap_bytes"), [(8 * 2**30, 4 * 2**30), (2**20, 128 * 2**20), (None, None)]
+)
+def test_child_processes_may_take_half_of_the_memory(usable_bytes, cap_bytes):
+    policy = default_policy(False, processors=8, usable_memory_bytes=usable_bytes)
+    assert policy.memory_limit_bytes == cap_bytes
+
+
 @pytest.mark.parametrize(("processors", "nice"), [(1, 19), (2, 10), (8, 10)])
 def test_a_single_processor_is_shared_most_politely(processors, nice):
     assert default_policy(False, processors=processors).nice == nice

@@ -15,6 +15,7 @@ from support import mlp
 from service.events import Feed, Happening
 from service.models.latest import LatestVersions
 from service.prediction.predictor import Predictor
+from service.processes.children import Children
 from service.settings import load_settings
 from storage.records.models import Model
 from storage.store import Store
@@ -65,7 +66,9 @@ def running(shop: Shop, tmp_path: Path) -> Callable[..., Any]:
         settings = load_settings(data_dir=tmp_path / "data", **chosen)
         feed = Feed(shop.store)
         latest = LatestVersions(shop.store, feed)
-        predictor = Predictor(shop.store, settings, latest=latest, feed=feed)
+        predictor = Predictor(
+            shop.store, settings, Children(memory_cap_bytes=None), latest=latest, feed=feed
+        )
         told: list[Happening] = []
         feed.listen(told.append)
         try:

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from loop_bench import Bench, MakeBench
 from perceptrons import perceptron, rewrite_ir
-from training_child import Child
+from training_child import Child, limit_memory
 from workshop import (
     CLASSES,
     CLASSIFICATION,
@@ -166,13 +166,15 @@ def make_workshop(tmp_path: Path) -> Iterator[Callable[..., Workshop]]:
 
 @pytest.fixture
 def spawn() -> Iterator[Callable[..., Child]]:
-    """Start a child, with an order or with nothing said yet."""
+    """Start a child, with an order or with nothing said yet. memory_bytes: its limit."""
     children: list[Child] = []
 
-    def start(order: Line | None = None) -> Child:
+    def start(order: Line | None = None, *, memory_bytes: int | None = None) -> Child:
         command = [sys.executable, "-W", "error", "-m", "service.training"]
         pipe = subprocess.PIPE
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        if memory_bytes is not None:
+            limit_memory(process.pid, memory_bytes)
         child = Child(process)
         children.append(child)
         if order is not None:
@@ -188,8 +190,8 @@ def spawn() -> Iterator[Callable[..., Child]]:
 def train(spawn: Callable[..., Child]) -> Callable[[Train], tuple[Done, Child]]:
     """Train to the end in a child."""
 
-    def run(order: Train) -> tuple[Done, Child]:
-        child = spawn(order)
+    def run(order: Train, *, memory_bytes: int | None = None) -> tuple[Done, Child]:
+        child = spawn(order, memory_bytes=memory_bytes)
         last = child.last()
         assert isinstance(last, Done), (last, child.errors())
         assert child.end() == 0

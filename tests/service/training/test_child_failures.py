@@ -15,7 +15,7 @@ from service.training.limits import MIN_MEMORY_BYTES
 from service.training.protocol.messages.commands import Pause
 from service.training.protocol.messages.endings import Failed
 from service.training.protocol.messages.preparation import Prepare, Refused
-from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.messages.training import LoopState, Start
 
 MakeArtifacts = Callable[..., Artifacts]
@@ -91,9 +91,8 @@ def test_too_little_memory_fails_with_a_clear_last_word(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any, limit_mib: int
 ) -> None:
     artifacts = make_artifacts(sizes=(6, 4000, 4000, 3))
-    limits = Limits(threads=1, nice=0, memory_bytes=limit_mib << 20)
-    order = replace(make_workshop().order(artifacts, epochs=1), limits=limits)
-    child = spawn(order)
+    order = make_workshop().order(artifacts, epochs=1)
+    child = spawn(order, memory_bytes=limit_mib << 20)
     last = child.last()
     assert isinstance(last, Failed)
     assert last.code == "out_of_memory", last
@@ -105,8 +104,8 @@ def test_too_little_memory_fails_with_a_clear_last_word(
 def test_the_smallest_memory_that_is_allowed_trains_a_small_model(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, train: Any
 ) -> None:
-    limits = Limits(threads=1, nice=0, memory_bytes=MIN_MEMORY_BYTES)
-    train(replace(make_workshop().order(make_artifacts(), epochs=1), limits=limits))
+    order = make_workshop().order(make_artifacts(), epochs=1)
+    train(order, memory_bytes=MIN_MEMORY_BYTES)
 
 
 def test_an_upload_that_is_no_model_is_refused_by_the_child(spawn: Any, tmp_path: Path) -> None:

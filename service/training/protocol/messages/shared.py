@@ -11,11 +11,10 @@ FEATURE_DTYPE = "hone.feature_dtype"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the child may take. nice: 0 to 19. memory_bytes: private memory, None for no limit."""
+    """What the child may take, beside memory, which its parent limits. nice: 0 to 19."""
 
     threads: int = 1
     nice: int = 10
-    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,85 @@
+"""The child processes of one daemon: started in spite of short shortages, limited together."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import sys
+from pathlib import Path
+
+from service.logs import event
+from service.processes.interpreter import DEFAULT_BUFFER_BYTES, spawn
+from service.processes.memory import SharedMemoryCap
+from storage.errors import Busy
+
+logger = logging.getLogger(__name__)
+
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""What the system says while it has no descriptor, memory or process left."""
+RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+OOM_SCORE_ADJ = 500
+"""Of 1000. When the device runs out of memory, the kernel ends a child before any other program."""
+
+
+class Children:
+    """Starts child processes. Belongs to the event loop.
+
+    memory_cap_bytes: what those that live may take together, None for no limit.
+    """
+
+    def __init__(self, *, memory_cap_bytes: int | None) -> None:
+        self.memory = SharedMemoryCap(memory_cap_bytes)
+        self._watching: set[asyncio.Task[None]] = set()
+
+    async def spawn(
+        self,
+        module: str,
+        *arguments: str,
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+    ) -> asyncio.subprocess.Process:
+        """Start a module of ours as `interpreter.spawn` does, within the shared memory.
+
+        Raises Busy if the system has no room for a process for some seconds, OSError.
+        """
+        process = await _spawn_in_spite_of_shortages(module, *arguments, buffer_bytes=buffer_bytes)
+        _prefer_for_oom_kill(process.pid)
+        self.memory.add(process.pid)
+        watching = asyncio.create_task(self._release(process))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+        return process
+
+    async def _release(self, process: asyncio.subprocess.Process) -> None:
+        await process.wait()
+        self.memory.remove(process.pid)
+
+
+async def _spawn_in_spite_of_shortages(
+    module: str, *arguments: str, buffer_bytes: int
+) -> asyncio.subprocess.Process:
+    for delay_s in (*RETRY_DELAYS_S, None):
+        try:
+            return await spawn(module, *arguments, buffer_bytes=buffer_bytes)
+        except OSError as error:
+            if error.errno not in SHORTAGES:
+                raise
+            if delay_s is None:
+                raise Busy(
+                    f"the system has no room for another process ({error.strerror}); "
+                    "it is tried again later"
+                ) from error
+            event(logger, logging.WARNING, "spawn.retried", module=module, detail=str(error))
+        await asyncio.sleep(delay_s)
+    raise AssertionError("the last try returns or raises")
+
+
+def _prefer_for_oom_kill(pid: int) -> None:
+    if sys.platform != "linux":
+        return
+    try:
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(OOM_SCORE_ADJ), "ascii")
+    except FileNotFoundError:
+        return  # it has ended already
+    except OSError as error:
+        event(logger, logging.WARNING, "child.oom_score_not_raised", detail=str(error))

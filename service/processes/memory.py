@@ -1,0 +1,100 @@
+"""Memory of the child processes: one cap for all, shared out among those that live."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from service.logs import event
+
+logger = logging.getLogger(__name__)
+
+MIN_SHARE_BYTES = 128 * 2**20
+"""No child gets less: interpreter, numpy and engine map 77 MiB before there is a model."""
+
+
+def shares(used: Mapping[int, int], cap_bytes: int) -> dict[int, int]:
+    """What each process may take: what it has, and an equal part of what nobody has.
+
+    used: process id → bytes. The shares add up to cap_bytes, so that the cap holds whichever of
+    them grows; only the least share of each may exceed it.
+    """
+    free_bytes = max(0, cap_bytes - sum(used.values()))
+    part = free_bytes // max(1, len(used))
+    return {pid: max(MIN_SHARE_BYTES, taken + part) for pid, taken in used.items()}
+
+
+class SharedMemoryCap:
+    """Keeps RLIMIT_DATA of living processes so that together they stay within the cap.
+
+    RLIMIT_DATA counts private memory (Linux ≥ 4.7); files that are mapped read-only, as packs are,
+    do not count. Other systems have no such limit, and nothing is enforced there.
+    """
+
+    def __init__(self, cap_bytes: int | None) -> None:
+        self._cap_bytes = cap_bytes
+        self._pids: set[int] = set()
+
+    def change(self, cap_bytes: int | None) -> None:
+        """Take another cap, None for no limit; it holds for living processes at once."""
+        if cap_bytes != self._cap_bytes:
+            self._cap_bytes = cap_bytes
+            self._share_out()
+
+    def add(self, pid: int) -> None:
+        """A process has begun."""
+        self._pids.add(pid)
+        self._share_out()
+
+    def remove(self, pid: int) -> None:
+        """A process has ended: the others may take what it had."""
+        self._pids.discard(pid)
+        self._share_out()
+
+    @property
+    def free_bytes(self) -> int | None:
+        """What no process has taken yet, None without a cap."""
+        if self._cap_bytes is None:
+            return None
+        return max(0, self._cap_bytes - sum(self._used().values()))
+
+    def _share_out(self) -> None:
+        if sys.platform != "linux":
+            return
+        used = self._used()
+        limits = dict.fromkeys(used) if self._cap_bytes is None else shares(used, self._cap_bytes)
+        for pid, limit_bytes in limits.items():
+            _limit_data(pid, limit_bytes)
+
+    def _used(self) -> dict[int, int]:
+        return {pid: taken for pid in self._pids if (taken := _private_bytes(pid)) is not None}
+
+
+def _limit_data(pid: int, limit_bytes: int | None) -> None:
+    """Set the soft limit: the kernel refuses what exceeds it from now on."""
+    import resource
+
+    try:
+        _, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
+        soft = hard if limit_bytes is None else limit_bytes
+        if hard != resource.RLIM_INFINITY:
+            soft = min(soft, hard)
+        resource.prlimit(pid, resource.RLIMIT_DATA, (soft, hard))
+    except ProcessLookupError:
+        return  # it has just ended
+    except OSError as error:
+        event(logger, logging.WARNING, "child.memory_not_limited", pid=pid, detail=str(error))
+
+
+def _private_bytes(pid: int) -> int | None:
+    """What RLIMIT_DATA counts of a process, None once it has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text("ascii", "replace")
+    except OSError:
+        return None
+    for line in status.splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) * 1024
+    return None  # a zombie has no memory
