@@ -6,6 +6,8 @@ else
   BIN := .venv/bin
 endif
 INSTALLED := .venv/.installed
+WORKERS ?= logical
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Where the zoo's models are kept; 1 GB.
 ZOO ?= /tmp/hone-zoo
 
@@ -14,15 +16,16 @@ ZOO ?= /tmp/hone-zoo
 demo: $(INSTALLED)
 	$(BIN)/honed demo
 
+# Files of tests are spread over the processors, in alphabetical order.
 test: $(INSTALLED)
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 # Exactly what CI runs.
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 # Before a release: what takes half an hour and packages of its own.
 check-release: check zoo
