@@ -6,11 +6,14 @@ goes to the socket in its place (https://h11.readthedocs.io/en/latest/api.html#s
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import h11
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from api.connections import make_room
 
 ZERO_COPY = "http.response.zerocopysend"
 """ASGI extension: a body that is part of an open file (asgi.readthedocs.io, Extensions)."""
@@ -35,15 +38,44 @@ class FileSlice:
 class FileProtocol(H11Protocol):
     """One connection. Offers the extensions ZERO_COPY, ABORT and ENDS to the app."""
 
+    waiting_since: float | None = None
+    """When it began to wait for a request's headers; None once they are there."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._plain_app: Any = self.app
         self.app = self._extended_app
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether its end has begun."""
+        return self.transport.is_closing()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request has arrived whole, and its answer is not complete."""
+        return self.waiting_since is None and not self.cycle.more_body
+
+    def abort(self) -> None:
+        """End it at once."""
+        self.transport.abort()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A connection more; at the bound, another one ends."""
+        super().connection_made(transport)
+        self.waiting_since = self.loop.time()
+        make_room(self.connections)  # type: ignore[arg-type]  # all are of this class
+
+    def on_response_complete(self) -> None:
+        """The next request is waited for."""
+        self.waiting_since = self.loop.time()
+        super().on_response_complete()
+
     async def _extended_app(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._plain_app(scope, receive, send)
             return
+        self.waiting_since = None
         scope["extensions"] = {
             ZERO_COPY: {},
             ABORT: {"abort": self.transport.abort},

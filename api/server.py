@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
 
 from api.app import create_app
+from api.connections import ACCEPTED_AT_ONCE, close_overdue, raise_descriptor_limit, widen_queue
 from api.protocol import FileProtocol
 from api.security import admin_token
 from service import allocator, logs
@@ -21,6 +23,7 @@ WORKER_THREADS = 8
 """Threads that answer blocking requests; each keeps stack and heap of its own."""
 STORAGE_BROKEN = 3
 """Exit code when the storage failed: a restart finds out what was kept, and may put it right."""
+TICKS_A_SECOND = 10
 GRACE_S = 10
 """How long open requests may take to end when the daemon stops."""
 
@@ -32,6 +35,7 @@ def run(settings: Settings, *, on_listening: Callable[[str, int], None] | None =
     Raises BadSetting, DataDirLocked, StorageBroken, UnknownSchema if it cannot start.
     """
     allocator.return_freed_memory()
+    raise_descriptor_limit()
     logs.configure(log_format=settings.log_format, level=settings.log_level)
     failed = False
 
@@ -46,6 +50,7 @@ def run(settings: Settings, *, on_listening: Callable[[str, int], None] | None =
         uvicorn.Config(
             app,
             http=FileProtocol,
+            backlog=ACCEPTED_AT_ONCE,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -84,8 +89,16 @@ class Server(uvicorn.Server):
         await self._daemon.start()
         self._app.state.token = admin_token(self._daemon.settings.data_dir)
         await super().startup(sockets)
+        widen_queue(sockets or ())
         if self._on_listening is not None and sockets:
             self._on_listening(*sockets[0].getsockname()[:2])
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called ten times a second; says whether the server should stop."""
+        if counter % TICKS_A_SECOND == 0:
+            now = asyncio.get_running_loop().time()
+            close_overdue(self.server_state.connections, now=now)  # type: ignore[arg-type]
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer who waits, let every request end, then stop the daemon."""

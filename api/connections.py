@@ -1,0 +1,95 @@
+"""Bounds on connections, so that those which never ask for anything cannot use up the daemon.
+
+A connection waits until it has sent the headers of a request whole. It then works until its answer
+is complete, and waits again.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Protocol
+
+MAX_CONNECTIONS = 512
+MAX_DESCRIPTORS = 65_536
+"""More are never needed; some programs that a hook may start try to close every possible one."""
+MAX_WAIT_S = 10.0
+"""How long a connection may wait; uvicorn ends one that is idle between requests after 5 s."""
+ACCEPTED_AT_ONCE = 32
+"""asyncio accepts as many before it tells of the first: the bound is overrun by a few of these."""
+QUEUED_BY_SYSTEM = 1024
+"""How many connections the system holds until they are accepted."""
+
+
+class Connection(Protocol):
+    """What the bounds ask of a connection."""
+
+    waiting_since: float | None
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether its end has begun."""
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request has arrived whole, and its answer is not complete."""
+
+    def abort(self) -> None:
+        """End it at once."""
+
+
+def max_connections() -> int:
+    """How many may be open: at most half of the descriptors, for files and children need some."""
+    if sys.platform == "win32":
+        return MAX_CONNECTIONS
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, soft // 2)
+
+
+def make_room(connections: Iterable[Connection]) -> None:
+    """Close the one that has waited longest if there are too many.
+
+    One whose request's body is on its way goes only when none waits for headers; one that is being
+    answered (an event stream, a long poll) never goes.
+    """
+    held = [each for each in connections if not each.is_closing]
+    idle = [each for each in held if not each.is_answering]
+    if len(held) > max_connections() and idle:
+        min(idle, key=_precedence).abort()
+
+
+def close_overdue(connections: Iterable[Connection], *, now: float) -> None:
+    """Close those that have waited for too long."""
+    for each in list(connections):
+        if each.waiting_since is not None and now - each.waiting_since > MAX_WAIT_S:
+            each.abort()
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process open as many files as the system allows it, up to MAX_DESCRIPTORS."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    infinite = resource.RLIM_INFINITY
+    wanted = MAX_DESCRIPTORS if hard == infinite else min(hard, MAX_DESCRIPTORS)
+    if soft != infinite and soft < wanted:
+        # macOS allows fewer than its hard limit says, and answers with ValueError.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def widen_queue(sockets: Iterable[socket.socket]) -> None:
+    """Let the system hold more connections than are accepted at once."""
+    for each in sockets:
+        each.listen(QUEUED_BY_SYSTEM)
+
+
+def _precedence(connection: Connection) -> tuple[bool, float]:
+    since = connection.waiting_since
+    return since is None, since or 0.0

@@ -1,0 +1,121 @@
+"""What connections that never ask may cost: real sockets, the usual limit of descriptors."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from support import Served, blobs, mlp, wait_until
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="descriptor limits are POSIX")
+
+USUAL_LIMIT = 1024
+SILENT = 1100
+PROBES = 20
+
+
+@pytest.fixture
+def limited(serve: Callable[..., Served]) -> Iterator[Served]:
+    """A daemon at the usual limit of descriptors; this process may open more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8 * SILENT), hard))
+    served = serve()
+    resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (USUAL_LIMIT, USUAL_LIMIT))
+    yield served
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def connect(served: Served, said: bytes = b"") -> socket.socket:
+    """A connection that says this much and then nothing."""
+    address = urlsplit(served.url)
+    connection = socket.create_connection((address.hostname, address.port), timeout=60)
+    connection.sendall(said)
+    return connection
+
+
+def seconds_to_answer(served: Served) -> float:
+    """A health check over a connection of its own."""
+    began = time.perf_counter()
+    assert httpx.get(f"{served.url}/healthz", trust_env=False, timeout=30).status_code == 200
+    return time.perf_counter() - began
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the daemon has ended it."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def test_silent_connections_neither_stop_answers_nor_lose_a_job(limited: Served) -> None:
+    limited.register("m", mlp(4, 8, 3))
+    limited.upload("m", **blobs(60, 4, 3))
+    with ExitStack() as silent:
+        for _ in range(SILENT):
+            silent.enter_context(connect(limited))
+        seconds = [seconds_to_answer(limited) for _ in range(PROBES)]
+        job = limited.train("m", epochs=1)
+    assert job["restarts"] == 0
+    assert statistics.median(seconds) <= 0.1, seconds
+    assert "Too many open files" not in limited.log.read_text("utf-8")
+
+
+def test_who_waits_for_an_event_or_a_version_is_not_closed(limited: Served) -> None:
+    limited.register("m", mlp(4, 8, 3))
+    token = f"Authorization: Bearer {limited.token}\r\n\r\n"
+    host = f"Host: {urlsplit(limited.url).netloc}\r\n"
+    latest = limited.http.get("/v1/models/m/latest").headers["etag"]
+    asked = [
+        f"GET /v1/events HTTP/1.1\r\n{host}{token}",
+        f"GET /v1/models/m/latest?wait=60 HTTP/1.1\r\nIf-None-Match: {latest}\r\n{host}{token}",
+    ]
+    with ExitStack() as connections:
+        waiting = [connections.enter_context(connect(limited, text.encode())) for text in asked]
+        assert waiting[0].recv(4096).startswith(b"HTTP/1.1 200")
+        oldest = connections.enter_context(connect(limited))
+        for _ in range(SILENT):
+            connections.enter_context(connect(limited))
+        wait_until(lambda: is_closed(oldest), "the oldest silent connection to be closed")
+        assert seconds_to_answer(limited) < 30
+        limited.upload("m", **blobs(60, 4, 3))
+        limited.train("m", epochs=1)
+        assert not is_closed(waiting[0])
+        assert b"200 OK" in waiting[1].recv(4096)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHost: "])
+def test_a_connection_without_a_whole_request_is_closed_in_time(
+    served: Served, said: bytes
+) -> None:
+    with connect(served, said) as connection:
+        wait_until(lambda: is_closed(connection), "the connection to be closed", deadline_s=30)
+
+
+def test_a_request_in_drops_does_not_hold_a_connection(served: Served) -> None:
+    """One that was answered and then begins anew has no more time than a new one."""
+    host = urlsplit(served.url).netloc
+    whole = f"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+    with connect(served, whole) as connection:
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+
+        def ended_after_another_byte() -> bool:
+            try:
+                connection.setblocking(True)
+                connection.send(b"G")
+            except ConnectionError:
+                return True
+            return is_closed(connection)
+
+        wait_until(ended_after_another_byte, "the connection to be closed", deadline_s=30)
