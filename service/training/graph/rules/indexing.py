@@ -1,0 +1,140 @@
+"""Operators that choose by index: the gradient is added back to where it was chosen from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.places import add_back, put_back
+from service.training.graph.tensor import INT64, NotDifferentiable, Tensor
+
+FEW_ROWS = 64
+"""Up to this many rows a product with a 0/1 matrix is faster than adding row by row."""
+
+
+def gather(node: Node, g: Tensor) -> Gradients:
+    """Slices along an axis: of constant places by a 0/1 matrix, of others by adding rows."""
+    x, places = node.x, node.given(1)
+    axis = x.axis(node.attribute("axis", 0))
+    size = x.shape[axis] if x.shape is not None else None
+    if places.value is not None and places.value.ndim <= 1 and isinstance(size, int):
+        chosen = np.where(places.value < 0, places.value + size, places.value).reshape(-1)
+        kept = g if places.value.ndim else g.unsqueeze(axis)
+        distinct = len(np.unique(chosen)) == len(chosen)
+        back = put_back if distinct else add_back
+        return [back(kept, axis, chosen, size).known_like(x), None]
+    return [_added_rows(g, x, places, axis).known_like(x), None]
+
+
+def _added_rows(g: Tensor, x: Tensor, places: Tensor, axis: int) -> Tensor:
+    """The axis goes to the front, and back; slices become rows."""
+    graph, rank = g.graph, places.rank
+    front = [*range(axis, axis + rank)]
+    rest = [a for a in range(g.rank) if a not in front]
+    rows = g.transpose(*front, *rest)
+    others = [a for a in range(x.rank) if a != axis]
+    moved = [x.size(axis), *(x.size(a) for a in others)]
+    size = x.shape[axis] if x.shape is not None else None
+    if isinstance(size, int) and size <= FEW_ROWS:
+        wrapped = (places < 0).where(places + size, places)
+        flat = wrapped.op("Reshape", graph.ints([-1, 1]))
+        chosen = flat.equal(graph.numbers(np.arange(size), places.dtype)).cast_like(g)
+        width = graph.op("ReduceProd", graph.vector(1, *moved[1:]), keepdims=1)
+        matrix = rows.reshape(flat.size(0), width)
+        summed = chosen.op("Gemm", matrix, transA=1)
+    else:
+        zeros = graph.numbers(0, g.dtype).op("Expand", graph.vector(*moved))
+        index = places.cast(INT64).unsqueeze(rank)
+        return _turned_back(zeros.op("ScatterND", index, rows, reduction="add"), axis)
+    return _turned_back(summed.reshape(*moved), axis)
+
+
+def _turned_back(rows: Tensor, axis: int) -> Tensor:
+    if axis == 0:
+        return rows
+    perm = [*range(1, axis + 1), 0, *range(axis + 1, rows.rank)]
+    return rows.transpose(*perm)
+
+
+def gather_elements(node: Node, g: Tensor) -> Gradients:
+    """Each number is added to where it came from."""
+    axis = node.attribute("axis", 0)
+    back = node.x.zeros().op("ScatterElements", node.given(1), g, axis=axis, reduction="add")
+    return [back.known_like(node.x), None]
+
+
+def gather_nd(node: Node, g: Tensor) -> Gradients:
+    """Slices by index vectors; leading axes that are shared become part of the index."""
+    x, index = node.x, node.given(1)
+    for axis in reversed(range(node.attribute("batch_dims", 0))):
+        index = _with_own_place(index, axis)
+    back = x.zeros().op("ScatterND", index, g, reduction="add")
+    return [back.known_like(x), None]
+
+
+def _with_own_place(index: Tensor, axis: int) -> Tensor:
+    """The index with one number more in front: where along a shared axis it is."""
+    graph, numbers = index.graph, index.graph.numbers
+    count = index.size(axis).squeeze(0)
+    own = graph.op("Range", numbers(0, INT64), count, numbers(1, INT64))
+    own = own.unsqueeze(*range(1, index.rank - axis))
+    shape = graph.vector(index.dims(0, index.rank - 1), 1)
+    return graph.op("Concat", own.op("Expand", shape), index, axis=-1)
+
+
+def scatter_elements(node: Node, g: Tensor) -> Gradients:
+    """What was overwritten gets nothing, what was written gets what is there."""
+    index, axis = node.given(1), node.attribute("axis", 0)
+    updates = g.op("GatherElements", index, axis=axis).known_like(node.given(2))
+    if _reduction(node) == "add":
+        return [g, None, updates]
+    zeros = node.given(2).zeros()
+    return [g.op("ScatterElements", index, zeros, axis=axis), None, updates]
+
+
+def scatter_nd(node: Node, g: Tensor) -> Gradients:
+    """What was overwritten gets nothing, what was written gets what is there."""
+    index, updates = node.given(1), node.given(2)
+    written = g.op("GatherND", index).known_like(updates)
+    if _reduction(node) == "add":
+        return [g, None, written]
+    return [g.op("ScatterND", index, updates.zeros()), None, written]
+
+
+def _reduction(node: Node) -> str:
+    reduction = str(node.attribute("reduction", "none"))
+    if reduction not in ("none", "add"):
+        raise NotDifferentiable(f"its reduction {reduction} has no gradient here")
+    return reduction
+
+
+def top_k(node: Node, g: Tensor) -> Gradients:
+    """Back to the places that the operator tells."""
+    axis = node.attribute("axis", -1)
+    back = node.x.zeros().op("ScatterElements", node.output(1), g, axis=axis)
+    return [back.known_like(node.x), None]
+
+
+def compress(node: Node, g: Tensor) -> Gradients:
+    """Slices, or single numbers, that a row of booleans keeps."""
+    x, axis = node.x, node.attribute("axis")
+    places = node.given(1).op("NonZero").squeeze(0)
+    if axis is not None:
+        axis = x.axis(axis)
+        rows = x.swap(0, axis).zeros()
+        back = rows.op("ScatterND", places.unsqueeze(1), g.swap(0, axis))
+        return [back.known(*rows.shape or ()).swap(0, axis).known_like(x), None]
+    flat = g.graph.ints([-1])
+    zeros = x.zeros().op("Reshape", flat)
+    return [zeros.op("ScatterElements", places, g).reshape_like(x), None]
+
+
+RULES: dict[str, Rule] = {
+    "Compress": compress,
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "ScatterElements": scatter_elements,
+    "ScatterND": scatter_nd,
+    "TopK": top_k,
+}
