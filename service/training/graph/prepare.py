@@ -23,6 +23,7 @@ WEIGHT_BYTES = 4096
 """Initializers from this size on are set aside where only types are worked on."""
 LOWERED = (
     "AffineGrid",
+    "CastLike",
     "CenterCropPad",
     "GroupNormalization",
     "MeanVarianceNormalization",

@@ -25,7 +25,6 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "Atan": (lambda g, y, x: g / (x * x + 1),),
     "Atanh": (lambda g, y, x: g / (1 - x * x),),
     "Cast": (lambda g, y, x: g.cast_like(x),),
-    "CastLike": (lambda g, y, x, _: g.cast_like(x), None),
     "Cos": (lambda g, y, x: -g * x.op("Sin"),),
     "Cosh": (lambda g, y, x: g * x.op("Sinh"),),
     "Div": (lambda g, y, a, b: g / b, lambda g, y, a, b: -g * y / b),
