@@ -33,8 +33,9 @@ class Builder:
     Nodes are appended only, so that their order stays topological.
     """
 
-    def __init__(self, model: onnx.ModelProto) -> None:
-        """model: prepared, with the types of its tensors inferred."""
+    def __init__(self, model: onnx.ModelProto, prefix: str = "hone/") -> None:
+        """model: prepared, with the types of its tensors inferred. prefix: of all new names."""
+        self._prefix = prefix
         self.opset = next(o.version for o in model.opset_import if o.domain in STANDARD)
         self.nodes: list[onnx.NodeProto] = list(model.graph.node)
         self.constants = {t.name: t for t in model.graph.initializer}
@@ -63,7 +64,7 @@ class Builder:
         """A tensor of the graph by its name."""
         return self._tensors[name]
 
-    def input(self, name: str, dtype: int, shape: Shape) -> Tensor:
+    def input(self, name: str, dtype: int, shape: Shape | None) -> Tensor:
         """A tensor that is fed."""
         self.constants.pop(name, None)
         self._tensors[name] = Tensor(self, name, dtype, shape)
@@ -74,7 +75,7 @@ class Builder:
         value = np.asarray(value)
         key = (value.tobytes(), value.dtype.str, value.shape)
         if key not in self._numbers:
-            name = self._fresh("constant")
+            name = self.fresh("constant")
             self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
             self.constants[name].dims[:] = value.shape
             self._numbers[key] = self._tensors[name] = _constant(self, self.constants[name])
@@ -115,19 +116,34 @@ class Builder:
         found = self._written.get(key_of(node))
         if found is not None and len(found) >= outputs and all(found[:outputs]):
             return [self._tensors[name] for name in found[:outputs]]
-        node.name = self._fresh(op_type)
+        node.name = self.fresh(op_type)
         node.output[:] = [f"{node.name}:{i}" if i else node.name for i in range(outputs)]
         self._infer(node, inputs)
         self.nodes.append(node)
         self._written[key_of(node)] = tuple(node.output)
         return [self._tensors[name] for name in node.output]
 
+    def append(
+        self, node: onnx.NodeProto, types: Sequence[tuple[int, Shape | None]]
+    ) -> list[Tensor]:
+        """A node whose outputs have types that its maker knows."""
+        self.nodes.append(node)
+        for name, (dtype, shape) in zip(node.output, types, strict=True):
+            self._tensors[name] = Tensor(self, name, dtype, shape)
+        return [self._tensors[name] for name in node.output]
+
+    def fresh(self, hint: str) -> str:
+        """A name that no tensor has."""
+        self._count += 1
+        name = f"{self._prefix}{hint}_{self._count}"
+        return name if name not in self._tensors else self.fresh(hint)
+
     def give(self, node: onnx.NodeProto, index: int) -> Tensor:
         """An output of a node, which is made to have it if it left it out."""
         while len(node.output) <= index:
             node.output.append("")
         if not node.output[index]:
-            node.output[index] = self._fresh(f"{node.op_type}:{index}")
+            node.output[index] = self.fresh(f"{node.op_type}:{index}")
             self._infer(node, [self._tensors[n] if n else None for n in node.input])
         return self._tensors[node.output[index]]
 
@@ -164,11 +180,6 @@ class Builder:
             if name and schema.inputs[min(i, len(schema.inputs) - 1)].type_str == kind:
                 return self._tensors[name].dtype
         return 0
-
-    def _fresh(self, hint: str) -> str:
-        self._count += 1
-        name = f"hone/{hint}_{self._count}"
-        return name if name not in self._tensors else self._fresh(hint)
 
 
 def key_of(node: onnx.NodeProto) -> bytes:

@@ -10,6 +10,7 @@ from service.training.graph.rules import (
     movement,
     normalization,
     pooling,
+    recurrent,
     reduction,
 )
 
@@ -22,6 +23,7 @@ RULES: dict[str, Rule] = {
     **movement.RULES,
     **normalization.RULES,
     **pooling.RULES,
+    **recurrent.RULES,
     **reduction.RULES,
 }
 

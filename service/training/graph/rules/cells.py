@@ -1,0 +1,236 @@
+"""One direction of an LSTM, GRU or RNN: back through time, a step of a Scan after the other.
+
+All gates of all steps follow at once from the outputs that the operator gave, so that a step back
+holds one product of matrices, and the gradients of the weights are one product over all steps.
+Names: T steps, N samples, I inputs, H hidden, K = H times the number of gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.training.graph.loops import Step, scan
+from service.training.graph.node import Node
+from service.training.graph.places import fixed
+from service.training.graph.rules.matrix import multiply
+from service.training.graph.tensor import Tensor
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "Relu": lambda x: x.op("Relu"),
+    "Sigmoid": lambda x: x.op("Sigmoid"),
+    "Tanh": lambda x: x.op("Tanh"),
+}
+SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
+    "Relu": lambda y: (y > 0).cast_like(y),
+    "Sigmoid": lambda y: y * (1 - y),
+    "Tanh": lambda y: 1 - y * y,
+}
+"""By the activation's result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One of a layer's directions.
+
+    x: (T, N, I). weights: (K, I), recurrent: (K, H), biases of both: (K,). before: the state that
+    each step saw, (T, N, H). start: the first state, (N, H). by_y: (T, N, H), by_last: (N, H), the
+    gradients of the outputs. inside: 1 where a step is within its sequence, (T, N, 1).
+    """
+
+    node: Node
+    x: Tensor
+    weights: Tensor
+    recurrent: Tensor
+    bias: Tensor
+    recurrent_bias: Tensor
+    before: Tensor
+    start: Tensor
+    by_y: Tensor
+    by_last: Tensor
+    inside: Tensor | None
+    backward: bool
+    activations: list[str]
+
+    def masked(self, value: Tensor) -> Tensor:
+        """0 past the end of a sequence."""
+        return value if self.inside is None else value * self.inside
+
+    def kept(self, value: Tensor) -> Tensor:
+        """1 past the end of a sequence, where a state stays as it is."""
+        return value if self.inside is None else self.masked(value) + (1 - self.inside)
+
+    @property
+    def hidden(self) -> int:
+        return fixed(self.recurrent, 1)
+
+    def inputs(self) -> Tensor:
+        """What the gates get of x, (T, N, K)."""
+        return self.x @ self.weights.transpose(1, 0) + self.bias
+
+    def states(self) -> Tensor:
+        """What the gates get of the state before, (T, N, K)."""
+        return self.before @ self.recurrent.transpose(1, 0) + self.recurrent_bias
+
+    def gates(self, values: Tensor) -> list[Tensor]:
+        """Split by gate, each (T, N, H)."""
+        count = fixed(self.recurrent, 0) // self.hidden
+        lengths = values.graph.ints([self.hidden] * count)
+        return values.graph.ops("Split", values, lengths, outputs=count, axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Gradients of one direction. by_input, by_state: of what the gates get, (T, N, K)."""
+
+    by_input: Tensor
+    by_state: Tensor
+    by_start: Tensor
+    by_start_cell: Tensor | None = None
+    by_recurrent: Tensor | None = None
+
+
+def _joined(*parts: Tensor) -> Tensor:
+    return parts[0].graph.op("Concat", *parts, axis=-1) if len(parts) > 1 else parts[0]
+
+
+def rnn_direction(d: Direction) -> Found:
+    """h = f(x·W + h₋·R)."""
+    y = ACTIVATIONS[d.activations[0]](d.inputs() + d.states())
+    slope = d.masked(SLOPES[d.activations[0]](y))
+    past = [] if d.inside is None else [1 - d.inside]
+
+    def step(states: list[Tensor], now: list[Tensor], captured: list[Tensor]) -> Step:
+        by_y, slope, *past = now
+        by_h = by_y + states[0]
+        by_gate = by_h * slope
+        carried = by_gate @ captured[0]
+        return [carried + by_h * past[0] if past else carried], [by_gate]
+
+    (start,), (by_gate,) = scan(
+        step,
+        states=[d.by_last],
+        slices=[d.by_y, slope, *past],
+        captured=[d.recurrent],
+        backward=not d.backward,
+    )
+    return Found(by_gate, by_gate, start)
+
+
+def gru_direction(d: Direction) -> Found:
+    """h = (1 - z)·g + z·h₋, where the gates are z, r and g; r is put before or behind R."""
+    behind = bool(d.node.attribute("linear_before_reset", 0))
+    f, g = d.activations
+    of_x, of_h = d.gates(d.inputs()), d.gates(d.states())
+    z, r = (ACTIVATIONS[f](a + b) for a, b in zip(of_x[:2], of_h[:2], strict=True))
+    r_weights = d.recurrent.slice([2 * d.hidden], [3 * d.hidden], [0])
+    if behind:
+        new = ACTIVATIONS[g](of_x[2] + r * of_h[2])
+    else:
+        r_bias = d.recurrent_bias.slice([2 * d.hidden], [3 * d.hidden], [0])
+        new = ACTIVATIONS[g](of_x[2] + (r * d.before) @ r_weights.transpose(1, 0) + r_bias)
+    by_z = d.masked((d.before - new) * SLOPES[f](z))
+    by_new = d.masked((1 - z) * SLOPES[g](new))
+    keep = d.kept(z)
+    if behind:
+        factors = _joined(by_z, by_new * of_h[2] * SLOPES[f](r), by_new * r)
+        by_h, by_state, start = _gru_behind(d, factors, keep)
+        last = by_h * by_new
+        by_input = _joined(by_state.slice([0], [2 * d.hidden], [2]), last)
+        return Found(by_input, by_state, start)
+    by_state, start = _gru_before(d, [by_z, by_new, d.before * SLOPES[f](r), r, keep])
+    parts = d.gates(by_state)
+    rows = [rows_of(p) for p in (_joined(*parts[:2]), d.before, parts[2], r * d.before)]
+    by_recurrent = d.x.graph.op(
+        "Concat", multiply(rows[0], rows[1], ta=True), multiply(rows[2], rows[3], ta=True), axis=0
+    )
+    return Found(by_state, by_state, start, by_recurrent=by_recurrent)
+
+
+def _gru_behind(d: Direction, factors: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def step(states: list[Tensor], now: list[Tensor], captured: list[Tensor]) -> Step:
+        by_y, factors, keep = now
+        by_h = by_y + states[0]
+        by_state = _joined(by_h, by_h, by_h) * factors
+        return [by_state @ captured[0] + by_h * keep], [by_h, by_state]
+
+    (start,), (by_h, by_state) = scan(
+        step,
+        states=[d.by_last],
+        slices=[d.by_y, factors, keep],
+        captured=[d.recurrent],
+        backward=not d.backward,
+    )
+    return by_h, by_state, start
+
+
+def _gru_before(d: Direction, factors: list[Tensor]) -> tuple[Tensor, Tensor]:
+    n = d.hidden
+    first, last = d.recurrent.slice([0], [2 * n], [0]), d.recurrent.slice([2 * n], [3 * n], [0])
+
+    def step(states: list[Tensor], now: list[Tensor], captured: list[Tensor]) -> Step:
+        by_y, by_z, by_new, by_r, r, keep = now
+        by_h = by_y + states[0]
+        new = by_h * by_new
+        reset = new @ captured[1]
+        both = _joined(by_h * by_z, reset * by_r)
+        return [both @ captured[0] + reset * r + by_h * keep], [_joined(both, new)]
+
+    (start,), (by_state,) = scan(
+        step,
+        states=[d.by_last],
+        slices=[d.by_y, *factors],
+        captured=[first, last],
+        backward=not d.backward,
+    )
+    return by_state, start
+
+
+def lstm_direction(d: Direction, start: Tensor, by_last: Tensor) -> Found:
+    """c = f·c₋ + i·g, h = o·tanh c; start and by_last are the cell's. The gates are i, o, f, g."""
+    gate, new, out = d.activations
+    gates = d.gates(d.inputs() + d.states())
+    i, o, f = (ACTIVATIONS[gate](a) for a in gates[:3])
+    g = ACTIVATIONS[new](gates[3])
+    keep = d.kept(f)
+
+    def forward(states: list[Tensor], now: list[Tensor], _: list[Tensor]) -> Step:
+        cell = states[0] * now[0] + now[1]
+        return [cell], [states[0], cell]
+
+    _, (before, cell) = scan(
+        forward, states=[start], slices=[keep, d.masked(i * g)], backward=d.backward
+    )
+    shown = ACTIVATIONS[out](cell)
+    by_cell = d.masked(o * SLOPES[out](shown))
+    factors = d.masked(
+        _joined(
+            g * SLOPES[gate](i),
+            shown * SLOPES[gate](o),
+            before * SLOPES[gate](f),
+            i * SLOPES[new](g),
+        )
+    )
+    past = [] if d.inside is None else [1 - d.inside]
+
+    def step(states: list[Tensor], now: list[Tensor], captured: list[Tensor]) -> Step:
+        by_y, by_cell, factors, keep, *past = now
+        by_h = by_y + states[0]
+        by_c = states[1] + by_h * by_cell
+        by_gates = _joined(by_c, by_h, by_c, by_c) * factors
+        carried = by_gates @ captured[0]
+        return [carried + by_h * past[0] if past else carried, by_c * keep], [by_gates]
+
+    (by_start, by_start_cell), (by_gates,) = scan(
+        step,
+        states=[d.by_last, by_last],
+        slices=[d.by_y, by_cell, factors, keep, *past],
+        captured=[d.recurrent],
+        backward=not d.backward,
+    )
+    return Found(by_gates, by_gates, by_start, by_start_cell)
+
+
+def rows_of(value: Tensor) -> Tensor:
+    """(T, N, K) as (T·N, K)."""
+    return value.reshape(-1, fixed(value, 2))
