@@ -8,8 +8,15 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections import Counter
 from datetime import datetime, timezone
 from typing import Any
+
+logger = logging.getLogger(__name__)
+
+REPEAT_WINDOW_S = 60.0
+MAX_REPEATS = 10
+"""Of one line, in a window: a fault that comes back thousands of times must not fill the disk."""
 
 
 def event(logger: logging.Logger, level: int, name: str, **fields: Any) -> None:
@@ -45,10 +52,38 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+class RepeatLimit(logging.Filter):
+    """Lets the same line through a few times a minute, and then tells how many were held back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since = 0.0
+        self._counts: Counter[tuple[object, ...]] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log the record; each minute begins anew."""
+        if record.created - self._since >= REPEAT_WINDOW_S:
+            held_back = sum(
+                count - MAX_REPEATS for count in self._counts.values() if count > MAX_REPEATS
+            )
+            self._since, self._counts = record.created, Counter()
+            if held_back:
+                event(logger, logging.WARNING, "log.repeats_held_back", lines=held_back)
+        line = (
+            record.name,
+            record.levelno,
+            record.getMessage(),
+            repr(getattr(record, "fields", "")),
+        )
+        self._counts[line] += 1
+        return self._counts[line] <= MAX_REPEATS
+
+
 def configure(*, log_format: str, level: str) -> None:
     """Send everything to stderr in one format; the HTTP server's loggers too."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else HumanFormatter())
+    handler.addFilter(RepeatLimit())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -62,6 +97,9 @@ def configure(*, log_format: str, level: str) -> None:
 
 
 def _plain(value: Any) -> str:
+    """Lists and objects as JSON, text bare where it has no spaces."""
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(value, ensure_ascii=False, default=str)
     text = str(value)
     return json.dumps(text, ensure_ascii=False) if (" " in text or "\n" in text) else text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from base64 import b64decode
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +26,7 @@ from service.training.protocol.messages.training import (
     Seen,
     Started,
 )
-from storage.errors import HoneError
+from storage.errors import Busy, HoneError, StorageFull
 from storage.records.id_set import decode
 from storage.records.jobs import Job, JobState, MetricPoint
 from storage.records.models import FileRecord
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 REPORT_INTERVAL_S = 1.0
 """Progress reaches the job's row at most this often: each write costs a flush of the disk."""
+MAX_POINTS_KEPT = 10_000
+"""Points of the curves that wait in memory for room on the disk; the oldest go first."""
 
 
 class Recorder:
@@ -53,7 +56,8 @@ class Recorder:
         self._store = store
         self._announce = announce
         self._monotonic = monotonic
-        self._points: list[MetricPoint] = []
+        self._points: deque[MetricPoint] = deque(maxlen=MAX_POINTS_KEPT)
+        self._is_dropping = False
         self._unwritten: Progress | None = None
         self._reported_at = -REPORT_INTERVAL_S
 
@@ -107,19 +111,37 @@ class Recorder:
         return self._monotonic() - self._reported_at >= REPORT_INTERVAL_S
 
     def report(self) -> None:
-        """Write the progress and the points since the last report."""
-        points, self._points = self._points, []
-        if points:
-            self._store.metrics.add(self._job.id, points)
+        """Write the progress and the points since the last report.
+
+        Without room on the disk or in the queue, progress is dropped: the job goes on, and the
+        points wait for the next report.
+        """
         message, self._unwritten = self._unwritten, None
         if message is not None:
             self._reported_at = self._monotonic()
-            progress = asdict(message)
-            progress.pop("kind")
-            loss = progress.pop("train_loss")
-            self._store.jobs.report(self._job.id, progress=progress, metrics={"train_loss": loss})
-            told = {"job_id": self._job.id, **progress, "train_loss": loss}
-            self._announce("job.progress", self._job.model, told)
+        try:
+            self._write_points()
+            if message is not None:
+                self._write_progress(message)
+        except (StorageFull, Busy) as error:
+            if not self._is_dropping:
+                self._log("job.progress_dropped", code=error.code, detail=error.detail)
+            self._is_dropping = True
+        else:
+            self._is_dropping = False
+
+    def _write_points(self) -> None:
+        if self._points:
+            self._store.metrics.add(self._job.id, list(self._points))
+            self._points.clear()
+
+    def _write_progress(self, message: Progress) -> None:
+        progress = asdict(message)
+        progress.pop("kind")
+        loss = progress.pop("train_loss")
+        self._store.jobs.report(self._job.id, progress=progress, metrics={"train_loss": loss})
+        told = {"job_id": self._job.id, **progress, "train_loss": loss}
+        self._announce("job.progress", self._job.model, told)
 
     def saved(self, message: Saved) -> None:
         """Publish a checkpoint's file, then its row."""
@@ -180,6 +202,8 @@ class Recorder:
         """Move the job out of `running`."""
         self.report()
         self._store.jobs.move(self._job.id, JobState.RUNNING, to, **fields)
+        if blockers := fields.pop("blocked_by", ()):
+            fields["by"] = [blocker.condition for blocker in blockers]
         self._log(f"job.{to.value}", **fields)
 
     def _log(self, name: str, **fields: Any) -> None:

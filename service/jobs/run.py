@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -35,12 +37,15 @@ from service.training.protocol.messages.training import (
     Started,
 )
 from service.training.protocol.messages.unions import Command, Message
+from storage.errors import StorageFull
 from storage.records.jobs import Blocker, Job, JobState
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 3
+NO_SPACE = os.strerror(errno.ENOSPC)
+"""In the last words of a child whose engine, or library, could not write."""
 
 
 class JobRun:
@@ -119,6 +124,10 @@ class JobRun:
                 await self._attempt()
                 return
             except ChildDied as death:
+                if NO_SPACE in death.detail:
+                    raise StorageFull(
+                        "the training child found no room on the disk; free some space"
+                    ) from death
                 event(logger, logging.WARNING, "child.died", job=self.job.id, detail=death.detail)
                 if not await self._may_try_again():
                     await asyncio.to_thread(self._give_up, death)
@@ -197,10 +206,15 @@ class JobRun:
             case Stopped():
                 await asyncio.to_thread(self._settle)
             case Failed():
-                error = {"code": message.code, "detail": message.detail}
-                await asyncio.to_thread(recorder.ended, JobState.FAILED, error=error)
+                await self._failed(message)
             case _:
                 raise ChildDied(f"the training child answered a job with {message.kind!r}")
+
+    async def _failed(self, message: Failed) -> None:
+        if message.code == StorageFull.code:
+            raise StorageFull(message.detail)
+        error = {"code": message.code, "detail": message.detail}
+        await asyncio.to_thread(self._recorder.ended, JobState.FAILED, error=error)
 
     async def _take_answer(self, message: Message) -> None:
         match message:
@@ -226,8 +240,15 @@ class JobRun:
             return True
         return False
 
+    def pause_for(self, shortage: Blocker) -> None:
+        """Pause a job that could not go on, unless it was told to end otherwise. Blocking."""
+        if self._wish is None:
+            self._pause_reasons = (shortage,)
+            self._wish = Pause()
+        self._settle()
+
     def _settle(self) -> None:
-        """End a job whose child is gone as the wish says."""
+        """Write the end of a job whose child is gone, as it was told to end."""
         if isinstance(self._wish, Cancel):
             self._recorder.ended(JobState.CANCELLED)
         elif isinstance(self._wish, Pause):

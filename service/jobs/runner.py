@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from service import allocator
 from service.events import Announce
@@ -14,7 +16,14 @@ from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from service.processes.children import Children
 from service.settings import Settings
-from storage.errors import HoneError, NotFound, StateConflict, StorageBroken
+from storage.errors import (
+    Busy,
+    HoneError,
+    NotFound,
+    StateConflict,
+    StorageBroken,
+    StorageFull,
+)
 from storage.records.jobs import Blocker, Job, JobState
 from storage.store import Store
 
@@ -22,6 +31,10 @@ logger = logging.getLogger(__name__)
 
 SETTLE_TIMEOUT_S = 10.0
 """How long an answer waits for the step to end after which a run stops."""
+SHORTAGE_RETRY_S = 10.0
+"""A job that found no room on the disk, or for a process, is kept back so long."""
+END_RETRY_S = 1.0
+"""Time between two tries to write how a run ended."""
 
 
 class JobRunner:
@@ -39,6 +52,7 @@ class JobRunner:
         children: Children,
         announce: Announce,
         on_free: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -46,8 +60,11 @@ class JobRunner:
         self._children = children
         self._announce = announce
         self._on_free = on_free
+        self._monotonic = monotonic
         self._run: JobRun | None = None
         self._task: asyncio.Task[None] | None = None
+        self._held_back: dict[int, tuple[float, Blocker]] = {}
+        self._closing = asyncio.Event()
 
     @property
     def run(self) -> JobRun | None:
@@ -85,6 +102,18 @@ class JobRunner:
         if run is not None and run.job.id == job_id and run.is_ending and task is not None:
             await asyncio.wait({task}, timeout=SETTLE_TIMEOUT_S)
 
+    def shortage_of(self, job_id: int) -> tuple[Blocker, ...]:
+        """What a job found no room for a moment ago; nothing once it may try again."""
+        until_s, shortage = self._held_back.get(job_id, (0.0, None))
+        if shortage is None or self._monotonic() < until_s:
+            return () if shortage is None else (shortage,)
+        self._held_back.pop(job_id, None)
+        return ()
+
+    def close(self) -> None:
+        """The daemon stops: wait for room on the disk no longer."""
+        self._closing.set()
+
     async def rest(self) -> None:
         """Return once nothing trains."""
         while self._task is not None and not self._task.done():
@@ -109,21 +138,49 @@ class JobRunner:
             await run.train()
         except StorageBroken:
             raise
+        except (StorageFull, Busy) as error:
+            await self._hold_back(run, Blocker(error.code, error.detail))
         except HoneError as error:
-            await asyncio.to_thread(self._fail, run.job, code=error.code, detail=error.detail)
+            await self._fail(run, code=error.code, detail=error.detail)
         except Exception as error:  # a fault of ours must not end the scheduler
             logger.exception("job.crashed")
-            await asyncio.to_thread(self._fail, run.job, code="internal", detail=repr(error))
+            await self._fail(run, code="internal", detail=repr(error))
         finally:
             self._run = None
             self._on_free()
             gc.collect()
             allocator.trim()
 
-    def _fail(self, job: Job, *, code: str, detail: str) -> None:
-        event(logger, logging.ERROR, "job.failed", job=job.id, code=code)
+    async def _hold_back(self, run: JobRun, shortage: Blocker) -> None:
+        """Pause a job that found no room, and keep it back for a while."""
+        event(logger, logging.WARNING, "job.held_back", job=run.job.id, by=shortage.condition)
+        self._held_back[run.job.id] = (self._monotonic() + SHORTAGE_RETRY_S, shortage)
+        asyncio.get_running_loop().call_later(SHORTAGE_RETRY_S, self._on_free)
+        await self._write_end(run, lambda: run.pause_for(shortage))
+
+    async def _fail(self, run: JobRun, *, code: str, detail: str) -> None:
+        event(logger, logging.ERROR, "job.failed", job=run.job.id, code=code)
         error = {"code": code, "detail": detail}
-        try:
-            self._store.jobs.move(job.id, JobState.RUNNING, JobState.FAILED, error=error)
-        except (StateConflict, NotFound) as gone:
-            event(logger, logging.ERROR, "job.not_marked", job=job.id, detail=gone.detail)
+        move, job_id = self._store.jobs.move, run.job.id
+        await self._write_end(
+            run, lambda: move(job_id, JobState.RUNNING, JobState.FAILED, error=error)
+        )
+
+    async def _write_end(self, run: JobRun, write: Callable[[], object]) -> None:
+        """Write how a run ended, as soon as there is room for that.
+
+        When the daemon stops before, the row stays `running`, and the next daemon takes it up.
+        """
+        while True:
+            try:
+                await asyncio.to_thread(write)
+                return
+            except (StateConflict, NotFound) as gone:
+                event(logger, logging.ERROR, "job.not_marked", job=run.job.id, detail=gone.detail)
+                return
+            except (StorageFull, Busy) as error:
+                event(logger, logging.WARNING, "job.end_waits", job=run.job.id, code=error.code)
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), END_RETRY_S)
+            if self._closing.is_set():
+                return

@@ -185,7 +185,8 @@ class Scheduler:
         self._monitor.expect(trains=run is not None and not run.is_held, jobs_wait=jobs_wait)
 
     def _blockers(self, job: Job) -> tuple[Blocker, ...]:
-        return blockers_of(job, self._runner.run, self._monitor.blockers(job))
+        kept_back = (*self._runner.shortage_of(job.id), *self._monitor.blockers(job))
+        return blockers_of(job, self._runner.run, kept_back)
 
     async def _step_if_there_is_room(self) -> None:
         try:
@@ -223,6 +224,7 @@ class Scheduler:
         self._expect(jobs_wait=True)
 
     async def _pause_for_next_daemon(self) -> None:
+        self._runner.close()
         run = self._runner.run
         if run is not None:
             await run.pause(DAEMON_STOPPED)

@@ -1,0 +1,73 @@
+"""A job on a disk that is really full: it waits for room, and then ends as it should."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Served, blobs, mlp, wait_until
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A filesystem of 48 MiB."""
+    if sys.platform != "linux":
+        pytest.skip("mounts a tmpfs")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("may not mount")
+    yield folder
+    # The daemon writes its log beside its data until it ends.
+    wait_until(
+        lambda: not subprocess.run(["umount", str(folder)], check=False).returncode, "the daemon"
+    )
+
+
+def fill(disk: Path) -> None:
+    with (disk / "filler").open("ab", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)):
+                    pass
+
+
+def test_a_job_that_meets_a_full_disk_waits_and_goes_on_when_there_is_room(
+    disk: Path, serve: Callable[..., Served]
+) -> None:
+    served = serve(disk, disk_reserve_bytes=0, checkpoint_interval_s=0.2)
+    served.register("m", mlp(64, 8, 2))
+    served.upload("m", split="train", **blobs(2000, 64, 2))
+    levels = {"min_free_disk_bytes": None, "resume_free_disk_bytes": None}
+    assert served.http.put("/v1/policy", json=levels).status_code == 200
+    job = served.ask_for_job("m", max_steps=2_000_000)
+
+    def shown() -> dict[str, Any]:
+        found = served.job(job["id"])
+        assert found["state"] in ("running", "paused"), found
+        return found
+
+    def is_held_back() -> bool:
+        fill(disk)  # the daemon makes room once, of its ballast
+        shown()
+        return "job.held_back" in served.log.read_text()
+
+    wait_until(lambda: served.job(job["id"])["progress"].get("step"), "the first progress")
+    wait_until(is_held_back, "the job to be held back")
+    assert served.http.get("/readyz").status_code == 200
+
+    (disk / "filler").unlink()
+    waiting = wait_until(
+        lambda: (found := shown())["state"] == "paused" and found, "the pause to be written"
+    )
+    assert [each["condition"] for each in waiting["blocked_by"]] == ["storage_full"]
+    step = waiting["progress"]["step"]
+    wait_until(lambda: shown()["progress"]["step"] > step, "the job to go on")
+    assert served.http.post(f"/v1/jobs/{job['id']}/cancel").json()["state"] == "cancelled"
+    assert served.stop() == 0

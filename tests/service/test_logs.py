@@ -1,0 +1,53 @@
+"""Log lines: their forms, and how often one may come."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from service.logs import MAX_REPEATS, REPEAT_WINDOW_S, HumanFormatter, JsonFormatter, RepeatLimit
+
+
+def record(message: str, *, at_s: float = 0.0, **fields: object) -> logging.LogRecord:
+    made = logging.LogRecord("service.test", logging.WARNING, "f.py", 1, message, (), None)
+    made.created, made.fields = at_s, fields
+    return made
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    caplog.set_level(logging.WARNING, "service.logs")
+    return caplog
+
+
+def test_a_line_that_repeats_without_end_is_held_back(told: pytest.LogCaptureFixture) -> None:
+    limit = RepeatLimit()
+    passed = [limit.filter(record("accept failed", at_s=1000 + n / 100)) for n in range(1000)]
+
+    assert sum(passed) == MAX_REPEATS
+    assert limit.filter(record("another fault", at_s=1010))
+
+    assert limit.filter(record("accept failed", at_s=1000 + REPEAT_WINDOW_S))
+    assert told.records[-1].message == "log.repeats_held_back"
+    assert told.records[-1].fields == {"lines": 1000 - MAX_REPEATS}
+
+
+def test_lines_that_differ_in_a_field_are_all_logged() -> None:
+    limit = RepeatLimit()
+
+    assert all(limit.filter(record("job.started", at_s=5, job=number)) for number in range(500))
+
+
+def test_fields_are_told_without_pythons_forms() -> None:
+    line = HumanFormatter().format(record("job.paused", by=["battery", "power"], why="too hot"))
+
+    assert line.endswith('job.paused by=["battery", "power"] why="too hot"')
+
+
+def test_each_line_of_json_is_one_object() -> None:
+    line = json.loads(JsonFormatter().format(record("job.paused", by=["battery"])))
+
+    assert (line["event"], line["by"], line["level"]) == ("job.paused", ["battery"], "warning")
