@@ -11,8 +11,10 @@ from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_te
 from onnx.numpy_helper import from_array
 
 from service.training.engines.compilation import compile_model
+from service.training.engines.manifest import Files
 from service.training.graph.losses import Loss
 from service.training.graph.step import build_evaluation, build_step
+from service.training.optimizer.recipe import Recipe
 
 FEATURES, CLASSES = 6, 3
 CROSS_ENTROPY = Loss("cross_entropy")
@@ -58,13 +60,15 @@ def compiled(
     loss: Loss = CROSS_ENTROPY,
     parameters: tuple[str, ...] | None = None,
     weighted: bool = False,
-) -> Path:
-    """The path of the manifest. parameters: all initializers by default."""
+) -> Files:
+    """parameters: all initializers by default."""
     (output,) = (each.name for each in model.graph.output)
     names = parameters or tuple(each.name for each in model.graph.initializer)
     step = build_step(model, loss=loss, parameters=names, weighted=weighted)
     evaluation = build_evaluation(model, loss=loss, parameters=names)
-    return compile_model(step, evaluation, model, output=output, directory=directory)
+    return compile_model(
+        step, evaluation, model, output=output, directory=directory, recipe=Recipe()
+    )
 
 
 def batch(number: int, size: int = 8) -> tuple[list[Any], Any]:

@@ -11,14 +11,13 @@ import onnx
 from numpy.typing import NDArray
 
 from service.training.engines import checkpoint, manifest
-from service.training.engines.manifest import Draw, Manifest, Tensor
+from service.training.engines.manifest import Draw, Files, Manifest, Tensor
 from service.training.engines.workload import workload
 from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
+from service.training.optimizer.recipe import Recipe
 
 ENGINE = "sessions"
-STEP, EVALUATION, INFERENCE = "step.onnx", "eval.onnx", "inference.onnx"
-PARAMETERS = "parameters.safetensors"
 
 
 def compile_model(
@@ -28,25 +27,23 @@ def compile_model(
     *,
     output: str,
     directory: Path,
-) -> Path:
-    """Write a model's files, and return the path of their manifest.
+    recipe: Recipe,
+) -> Files:
+    """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
-    that is measured. Raises GraphRefused if a trained tensor is no float32 initializer of it.
+    that is measured. recipe: of jobs that bring none. Raises GraphRefused if a trained tensor is no
+    float32 initializer of `inference`.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    names = [*step.parameters, *step.updated]
-    skeleton, values = without(inference, names)
-    onnx.save_model(step.model, directory / STEP)
-    onnx.save_model(evaluation, directory / EVALUATION)
-    onnx.save_model(skeleton, directory / INFERENCE)
-    checkpoint.save(directory / PARAMETERS, checkpoint.Head(ENGINE), values)
+    files = Files.below(directory)
+    skeleton, values = without(inference, [*step.parameters, *step.updated])
+    onnx.save_model(step.model, files.step_model)
+    onnx.save_model(evaluation, files.eval_model)
+    onnx.save_model(skeleton, files.inference_model)
+    checkpoint.save(files.checkpoint, checkpoint.Head(ENGINE), values)
     made = Manifest(
         engine=ENGINE,
-        step_model=STEP,
-        eval_model=EVALUATION,
-        inference_model=INFERENCE,
-        checkpoint=PARAMETERS,
         inputs=step.inputs,
         output=output,
         parameters=_tensors(step.parameters, values),
@@ -58,8 +55,10 @@ def compile_model(
         loss=asdict(step.loss),
         batch_statistics=step.batch_statistics,
         work=workload(step.model),
+        recipe=recipe,
     )
-    return manifest.write(made, directory)
+    manifest.write(made, files.manifest)
+    return files
 
 
 def without(

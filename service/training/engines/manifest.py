@@ -1,4 +1,4 @@
-"""What a compiled model is: files in one folder, and what an engine must know of them."""
+"""What a compiled model is: its files, and what an engine must know of them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,37 @@ from pathlib import Path
 from typing import Any
 
 from service.training.errors import ArtifactsUnreadable
+from service.training.optimizer.recipe import Recipe
 from service.training.protocol.serialization import build
 
-FILE = "manifest.json"
 FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where a compiled model lies.
+
+    step_model, eval_model: as service/training/graph/step.py describes them. inference_model: the
+    graph to export without the tensors of `parameters` and `statistics`; checkpoint: these, as
+    training starts.
+    """
+
+    manifest: Path
+    step_model: Path
+    eval_model: Path
+    inference_model: Path
+    checkpoint: Path
+
+    @classmethod
+    def below(cls, folder: Path) -> Files:
+        """Under the names that compilation gives them."""
+        return cls(
+            manifest=folder / "manifest.json",
+            step_model=folder / "step_model.onnx",
+            eval_model=folder / "eval_model.onnx",
+            inference_model=folder / "inference_model.onnx",
+            checkpoint=folder / "checkpoint.safetensors",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +72,15 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A model that an engine can train. Files are names within the manifest's folder.
+    """A model that an engine can train.
 
-    step_model, eval_model: as service/training/graph/step.py describes them. inference_model: the
-    uploaded graph without the tensors of `parameters` and `statistics`; checkpoint: these, as they
-    were uploaded. inputs: in the order in which batches bring them. output: the tensor that is
-    measured and exported. statistics: running statistics, and updated the outputs that hold their
-    new values, in this order. loss: fields of graph.losses.Loss. batch_statistics: batches may not
-    be shared out.
+    inputs: in the order in which batches bring them. output: the tensor that is measured and
+    exported. statistics: running statistics, and updated the outputs that hold their new values, in
+    this order. loss: fields of graph.losses.Loss. batch_statistics: batches may not be shared out.
+    recipe: of jobs that bring none.
     """
 
     engine: str
-    step_model: str
-    eval_model: str
-    inference_model: str
-    checkpoint: str
     inputs: tuple[str, ...]
     output: str
     parameters: tuple[Tensor, ...]
@@ -71,13 +92,12 @@ class Manifest:
     loss: dict[str, Any] = field(default_factory=dict)
     batch_statistics: bool = False
     work: Work = field(default_factory=Work)
+    recipe: Recipe = field(default_factory=Recipe)
     format: int = FORMAT
 
 
-def write(manifest: Manifest, folder: Path) -> Path:
-    path = folder / FILE
+def write(manifest: Manifest, path: Path) -> None:
     path.write_text(json.dumps(asdict(manifest), indent=1), "utf-8")
-    return path
 
 
 def read(path: Path) -> Manifest:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from service.training.engine import Array
-from service.training.engines import manifest
+from service.training.engines.manifest import Files, Manifest, read
 from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import foreign_errors, onnxruntime, open_session
 from service.training.engines.sessions.binding import Binding
@@ -25,21 +25,28 @@ GRADIENT = "hone.gradient."
 
 
 class SessionsEngine:
-    """A model in training, from its manifest's file and a checkpoint, by default the manifest's.
+    """A model in training.
 
-    threads: how many work at a step; same threads, same bits.
+    recipe: by default the manifest's. checkpoint: what to go on from, by default the values that
+    training starts from. threads: how many work at a step; same threads, same bits.
     Raises ArtifactsUnreadable, CheckpointUnreadable, MemoryError.
     """
 
     def __init__(
-        self, path: Path, *, recipe: Recipe, threads: int, checkpoint: Path | None = None
+        self,
+        files: Files,
+        *,
+        threads: int,
+        recipe: Recipe | None = None,
+        checkpoint: Path | None = None,
     ) -> None:
-        self._manifest = manifest.read(path)
-        self._folder = path.parent
+        self._files = files
+        self._manifest = read(files.manifest)
+        recipe = recipe or self._manifest.recipe
         self._threads = threads
         self._shares = 1 if self._manifest.batch_statistics else threads
         self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)
-        self._state.restore(checkpoint or self._folder / self._manifest.checkpoint)
+        self._state.restore(checkpoint or files.checkpoint)
         self._loss = _loss(self._manifest)
         self._seed = 0
         self._batches = 0
@@ -51,7 +58,7 @@ class SessionsEngine:
             )
         }
         with foreign_errors(ArtifactsUnreadable, "cannot load the training step"):
-            self._training = self._open(self._manifest.step_model, self._bind_step)
+            self._training = self._open(files.step_model, self._bind_step)
             self._optimizer = Optimizer(
                 recipe, self._state.buffers, threads=threads, crew=self._crew
             )
@@ -107,16 +114,16 @@ class SessionsEngine:
         self._state.load_parameters(path)
 
     def export(self, path: Path) -> None:
-        self._state.export(self._folder / self._manifest.inference_model, path)
+        self._state.export(self._files.inference_model, path)
 
     @cached_property
     def _evaluation(self) -> Shares:
         with foreign_errors(ArtifactsUnreadable, "cannot load the evaluation"):
-            return self._open(self._manifest.eval_model, self._bind_evaluation)
+            return self._open(self._files.eval_model, self._bind_evaluation)
 
-    def _open(self, model: str, bind: Callable[[Binding, int], None]) -> Shares:
+    def _open(self, model: Path, bind: Callable[[Binding, int], None]) -> Shares:
         threads = self._threads if self._shares == 1 else 1
-        session = open_session(self._folder / model, threads=threads)
+        session = open_session(model, threads=threads)
         return Shares(session, bind, count=self._shares, crew=self._crew)
 
     def _bind_step(self, binding: Binding, share: int) -> None:
@@ -148,7 +155,7 @@ class SessionsEngine:
         return 1 / total if total else 0.0
 
 
-def _loss(of: manifest.Manifest) -> Loss:
-    fields = dict(of.loss)
+def _loss(manifest: Manifest) -> Loss:
+    fields = dict(manifest.loss)
     weights = fields.pop("class_weights", None)
     return Loss(**fields, class_weights=None if weights is None else tuple(weights))

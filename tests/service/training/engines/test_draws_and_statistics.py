@@ -12,7 +12,7 @@ from onnx.numpy_helper import from_array
 from step_models import FLOAT, model_of
 
 from service.training.engines.compilation import compile_model
-from service.training.engines.manifest import Draw
+from service.training.engines.manifest import Draw, Files
 from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
@@ -47,7 +47,7 @@ def test_draws_are_uniform() -> None:
 
 
 @pytest.fixture
-def masked(tmp_path: Path) -> Path:
+def masked(tmp_path: Path) -> Files:
     """Scores x·w, each times a random number: the loss is their sum, times the scale."""
     w = from_array(np.ones((3, 1), np.float32), "w")
     inference = model_of(
@@ -79,7 +79,7 @@ def compiled(
     *,
     random: tuple[RandomDraw, ...] = (),
     updated: dict[str, str] | None = None,
-) -> Path:
+) -> Files:
     evaluation = onnx.ModelProto()
     evaluation.CopyFrom(inference)
     names = ["w", *(updated or {})]
@@ -105,10 +105,10 @@ def compiled(
         updated=updated or {},
         batch_statistics=bool(updated),
     )
-    return compile_model(made, evaluation, inference, output="y", directory=directory)
+    return compile_model(made, evaluation, inference, output="y", directory=directory, recipe=SGD)
 
 
-def test_a_step_draws_the_same_numbers_on_any_number_of_threads(masked: Path) -> None:
+def test_a_step_draws_the_same_numbers_on_any_number_of_threads(masked: Files) -> None:
     x = np.ones((5, 3), np.float32)
     found = []
     for threads in (1, 2, 3):
@@ -130,7 +130,7 @@ def test_a_step_draws_the_same_numbers_on_any_number_of_threads(masked: Path) ->
 
 
 @pytest.fixture
-def centred(tmp_path: Path) -> Path:
+def centred(tmp_path: Path) -> Files:
     """Like a BatchNorm that trains: the step moves `mean` half of the way to the batch's own."""
     weights = [
         from_array(np.ones((3, 1), np.float32), "w"),
@@ -162,7 +162,7 @@ def centred(tmp_path: Path) -> Path:
 
 
 def test_running_statistics_are_of_whole_batches_and_belong_to_the_state(
-    centred: Path, tmp_path: Path
+    centred: Files, tmp_path: Path
 ) -> None:
     engine = SessionsEngine(centred, recipe=SGD, threads=2)
     x = np.arange(12, dtype=np.float32).reshape(4, 3)

@@ -23,8 +23,8 @@ SGD = Recipe("sgd")
 @pytest.fixture
 def open_engine(tmp_path: Path) -> OpenEngine:
     def make(recipe: Recipe = SGD, *, threads: int = 1, **kind: Any) -> SessionsEngine:
-        path = compiled(perceptron(), tmp_path / "model", **kind)
-        return SessionsEngine(path, recipe=recipe, threads=threads)
+        files = compiled(perceptron(), tmp_path / "model", **kind)
+        return SessionsEngine(files, recipe=recipe, threads=threads)
 
     return make
 

@@ -18,6 +18,7 @@ from step_models import batch, compiled, perceptron
 
 from service.training.engines.checkpoint import Head, read_head
 from service.training.engines.checkpoint import save as save_checkpoint
+from service.training.engines.manifest import Files
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
@@ -36,14 +37,14 @@ RECIPES = [
 
 
 @pytest.fixture
-def manifest(tmp_path: Path) -> Path:
+def files(tmp_path: Path) -> Files:
     return compiled(perceptron(), tmp_path / "model")
 
 
 @pytest.fixture
-def open_engine(manifest: Path) -> OpenEngine:
+def open_engine(files: Files) -> OpenEngine:
     def make(recipe: Recipe = ADAMW, *, threads: int = 1, **more: Any) -> SessionsEngine:
-        return SessionsEngine(manifest, recipe=recipe, threads=threads, **more)
+        return SessionsEngine(files, recipe=recipe, threads=threads, **more)
 
     return make
 
@@ -81,12 +82,11 @@ CHILD = """
 import sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
-from test_sessions_state import SessionsEngine, digest, train
+from test_sessions_state import Files, SessionsEngine, digest, train
 from service.training.engines.runtime import flush_denormals
-from service.training.optimizer.recipe import Recipe
 flush_denormals()
 begin, checkpoint = int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None
-engine = SessionsEngine(Path({manifest!r}), recipe=Recipe(), threads=2, checkpoint=checkpoint)
+engine = SessionsEngine(Files.below(Path({folder!r})), threads=2, checkpoint=checkpoint)
 train(engine, begin, 5)
 engine.save(Path({middle!r})) if begin == 0 else None
 print("saved", flush=True)
@@ -99,13 +99,13 @@ print(digest(engine, Path({end!r})))
 """
 
 
-def test_a_job_that_is_killed_ends_with_the_same_bytes(manifest: Path, tmp_path: Path) -> None:
+def test_a_job_that_is_killed_ends_with_the_same_bytes(files: Files, tmp_path: Path) -> None:
     tests = Path(__file__).parents[3]
 
     def program(name: str, *, dies: bool) -> list[str]:
-        files = {each: str(tmp_path / f"{name}.{each}") for each in ("middle", "exported", "end")}
+        saved = {each: str(tmp_path / f"{name}.{each}") for each in ("middle", "exported", "end")}
         paths = [str(Path(__file__).parent), str(tests / "helpers")]
-        text = CHILD.format(paths=paths, manifest=str(manifest), dies=dies, **files)
+        text = CHILD.format(paths=paths, folder=str(files.manifest.parent), dies=dies, **saved)
         return [sys.executable, "-c", text]
 
     with subprocess.Popen([*program("killed", dies=True), "0"], stdout=subprocess.PIPE) as child:
@@ -262,11 +262,11 @@ def test_a_file_of_safetensors_that_is_no_checkpoint_is_named(
         open_engine(checkpoint=tmp_path / "weights.safetensors")
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "step.onnx", "eval.onnx"])
+@pytest.mark.parametrize("role", ["manifest", "step_model", "eval_model"])
 def test_a_missing_or_damaged_file_of_the_model_is_named(
-    manifest: Path, open_engine: OpenEngine, name: str
+    files: Files, open_engine: OpenEngine, role: str
 ) -> None:
-    (manifest.parent / name).write_bytes(b"{}")
+    getattr(files, role).write_bytes(b"{}")
     with pytest.raises(ArtifactsUnreadable, match=r"cannot (read|load)"):
         open_engine().evaluate(*batch(0))
 
