@@ -111,6 +111,7 @@ async def _ask(order: Prepare) -> Message:
 
 def _publish(prepared: Prepared, output_dir: Path) -> None:
     made = prepared.artifacts
+    assert made.optimizer_model is not None  # as On-Device Training's artifacts have it
     paths = (made.training_model, made.eval_model, made.optimizer_model, made.checkpoint)
     try:
         output_dir.mkdir(parents=True, exist_ok=True)

@@ -133,8 +133,10 @@ def artifacts(model: Model, store: Store) -> Artifacts:
     return Artifacts(
         training_model=paths["training_model"],
         eval_model=paths["eval_model"],
-        optimizer_model=paths["optimizer_model"],
         checkpoint=paths["checkpoint"],
+        optimizer_model=paths.get("optimizer_model"),
+        manifest=paths.get("manifest"),
+        inference_model=paths.get("inference_model"),
         prefix_model=paths.get("prefix_model"),
         remainder_model=paths.get("remainder_model"),
     )

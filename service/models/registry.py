@@ -34,13 +34,15 @@ Form = Literal["forward", "artifacts"]
 ROLES = (
     "training_model",
     "eval_model",
-    "optimizer_model",
     "checkpoint",
+    "optimizer_model",
+    "manifest",
+    "inference_model",
     "prefix_model",
     "remainder_model",
 )
 """Files of a model. Only a model that was cut has a prefix_model, and only one with several outputs
-a remainder_model."""
+a remainder_model; which of the others it has, its engine tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ from service.training.callbacks import JobCallbacks
 from service.training.data.datasets import Datasets, load_datasets
 from service.training.data.samples import SampleReader
 from service.training.engine import Engine
+from service.training.engines import opening
+from service.training.engines.runtime import flush_denormals
 from service.training.errors import CheckpointUnreadable
 from service.training.export.export import export
 from service.training.loop import train
-from service.training.ort.engine import OrtEngine
 from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.training import Done, LoopState, Started, Train
 from service.training.protocol.pipe import Pipe
@@ -29,6 +30,8 @@ def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> 
 
     Raises HoneError where trying again would not help, Interrupted where the parent ends it.
     """
+    if opening.is_of_sessions(order.artifacts):
+        flush_denormals()
     heartbeat, threads = Heartbeat(pipe), order.limits.threads
     reader = SampleReader(order, threads=threads, tick=heartbeat, send=pipe.send)
     datasets = load_datasets(order, reader, threads=threads)
@@ -155,10 +158,11 @@ def open_engine(order: Train, choice: ThreadChoice) -> Engine:
 
 def base_engine(order: Train, choice: ThreadChoice, *, checkpoint: str | None = None) -> Engine:
     """The engine at a checkpoint, by default the artifacts' own."""
-    return OrtEngine(
+    return opening.open_engine(
         order.artifacts,
-        checkpoint=Path(checkpoint or order.artifacts.checkpoint),
         output=order.output,
         threads=choice.threads,
         spinning=choice.spinning,
+        recipe=order.recipe,
+        checkpoint=None if checkpoint is None else Path(checkpoint),
     )

@@ -19,7 +19,10 @@ import numpy as np
 from service.training.data.batches import Batch
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
-from service.training.ort.runtime import onnxruntime
+from service.training.engines import opening
+from service.training.engines.manifest import read
+from service.training.engines.runtime import onnxruntime
+from service.training.engines.workload import worthwhile_threads
 from service.training.protocol.messages.training import Train
 
 FILE = "threads.json"
@@ -53,8 +56,15 @@ OpenEngine = Callable[[ThreadChoice], Engine]
 def select_threads(
     order: Train, datasets: Datasets, open_engine: OpenEngine, *, tick: Callable[[], None]
 ) -> ThreadChoice:
-    """The remembered choice within the order's limit, or a new one. tick runs between steps."""
+    """The remembered choice within the order's limit, or a new one. tick runs between steps.
+
+    For the engine of sessions it is a matter of counting, and takes no time.
+    """
     most = order.limits.threads
+    if opening.is_of_sessions(order.artifacts):
+        manifest = read(opening.files_of(order.artifacts).manifest)
+        rows = order.hyperparameters.batch_size
+        return ThreadChoice(worthwhile_threads(manifest, rows=rows, most=most))
     if most == 1 or order.cache is None:
         return ThreadChoice(most)
     path, key = Path(order.cache) / FILE, _key(order)

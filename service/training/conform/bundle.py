@@ -27,6 +27,7 @@ def take(source: Path, artifacts: Artifacts, order: preparation.Prepare) -> prep
     """Unpack, check, prove by one step, and export version 1. Raises GraphRefused."""
     paths = [Path(path) for path in (artifacts.training_model, artifacts.eval_model)]
     directory = paths[0].parent
+    assert artifacts.optimizer_model is not None
     optimizer_path = Path(artifacts.optimizer_model)
     names = [path.name for path in (*paths, optimizer_path, Path(artifacts.checkpoint))]
     unpack(source, directory, names)

@@ -90,11 +90,12 @@ def conform(
     patterns: Sequence[str] | None = None,
     classes: tuple[str, ...] | None = None,
     divide: bool = False,
+    passes: Sequence[Callable[[Draft], None]] = PASSES,
 ) -> Conformed:
     """Mend what can be mended. Raises GraphRefused with every cause that is left.
 
     divide: cut off what is frozen below the chosen parameters, where that pays or the engine cannot
-    train beside it.
+    train beside it. passes: none for an engine that takes the graph as it is.
     """
     notes: list[str] = []
     graph, output = _normalized(uploaded, output, notes)
@@ -114,7 +115,7 @@ def conform(
     parameters = inventory.parameters(graph, names, halves, inert)
     if halves is not None and cut is not None and not worth.is_made(graph, halves, cut):
         halves = None
-    problems += _mend(graph, halves, names, notes).problems
+    problems += _mend(graph, halves, names, notes, passes).problems
     if problems or target is None:
         raise refusal(problems)
     trained = graph if halves is None else halves.suffix
@@ -197,14 +198,18 @@ def _gather(problems: list[Problem], check: Callable[[], Result]) -> Result | No
 
 
 def _mend(
-    graph: Graph, halves: partition.Partition | None, names: tuple[str, ...], notes: list[str]
+    graph: Graph,
+    halves: partition.Partition | None,
+    names: tuple[str, ...],
+    notes: list[str],
+    passes: Sequence[Callable[[Draft], None]],
 ) -> Draft:
     """Run the passes over what trains, and compare with the whole before."""
     before = trial.inference_form(graph.model)
     draft = Draft(graph if halves is None else halves.suffix, names, notes)
-    for mend in PASSES:
+    for mend in passes:
         mend(draft)
-    if not draft.problems:
+    if passes and not draft.problems:
         feeds = [
             trial.draw(graph, rows, seed=rows, flag=flag)
             for rows in (1, 3)

@@ -37,11 +37,12 @@ class OrtEngine:
     ) -> None:
         # The runtime ends the process where an evaluation finds no model; here it is an error.
         for path in (artifacts.training_model, artifacts.eval_model, artifacts.optimizer_model):
-            if not Path(path).is_file():
+            if path is None or not Path(path).is_file():
                 raise ArtifactsUnreadable(
                     f"there is no artifact at {path}; register the model anew"
                 )
         self._artifacts = artifacts
+        self._optimizer_model = Path(artifacts.optimizer_model or "")
         self._output = output
         with foreign_errors(CheckpointUnreadable, f"cannot load the checkpoint {checkpoint}"):
             self._state = api.CheckpointState.load_checkpoint(checkpoint)
@@ -110,11 +111,11 @@ class OrtEngine:
             self._module.export_model_for_inferencing(path, [self._output])
 
     def _graph_for(self, threads: int) -> GradientGraph | None:
-        models = Path(self._artifacts.training_model), Path(self._artifacts.optimizer_model)
+        models = Path(self._artifacts.training_model), self._optimizer_model
         return graph_for(*models, dict(self._state.parameters), threads=threads)
 
     def _open_steps(self, graph: GradientGraph | None, checkpoint: Path, options: Any) -> Steps:
-        optimizer_model = Path(self._artifacts.optimizer_model)
+        optimizer_model = self._optimizer_model
         optimizer = api.Optimizer(optimizer_model, self._module)
         if graph is None:
             return ModuleSteps(

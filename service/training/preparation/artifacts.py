@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ from service.training.conform.conform import Conformed, conform
 from service.training.conform.errors import refusal, refuse
 from service.training.conform.load import load
 from service.training.conform.losses import append_loss
-from service.training.conform.normalize import normalize, stamp
+from service.training.conform.normalize import stamp
 from service.training.conform.signature import specification_problems
-from service.training.export import remainder
 from service.training.export.export import assemble
 from service.training.ort import runtime
 from service.training.ort.engine import OrtEngine
+from service.training.preparation.versions import describe, with_prefix
 from service.training.protocol.messages.preparation import Prepared
-from service.training.protocol.messages.shared import FEATURE_DTYPE, Artifacts
+from service.training.protocol.messages.shared import Artifacts
 
 FILES = {
     "training_model": "training_model.onnx",
@@ -30,11 +30,6 @@ FILES = {
     "checkpoint": "checkpoint",
 }
 """Role → file name, as Microsoft's tools write them."""
-PREFIX_MODEL = "prefix_model.onnx"
-"""Ours alone: the frozen part, where a model was cut."""
-REMAINDER_MODEL = "remainder_model.onnx"
-"""Ours alone: a fragment with the outputs that do not train."""
-BASE_MODEL = "base_model.onnx"
 ADAMW_EPSILON = 1e-8
 """PyTorch's default; the engine's own is 1e-6."""
 ADAM_MODE_TORCH = 0
@@ -81,21 +76,13 @@ def make_artifacts(
         feature_dtype=feature_dtype,
     )
     proof.prove(artifacts, conformed.signature, conformed.trainable, below=conformed.prefix)
-    whole = _as_it_infers(model_path, conformed.output)
-    artifacts, notes = _with_other_outputs(artifacts, conformed, whole, directory)
-    base, base_notes = _base_model(model_path, whole, directory, output=conformed.output)
-    return Prepared(
-        artifacts=artifacts,
-        base_model=str(base),
-        signature=conformed.signature,
-        output=conformed.output,
-        trainable=conformed.trainable,
-        trainable_parameters=conformed.trainable_parameters,
-        frozen_parameters=conformed.frozen_parameters,
-        notes=(*conformed.notes, *notes, *base_notes),
-        parameters=conformed.parameters,
-        cut=conformed.cut,
-    )
+    path = directory / "exported.onnx"
+    OrtEngine(
+        artifacts, checkpoint=Path(artifacts.checkpoint), output=conformed.output, threads=1
+    ).export(path)
+    exported = assemble(path, artifacts)
+    path.unlink()
+    return describe(model_path, conformed, artifacts, exported=exported)
 
 
 def paths(directory: Path) -> Artifacts:
@@ -118,11 +105,7 @@ def _write(
     directory.mkdir(parents=True, exist_ok=True)
     _generate(conformed, recipe, directory)
     artifacts = paths(directory)
-    if conformed.prefix is None:
-        return artifacts
-    onnx.helper.set_model_props(conformed.prefix, {FEATURE_DTYPE: feature_dtype})
-    onnx.save_model(conformed.prefix, directory / PREFIX_MODEL)
-    return replace(artifacts, prefix_model=str(directory / PREFIX_MODEL))
+    return with_prefix(artifacts, conformed, directory, feature_dtype=feature_dtype)
 
 
 def _generate(conformed: Conformed, recipe: _Recipe, directory: Path) -> None:
@@ -163,69 +146,3 @@ def _stamp_file(path: Path) -> None:
             if node.op_type == "AdamWOptimizer" and attribute.name == "adam_mode":
                 attribute.i = ADAM_MODE_TORCH
     onnx.save_model(model, path)
-
-
-def _as_it_infers(path: Path, output: str) -> onnx.ModelProto:
-    """The upload, and where it has other outputs its normal form, which opens functions."""
-    uploaded = load(path)
-    if [value.name for value in uploaded.graph.output] == [output]:
-        return uploaded
-    return trial.inference_form(normalize(uploaded, []).model)
-
-
-def _with_other_outputs(
-    artifacts: Artifacts, conformed: Conformed, whole: onnx.ModelProto, directory: Path
-) -> tuple[Artifacts, list[str]]:
-    """With a remainder model, if the model as it infers has outputs beside the one that trains."""
-    output = conformed.output
-    if {value.name for value in whole.graph.output} <= {output}:
-        return artifacts, []
-    path = directory / "exported.onnx"
-    OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output=output, threads=1).export(
-        path
-    )
-    exported = assemble(path, artifacts)
-    path.unlink()
-    fragment, lost = remainder.make(whole, exported, output=output, trainable=conformed.trainable)
-    notes = []
-    if lost:
-        notes.append(
-            f"versions after the first do not have the outputs {', '.join(lost)}: they hang on "
-            "inputs or weights that training drops or rewrites"
-        )
-    if fragment is None:
-        return artifacts, notes
-    onnx.save_model(fragment, directory / REMAINDER_MODEL)
-    return replace(artifacts, remainder_model=str(directory / REMAINDER_MODEL)), notes
-
-
-def _base_model(
-    path: Path, whole: onnx.ModelProto, directory: Path, *, output: str
-) -> tuple[Path, list[str]]:
-    """Version 1: the uploaded bytes, if apps and Hone can run them as they are.
-
-    Else its inference form, if it would train as it infers, or with the inner tensor that trains as
-    an output more, as all later versions have it.
-    """
-    base, notes = directory / BASE_MODEL, []
-    made = uploaded = load(path)
-    if any(trial.trains(node, uploaded.graph) for node in uploaded.graph.node):
-        made = trial.inference_form(uploaded)
-        notes.append(
-            "version 1 is the uploaded model with Dropout and BatchNormalization switched off"
-        )
-    if output not in {value.name for value in uploaded.graph.output}:
-        made = _with_output(made, whole, output)
-        notes.append(f'every version has one output more, "{output}", which trains')
-    base.write_bytes(made.SerializeToString() if notes else path.read_bytes())
-    return base, notes
-
-
-def _with_output(model: onnx.ModelProto, whole: onnx.ModelProto, output: str) -> onnx.ModelProto:
-    """A copy that gives an inner tensor too: of `whole` where a function of the model hides it."""
-    shows = any(output in node.output for node in model.graph.node)
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model if shows else whole)
-    inner = onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
-    copy.graph.output.append(inner)
-    return copy

@@ -7,6 +7,7 @@ from pathlib import Path
 from service.training.conform import bundle
 from service.training.errors import GraphRefused
 from service.training.preparation.artifacts import make_artifacts, paths
+from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages import preparation
 
 
@@ -21,6 +22,8 @@ def prepare(order: preparation.Prepare) -> preparation.Prepared | preparation.Re
 def _prepare(order: preparation.Prepare) -> preparation.Prepared:
     if order.form == "artifacts":
         return bundle.take(Path(order.source), paths(Path(order.work_dir)), order)
+    if order.engine == "sessions":
+        return make_step_models(Path(order.source), order)
     return make_artifacts(
         Path(order.source),
         directory=Path(order.work_dir),

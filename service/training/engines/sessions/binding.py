@@ -32,7 +32,7 @@ class Binding:
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
     def allocate(self, name: str) -> None:
-        """Let the runtime make room for an output at each run."""
+        """Let the runtime make room for an output at the next run."""
         self._binding.bind_output(name, "cpu")
 
     def output(self, place: int) -> Array:

@@ -98,6 +98,8 @@ class SessionsEngine:
         self._batches = 0
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
+        for binding in self._evaluation.bindings:  # their room is of the last batch's size
+            binding.allocate(self.output)
         loss, taken = self._evaluation.run(
             self._feeds(inputs, target), rows=len(target), scale=self._scale(target)
         )
@@ -139,7 +141,6 @@ class SessionsEngine:
     def _bind_evaluation(self, binding: Binding, _share: int) -> None:
         for name, array in self._state.measured.items():
             binding.read(name, array)
-        binding.allocate(self._manifest.output)
 
     def _feeds(self, inputs: Sequence[Array], target: Array) -> dict[str, Array]:
         feeds = dict(zip(self._manifest.inputs, inputs, strict=True))

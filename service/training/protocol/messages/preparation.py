@@ -16,8 +16,8 @@ class Prepare:
 
     source: a forward ONNX file, or a zip of artifacts. trainable: glob patterns over initializer
     names, `head` or `last:N`, None for every float parameter. divide: cut off what is frozen below
-    them, if that pays. feature_dtype: in which float32 features are kept. Results are written below
-    work_dir.
+    them, if that pays. feature_dtype: in which float32 features are kept. engine: what is to train
+    a forward model. Results are written below work_dir.
     """
 
     source: str
@@ -32,6 +32,7 @@ class Prepare:
     max_grad_norm: float | None = None
     divide: bool = False
     feature_dtype: Literal["float32", "float16"] = "float32"
+    engine: Literal["ort_training", "sessions"] = "ort_training"
     limits: Limits = field(default_factory=Limits)
     kind: Literal["prepare"] = "prepare"
 

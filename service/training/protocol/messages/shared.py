@@ -21,6 +21,8 @@ class Limits:
 class Artifacts:
     """Paths of what the offline phase makes.
 
+    On-Device Training has an optimizer_model. The engine of sessions has a manifest and an
+    inference_model, service/training/engines/manifest.py tells of what; training_model is its step.
     prefix_model: the frozen part, an inference model whose outputs are the inputs of the others;
     None where those take the samples themselves. remainder_model: a fragment with the model's other
     outputs, which exports get back; None where there are none.
@@ -28,8 +30,10 @@ class Artifacts:
 
     training_model: str
     eval_model: str
-    optimizer_model: str
     checkpoint: str
+    optimizer_model: str | None = None
+    manifest: str | None = None
+    inference_model: str | None = None
     prefix_model: str | None = None
     remainder_model: str | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from service.training.optimizer.recipe import Recipe
 from service.training.protocol.messages.shared import Artifacts, Limits
 from storage.records.signatures import Signature
 
@@ -76,6 +77,7 @@ class Train:
     provenance: what the parent knows of where the model comes from. cache: the model's folder of
     what is made from its samples; feature_cache_bytes: the most that features may take there,
     tensor_cache_bytes: decoded images. preprocess: of the inputs, as the model's row has it.
+    recipe: how the optimizer moves parameters, None for the model's own.
     """
 
     artifacts: Artifacts
@@ -96,6 +98,7 @@ class Train:
     feature_cache_bytes: int = 0
     preprocess: tuple[dict[str, Any], ...] = ()
     tensor_cache_bytes: int = 0
+    recipe: Recipe | None = None
     kind: Literal["train"] = "train"
 
 

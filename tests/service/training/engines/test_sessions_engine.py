@@ -174,6 +174,14 @@ def test_an_evaluation_gives_the_outputs_in_the_order_of_the_samples(
     assert loss == pytest.approx(Reference().gradients(inputs, labels)[0], rel=1e-5)
 
 
+def test_evaluations_of_different_sizes_follow_each_other(open_engine: OpenEngine) -> None:
+    engine = open_engine(threads=2)
+    first = [engine.evaluate(*batch(5, size))[1] for size in (8, 5, 1, 9)]
+    for size, outputs in zip((8, 5, 1, 9), first, strict=True):
+        np.testing.assert_array_equal(outputs, engine.evaluate(*batch(5, size))[1])
+    assert [len(each) for each in first] == [8, 5, 1, 9]
+
+
 def test_an_evaluation_between_batches_leaves_training_as_it_is(
     open_engine: OpenEngine, tmp_path: Path
 ) -> None:

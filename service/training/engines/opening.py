@@ -1,0 +1,59 @@
+"""Opens the engine that a model was prepared for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from service.training.engine import Engine
+from service.training.engines.manifest import Files
+from service.training.errors import ArtifactsUnreadable
+from service.training.optimizer.recipe import Recipe
+from service.training.protocol.messages.shared import Artifacts
+
+
+def is_of_sessions(artifacts: Artifacts) -> bool:
+    return artifacts.manifest is not None
+
+
+def open_engine(
+    artifacts: Artifacts,
+    *,
+    output: str,
+    threads: int,
+    spinning: bool = False,
+    recipe: Recipe | None = None,
+    checkpoint: Path | None = None,
+) -> Engine:
+    """A model in training, at a checkpoint; by default as it was uploaded.
+
+    recipe: None for the model's own; On-Device Training knows only that one. spinning: whether idle
+    threads of On-Device Training burn cycles. Raises ArtifactsUnreadable, CheckpointUnreadable.
+    """
+    if is_of_sessions(artifacts):
+        from service.training.engines.sessions.engine import SessionsEngine
+
+        return SessionsEngine(
+            files_of(artifacts), threads=threads, recipe=recipe, checkpoint=checkpoint
+        )
+    from service.training.ort.engine import OrtEngine
+
+    return OrtEngine(
+        artifacts,
+        checkpoint=checkpoint or Path(artifacts.checkpoint),
+        output=output,
+        threads=threads,
+        spinning=spinning,
+    )
+
+
+def files_of(artifacts: Artifacts) -> Files:
+    """The files of a model of the engine of sessions. Raises ArtifactsUnreadable if one misses."""
+    if artifacts.manifest is None or artifacts.inference_model is None:
+        raise ArtifactsUnreadable("the model has no manifest or inference model; register it anew")
+    return Files(
+        manifest=Path(artifacts.manifest),
+        step_model=Path(artifacts.training_model),
+        eval_model=Path(artifacts.eval_model),
+        inference_model=Path(artifacts.inference_model),
+        checkpoint=Path(artifacts.checkpoint),
+    )

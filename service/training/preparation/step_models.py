@@ -1,0 +1,86 @@
+"""From a forward ONNX graph to what the engine of sessions trains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+
+from service.training.conform import trial
+from service.training.conform.conform import Conformed, conform
+from service.training.conform.errors import refusal
+from service.training.conform.load import load
+from service.training.conform.signature import specification_problems
+from service.training.engines.compilation import compile_model
+from service.training.engines.manifest import Files
+from service.training.export.join import join
+from service.training.graph.losses import Loss
+from service.training.graph.step import build_evaluation, build_step
+from service.training.optimizer.recipe import Recipe
+from service.training.preparation.step_trial import rows_are_independent
+from service.training.preparation.versions import describe, with_prefix
+from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.protocol.messages.shared import Artifacts
+
+
+def make_step_models(model_path: Path, order: Prepare) -> Prepared:
+    """Check a forward model, and write its step, which has been run.
+
+    Raises GraphRefused with every cause at once. Runs native code on the upload: call it in a
+    process that may crash.
+    """
+    problems = specification_problems(order.loss, order.optimizer)
+    if problems:
+        raise refusal(problems)
+    conformed = conform(
+        load(model_path),
+        loss=order.loss,
+        output=order.output,
+        patterns=order.trainable,
+        classes=order.classes,
+        divide=order.divide,
+        passes=(),
+    )
+    inference = trial.inference_form(conformed.model)
+    files = _compile(conformed, inference, order)
+    artifacts = with_prefix(
+        _artifacts(files), conformed, Path(order.work_dir), feature_dtype=order.feature_dtype
+    )
+    exported = inference if conformed.prefix is None else join(conformed.prefix, inference)
+    return describe(model_path, conformed, artifacts, exported=exported)
+
+
+def _compile(conformed: Conformed, inference: onnx.ModelProto, order: Prepare) -> Files:
+    loss, output = Loss(order.loss), conformed.output
+    step = build_step(conformed.model, loss=loss, parameters=conformed.trainable, output=output)
+    if not step.batch_statistics:
+        whole_batches = not rows_are_independent(step, conformed)
+        step = replace(step, batch_statistics=whole_batches)
+    return compile_model(
+        step,
+        build_evaluation(conformed.model, loss=loss, parameters=conformed.trainable, output=output),
+        inference,
+        output=output,
+        directory=Path(order.work_dir),
+        recipe=_recipe(order),
+    )
+
+
+def _recipe(order: Prepare) -> Recipe:
+    assert order.optimizer in {"sgd", "adamw"}  # see specification_problems
+    return Recipe(
+        "sgd" if order.optimizer == "sgd" else "adamw",
+        weight_decay=order.weight_decay,
+        max_grad_norm=order.max_grad_norm,
+    )
+
+
+def _artifacts(files: Files) -> Artifacts:
+    return Artifacts(
+        training_model=str(files.step_model),
+        eval_model=str(files.eval_model),
+        checkpoint=str(files.checkpoint),
+        manifest=str(files.manifest),
+        inference_model=str(files.inference_model),
+    )

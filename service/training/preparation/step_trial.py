@@ -1,0 +1,97 @@
+"""Runs a step before it is taken: is its loss a number, and may its batches be shared out?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx.numpy_helper import to_array
+
+from service.training.conform import trial
+from service.training.conform.conform import Conformed
+from service.training.conform.errors import refuse
+from service.training.conform.graph import Graph
+from service.training.engines.manifest import Draw
+from service.training.engines.randomness import draw_all
+from service.training.engines.runtime import open_session
+from service.training.graph.step import LOSS_SCALE, StepModel
+from storage.records.signatures import TargetSpec
+
+Array = NDArray[Any]
+Feeds = dict[str, Array]
+PLACE = "/model/graph"
+ROWS = 3
+TOLERANCE = 1e-3
+"""Largest difference, as a share of the largest number of the same tensor."""
+
+
+def rows_are_independent(step: StepModel, conformed: Conformed) -> bool:
+    """Whether the losses and gradients of rows add up to those of their batch.
+
+    Raises GraphRefused with the runtime's sentence if the step does not run on random inputs, or
+    if its loss is not a number.
+    """
+    try:
+        session = open_session(step.model.SerializeToString(), threads=1)
+        whole, rows = _run(session, step, conformed)
+    except trial.engine_errors() as error:
+        sentence = trial.sentence(error)
+        raise refuse(PLACE, f"the engine cannot train the model: {sentence}") from None
+    if not np.isfinite(whole[0]):
+        raise refuse(
+            PLACE,
+            "one step on small random inputs gave a loss that is not a number; "
+            "check the weights and the loss",
+        )
+    together = 1 + len(step.parameters)
+    sums = [sum(each) for each in zip(*(row[:together] for row in rows), strict=True)]
+    return all(_equal(*each) for each in zip(whole[:together], sums, strict=True))
+
+
+def _run(
+    session: Any, step: StepModel, conformed: Conformed
+) -> tuple[list[Array], list[list[Array]]]:
+    """The outputs for a batch, and for each of its rows alone; the flag is what gives a number."""
+    for flag in (True, False):
+        feeds = _feeds(step, conformed, flag=flag)
+        whole = session.run(None, feeds)
+        if np.isfinite(whole[0]):
+            break
+    fixed = {LOSS_SCALE, *step.parameters, *step.updated}
+    rows = [
+        session.run(
+            None,
+            {name: x if name in fixed else x[row : row + 1] for name, x in feeds.items()},
+        )
+        for row in range(ROWS)
+    ]
+    return whole, rows
+
+
+def _feeds(step: StepModel, conformed: Conformed, *, flag: bool) -> Feeds:
+    """flag: the value of all booleans, which are masks of one sense or the other."""
+    graph = Graph(conformed.model)
+    feeds = trial.draw(graph, ROWS, flag=flag)
+    feeds |= draw_all(
+        [Draw(each.name, each.shape) for each in step.random], seed=0, batch=0, rows=ROWS
+    )
+    for name in (*step.parameters, *step.updated):
+        feeds[name] = to_array(graph.initializers[name])
+    feeds[LOSS_SCALE] = np.array(1 / ROWS, np.float32)
+    if step.target is not None:
+        feeds[step.target] = _target(conformed.signature.target)
+    return feeds
+
+
+def _target(spec: TargetSpec) -> Array:
+    rng = np.random.default_rng(0)
+    shape = (ROWS, *spec.shape)
+    if spec.num_classes is not None:
+        return rng.integers(0, spec.num_classes, shape)
+    return rng.random(shape).astype(spec.dtype)
+
+
+def _equal(whole: Array, added: Array) -> bool:
+    limit = TOLERANCE * float(np.abs(whole).max(initial=0.0)) + 1e-6
+    return bool(np.allclose(whole, added, rtol=0.0, atol=limit))

@@ -1,0 +1,169 @@
+"""Models exported from PyTorch train in sessions as they do in PyTorch (see ../graphs/make.py)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.helper import make_node
+from onnx.numpy_helper import from_array
+from step_models import FLOAT, model_of, perceptron
+
+from service.training.engines import opening
+from service.training.engines.manifest import read
+from service.training.engines.runtime import open_session
+from service.training.engines.sessions.engine import SessionsEngine
+from service.training.errors import GraphRefused
+from service.training.export.export import assemble
+from service.training.optimizer.recipe import Recipe
+from service.training.preparation.prepare import prepare
+from service.training.preparation.step_models import make_step_models
+from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+
+GRAPHS = Path(__file__).parent.parent / "graphs"
+CURVES: list[dict[str, Any]] = json.loads((GRAPHS / "curves.json").read_text())
+WAITING = ("bag", "gru", "lstm", "transformer", "group_norm_dy21", "cnn_bn_live", "regression_live")
+"""For rules that service/training/graph does not have yet."""
+CURVES = [case for case in CURVES if not case["name"].startswith(WAITING)]
+BATCH, ROWS = 16, 48
+TOLERANCE = 5e-6
+"""Of every loss of 30 steps without random operators."""
+Make = Callable[..., Prepared]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def prepared(source: Path | onnx.ModelProto, **spec: Any) -> Prepared:
+        if isinstance(source, onnx.ModelProto):
+            onnx.save(source, tmp_path / "upload.onnx")
+            source = tmp_path / "upload.onnx"
+        order = Prepare(
+            source=str(source),
+            form="forward",
+            work_dir=str(tmp_path / "made"),
+            engine="sessions",
+            **{"loss": "cross_entropy", **spec},
+        )
+        return make_step_models(source, order)
+
+    return prepared
+
+
+def open_engine(prepared: Prepared, *, threads: int = 1) -> SessionsEngine:
+    return SessionsEngine(opening.files_of(prepared.artifacts), threads=threads)
+
+
+@pytest.mark.parametrize("case", CURVES, ids=[case["name"] for case in CURVES])
+def test_an_exported_model_follows_the_loss_curve_of_pytorch(
+    case: dict[str, Any], make: Make
+) -> None:
+    prepared = make(GRAPHS / f"{case['name']}.onnx", loss=case["loss"], optimizer=case["optimizer"])
+    assert prepared.trainable_parameters == case["parameters"]
+    engine = open_engine(prepared, threads=2)
+    with np.load(GRAPHS / "data.npz") as data:
+        x = data[case["input"]]
+        y = data["label" if case["loss"] == "cross_entropy" else "value"]
+    batches = [slice(start, start + BATCH) for start in range(0, ROWS, BATCH)]
+    losses = []
+    for _ in range(len(case["losses"]) // len(batches)):
+        for part in batches:
+            losses.append(engine.train_batch([x[part]], y[part]))
+            engine.step(case["learning_rate"])
+    np.testing.assert_allclose(losses, case["losses"], rtol=0, atol=TOLERANCE)
+
+
+def test_the_recipe_of_the_spec_is_that_of_jobs_which_bring_none(make: Make) -> None:
+    prepared = make(perceptron(), optimizer="sgd", weight_decay=0.1, max_grad_norm=2.0)
+    assert prepared.artifacts.manifest is not None
+    manifest = read(Path(prepared.artifacts.manifest))
+    assert manifest.recipe == Recipe("sgd", weight_decay=0.1, max_grad_norm=2.0)
+    assert [each.name for each in manifest.parameters] == ["w0", "b0", "w1", "b1"]
+    assert not manifest.batch_statistics
+
+
+def test_what_is_frozen_below_is_cut_off_and_comes_back_with_the_export(
+    make: Make, tmp_path: Path
+) -> None:
+    prepared = make(perceptron(), trainable=("w1", "b1"), divide=True)
+    assert prepared.artifacts.prefix_model is not None
+    x = np.random.default_rng(0).standard_normal((9, 6)).astype(np.float32)
+    prefix = open_session(prepared.artifacts.prefix_model, threads=1)
+    features = prefix.run(None, {"x": x})
+    engine = open_engine(prepared, threads=2)
+    labels = np.arange(9) % 3
+    before, _ = engine.evaluate(features, labels)
+    for _ in range(30):
+        engine.train_batch(features, labels)
+        engine.step(0.01)
+    after, expected = engine.evaluate(features, labels)
+    assert after < before
+    engine.export(tmp_path / "model.onnx")
+    whole = assemble(tmp_path / "model.onnx", prepared.artifacts)
+    session = open_session(whole.SerializeToString(), threads=1)
+    (logits,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_other_outputs_come_back_with_the_export(make: Make, tmp_path: Path) -> None:
+    model = perceptron()
+    model.graph.node.append(make_node("Softmax", ["logits"], ["probabilities"], "softmax"))
+    value = onnx.helper.make_tensor_value_info("probabilities", FLOAT, ["batch", 3])
+    model.graph.output.append(value)
+    prepared = make(model, output="logits")
+    engine = open_engine(prepared)
+    engine.export(tmp_path / "model.onnx")
+    whole = assemble(tmp_path / "model.onnx", prepared.artifacts)
+    assert [each.name for each in whole.graph.output] == ["logits", "probabilities"]
+    session = open_session(whole.SerializeToString(), threads=1)
+    _, probabilities = session.run(None, {"x": np.ones((2, 6), np.float32)})
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_a_model_whose_rows_depend_on_each_other_keeps_its_batches_whole(make: Make) -> None:
+    nodes = [
+        make_node("ReduceMean", ["x"], ["mean"], "mean", axes=[0]),
+        make_node("Sub", ["x", "mean"], ["centred"], "centred"),
+        make_node("MatMul", ["centred", "w"], ["logits"], "product"),
+    ]
+    w = from_array(np.random.default_rng(0).standard_normal((6, 3)).astype(np.float32), "w")
+    model = model_of(nodes, {"x": ["batch", 6]}, {"logits": ["batch", 3]}, [w])
+    prepared = make(model)
+    x = np.random.default_rng(1).standard_normal((8, 6)).astype(np.float32)
+    labels = np.arange(8) % 3
+    losses = [open_engine(prepared, threads=each).train_batch([x], labels) for each in (1, 3)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_a_loss_that_is_no_number_is_refused(make: Make) -> None:
+    model = perceptron()
+    model.graph.initializer[0].CopyFrom(from_array(np.full((6, 8), np.nan, np.float32), "w0"))
+    with pytest.raises(GraphRefused, match="a loss that is not a number"):
+        make(model)
+
+
+def test_every_node_without_a_gradient_is_named_at_once(tmp_path: Path) -> None:
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["h"], "product"),
+        make_node("Det", ["h"], ["d"], "first"),
+        make_node("Unsqueeze", ["d", "axis"], ["e"], "second"),
+        make_node("Concat", ["e", "e", "e"], ["logits"], "third", axis=1),
+    ]
+    weights = [from_array(np.eye(3, dtype=np.float32), "w"), from_array(np.array([1]), "axis")]
+    model = model_of(nodes, {"x": ["batch", 3, 3]}, {"logits": ["batch", 3]}, weights)
+    onnx.save(model, tmp_path / "upload.onnx")
+    order = Prepare(
+        source=str(tmp_path / "upload.onnx"),
+        form="forward",
+        work_dir=str(tmp_path / "made"),
+        loss="cross_entropy",
+        trainable=("w",),
+        engine="sessions",
+    )
+    answer = prepare(order)
+    assert isinstance(answer, Refused)
+    assert [each.pointer for each in answer.problems] == ["/model/graph/node/first"]
