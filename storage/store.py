@@ -108,7 +108,7 @@ class Store:
     def _make_repositories(self) -> None:
         connections = (self._writer, self._readers)
         self.events = Events(*connections)
-        self.models = Models(*connections, files=self.files, packs=self._packs)
+        self.models = Models(*connections, files=self.files, packs=self._packs, eraser=self.eraser)
         self.samples = Samples(
             *connections, packs=self._packs, eraser=self.eraser, tmp_dir=self.tmp_dir
         )

@@ -112,8 +112,8 @@ class ChunkReader:
                 self._staging.add(
                     group.data,
                     group.labels,
-                    keys=group.keys,
-                    splits=group.splits,
+                    key=group.keys,
+                    split=group.splits,
                     lengths=group.lengths,
                     pinned=group.pinned,
                 )

@@ -10,7 +10,7 @@ from sqlite_utils.migrations import Migrations
 
 from storage.database.connection import sqlite3
 from storage.database.initial_schema import TABLES
-from storage.database.steps import GATE, POLICY_AND_TRIGGERS, SAMPLES, SET
+from storage.database.steps import GATE, POLICY_AND_TRIGGERS, SAMPLES, SET, TWINS_AND_DAMAGE
 
 migrations = Migrations(SET)
 
@@ -38,4 +38,10 @@ def m003_policy_and_triggers(db: Database) -> None:
 @migrations()
 def m004_samples(db: Database) -> None:
     for statement in SAMPLES:
+        db.conn.execute(statement)
+
+
+@migrations()
+def m005_twins_and_damage(db: Database) -> None:
+    for statement in TWINS_AND_DAMAGE:
         db.conn.execute(statement)

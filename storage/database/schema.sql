@@ -22,7 +22,9 @@ CREATE TABLE models (
   reference_frozen_at TEXT,
   preprocess TEXT NOT NULL DEFAULT '[]',
   quota TEXT NOT NULL DEFAULT '{}',
-  sample_bytes INTEGER NOT NULL DEFAULT 0
+  sample_bytes INTEGER NOT NULL DEFAULT 0,
+  keeps_duplicates INTEGER NOT NULL DEFAULT 0,
+  features TEXT
 ) STRICT;
 
 CREATE TABLE model_files (
@@ -62,6 +64,9 @@ CREATE INDEX samples_by_model ON samples (model_id);
 CREATE UNIQUE INDEX samples_by_key ON samples (model_id, key) WHERE key IS NOT NULL;
 
 CREATE INDEX samples_by_class ON samples (model_id, label) WHERE typeof(label) = 'integer';
+
+-- The beginnings of the digests: whole ones would make it three times as large.
+CREATE INDEX samples_by_content ON samples (model_id, substr(sha256, 1, 8));
 
 CREATE INDEX samples_unlabelled ON samples (model_id) WHERE label IS NULL;
 
@@ -228,7 +233,7 @@ CREATE INDEX promotions_by_version ON promotions (model_id, version);
 CREATE TABLE variants (
   model_id INTEGER NOT NULL,
   version INTEGER NOT NULL,
-  variant TEXT NOT NULL CHECK (variant IN ('int8', 'ort')),
+  variant TEXT NOT NULL,
   sha256 TEXT REFERENCES files (sha256),
   method TEXT NOT NULL,
   metrics TEXT NOT NULL,
@@ -289,3 +294,20 @@ CREATE TABLE events (
   data TEXT NOT NULL,
   created_at TEXT NOT NULL
 ) STRICT;
+
+-- The keys of duplicates, beside that of the sample itself.
+CREATE TABLE sample_keys (
+  model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
+  key TEXT NOT NULL,
+  sample_id INTEGER NOT NULL REFERENCES samples (id) ON DELETE CASCADE,
+  PRIMARY KEY (model_id, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX sample_keys_by_sample ON sample_keys (sample_id);
+
+-- Files whose bytes are not those that were stored, and since when that is known.
+CREATE TABLE damaged_files (
+  sha256 TEXT PRIMARY KEY REFERENCES files (sha256) ON DELETE CASCADE,
+  reason TEXT NOT NULL,
+  found_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -6,7 +6,13 @@ A step that has been released never changes; a change is a new step.
 from __future__ import annotations
 
 SET = "hone"
-KNOWN = ("m001_initial", "m002_gate", "m003_policy_and_triggers", "m004_samples")
+KNOWN = (
+    "m001_initial",
+    "m002_gate",
+    "m003_policy_and_triggers",
+    "m004_samples",
+    "m005_twins_and_damage",
+)
 """Names of the functions of `storage.database.migrations`, in order."""
 
 GATE = """
@@ -134,4 +140,48 @@ SAMPLES = (
       ids BLOB NOT NULL
     ) STRICT
     """,
+)
+
+TWINS_AND_DAMAGE = (
+    "CREATE INDEX samples_by_content ON samples (model_id, substr(sha256, 1, 8))",
+    # The keys of duplicates, beside that of the sample itself.
+    """
+    CREATE TABLE sample_keys (
+      model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
+      key TEXT NOT NULL,
+      sample_id INTEGER NOT NULL REFERENCES samples (id) ON DELETE CASCADE,
+      PRIMARY KEY (model_id, key)
+    ) STRICT, WITHOUT ROWID
+    """,
+    "CREATE INDEX sample_keys_by_sample ON sample_keys (sample_id)",
+    "ALTER TABLE models ADD COLUMN keeps_duplicates INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE models ADD COLUMN features TEXT",
+    # Files whose bytes are not those that were stored, and since when that is known.
+    """
+    CREATE TABLE damaged_files (
+      sha256 TEXT PRIMARY KEY REFERENCES files (sha256) ON DELETE CASCADE,
+      reason TEXT NOT NULL,
+      found_at TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID
+    """,
+    # Which variants there are is the code's to say: a new one is no change of the schema.
+    """
+    CREATE TABLE variants_of_versions (
+      model_id INTEGER NOT NULL,
+      version INTEGER NOT NULL,
+      variant TEXT NOT NULL,
+      sha256 TEXT REFERENCES files (sha256),
+      method TEXT NOT NULL,
+      metrics TEXT NOT NULL,
+      verdict TEXT NOT NULL,
+      reason TEXT NOT NULL,
+      created_at TEXT NOT NULL,
+      PRIMARY KEY (model_id, version, variant),
+      FOREIGN KEY (model_id, version) REFERENCES versions (model_id, version) ON DELETE CASCADE
+    ) STRICT, WITHOUT ROWID
+    """,
+    "INSERT INTO variants_of_versions SELECT * FROM variants",
+    "DROP TABLE variants",
+    "ALTER TABLE variants_of_versions RENAME TO variants",
+    "CREATE INDEX variants_by_file ON variants (sha256)",
 )

@@ -61,6 +61,8 @@ class NewModel:
     gate: dict[str, Any] = field(default_factory=dict)
     retention: dict[str, Any] = field(default_factory=dict)
     preprocess: tuple[dict[str, Any], ...] = ()
+    keeps_duplicates: bool = False
+    features: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ class Model:
     trainable_parameters, frozen_parameters: counts of scalars. files: role → file.
     notes: what was changed in the graph so that it trains. gate, retention: what differs from the
     defaults. held_since: since when jobs must not move `latest`, None while they may.
-    reference_frozen_at: when the reference set was frozen, None without one.
+    reference_frozen_at: when the reference set was frozen, None without one. keeps_duplicates:
+    samples with the inputs of another are stored. features: the names of CSV columns, in the order
+    of the inputs, None while they are not known.
     """
 
     id: int
@@ -94,3 +98,5 @@ class Model:
     reference_frozen_at: datetime | None
     preprocess: tuple[dict[str, Any], ...] = ()
     quota: Quota = Quota()
+    keeps_duplicates: bool = False
+    features: tuple[str, ...] | None = None

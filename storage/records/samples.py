@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import TypedDict
+
+Label = int | bytes | None
+"""A class index, the target's little-endian float32 bytes, or none yet."""
+DAMAGED = "damaged: "
+"""How the reason of a quarantine begins when the sample's bytes are not those that were stored."""
 
 
 class Split(str, Enum):
@@ -12,6 +19,21 @@ class Split(str, Enum):
 
     TRAIN = "train"
     VALIDATION = "validation"
+
+
+class SampleColumns(TypedDict, total=False):
+    """Columns of samples that come with an upload, beside label and inputs: one for each sample.
+
+    split: also one for all; None derives it from the inputs.
+    """
+
+    key: Sequence[str | None]
+    split: Sequence[Split | None] | Split | None
+    pinned: Sequence[bool]
+
+
+SAMPLE_COLUMNS: dict[str, object] = {"key": None, "split": None, "pinned": False}
+"""The names of SampleColumns → what holds where none is given."""
 
 
 class Unset(Enum):
@@ -25,7 +47,7 @@ UNSET = Unset.UNSET
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample's row. label: class index, or the target's float32 bytes, or None.
+    """A sample's row; the fields are columns, but for size_bytes.
 
     pinned: no quota takes it away. quarantine: why training leaves it out, None where it does not.
     """
@@ -34,7 +56,7 @@ class Sample:
     model_id: int
     key: str | None
     split: Split
-    label: int | bytes | None
+    label: Label
     sha256: str
     size_bytes: int
     created_at: datetime
@@ -46,7 +68,9 @@ class Sample:
 class StageResult:
     """What became of an upload. Ids of the accepted samples are consecutive, None without any.
 
-    evicted: samples that the model's quota took away for it, its own among them.
+    evicted: samples that the model's quota took away for it, its own among them. conflicts: those
+    of the accepted that have the inputs of another sample, and another label. twins: the samples
+    that duplicates equal, by their ordinal in the upload; of a thousand duplicates at most.
     """
 
     accepted: int
@@ -54,3 +78,5 @@ class StageResult:
     first_id: int | None = None
     last_id: int | None = None
     evicted: int = 0
+    conflicts: int = 0
+    twins: Mapping[int, int] = field(default_factory=dict)

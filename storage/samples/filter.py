@@ -53,7 +53,8 @@ class SampleFilter:
             if wanted is not None:
                 yield column if wanted else f"NOT ({column})", []
         if self.key is not None:
-            yield "key = ?", [self.key]
+            more = "SELECT sample_id FROM sample_keys WHERE sample_keys.model_id = samples.model_id"
+            yield f"(key = ? OR id IN ({more} AND sample_keys.key = ?))", [self.key, self.key]
         if self.id is not None:
             yield "id = ?", [self.id]
         if self.up_to is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from typing import Any
 
 from storage.blobs.packs import Placement
@@ -10,18 +11,22 @@ from storage.database.codec import dump_time, load_time
 from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
 from storage.errors import NotFound
-from storage.records.samples import Sample, Split
+from storage.records.samples import SAMPLE_COLUMNS, Sample, Split
 from storage.samples.quota import validation_is_full
 
 # 2**32 / golden ratio: multiples of it, modulo 2**32, spread evenly (Knuth, TAOCP vol. 3, 6.4).
 _GOLDEN = 2654435769
 _VALIDATION_BELOW = 2**32 // 10
 _NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
-_INSERT_SAMPLE = """
-INSERT INTO samples
-  (id, model_id, pack, offset, length, split, label, key, sha256, created_at, pinned)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+_COLUMNS = (
+    *("id", "model_id", "pack", "offset", "created_at", "length", "sha256", "label"),
+    *SAMPLE_COLUMNS,
+)
+_SPLIT = list(SAMPLE_COLUMNS).index("split")
+_INSERT_SAMPLE = (
+    f"INSERT INTO samples ({', '.join(_COLUMNS)}) "  # noqa: S608 - our own names
+    f"VALUES ({', '.join('?' * len(_COLUMNS))})"
+)
 _COUNT_SAMPLES = """
 INSERT INTO sample_counts (model_id, split, class, count)
 SELECT
@@ -49,7 +54,7 @@ def insert_samples(
 ) -> int:
     """Store the rows of an upload, counted and weighed; the first id, which the others follow.
 
-    staged: (label, key, split, digest, length, pinned), in the order of the bytes in the pack.
+    staged: (length, digest, label, …SAMPLE_COLUMNS), in the order of the bytes in the pack.
     """
     first_id: int = transaction.execute(_NEXT_ID).fetchone()[0]
     rows = _placed(
@@ -90,18 +95,18 @@ def find_sample_row(connection: sqlite3.Connection, model_id: int, sample_id: in
 
 def to_sample(row: sqlite3.Row) -> Sample:
     """A sample, of all columns of its row."""
-    return Sample(
-        id=row["id"],
-        model_id=row["model_id"],
-        key=row["key"],
-        split=Split(row["split"]),
-        label=row["label"],
-        sha256=row["sha256"].hex(),
-        size_bytes=row["length"],
-        created_at=load_time(row["created_at"]),
-        pinned=bool(row["pinned"]),
-        quarantine=row["quarantine"],
-    )
+    values = {name: row[name] for name in _FIELDS} | {"size_bytes": row["length"]}
+    return Sample(**values | {name: read(row[name]) for name, read in _READ.items()})
+
+
+_FIELDS = tuple(each.name for each in fields(Sample) if each.name != "size_bytes")
+_READ: dict[str, Callable[[Any], Any]] = {
+    "split": Split,
+    "sha256": bytes.hex,
+    "created_at": load_time,
+    "pinned": bool,
+}
+"""Columns whose text or number stands for something else."""
 
 
 def _placed(
@@ -115,19 +120,9 @@ def _placed(
 ) -> Iterator[tuple[Any, ...]]:
     """all_train: samples that name no split are for training, whatever their ids say."""
     offset = placement.offset_bytes
-    for sample_id, row in enumerate(staged, first_id):
-        label, key, split, sha256, length, pinned = row
-        yield (
-            sample_id,
-            model_id,
-            placement.pack,
-            offset,
-            length,
-            split or (Split.TRAIN if all_train else split_of(sample_id)).value,
-            label,
-            key,
-            sha256,
-            created_at,
-            pinned,
-        )
+    for sample_id, (length, sha256, label, *columns) in enumerate(staged, first_id):
+        if columns[_SPLIT] is None:
+            columns[_SPLIT] = (Split.TRAIN if all_train else split_of(sample_id)).value
+        place = (sample_id, model_id, placement.pack, offset, created_at)
+        yield (*place, length, sha256, label, *columns)
         offset += length

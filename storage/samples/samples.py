@@ -20,15 +20,20 @@ from storage.erasure.deletion import Eraser
 from storage.erasure.sample_rows import delete_samples
 from storage.errors import NotFound, StorageBroken
 from storage.records.models import Quota
-from storage.records.samples import UNSET, Sample, Split, Unset
+from storage.records.samples import UNSET, Label, Sample, Split, Unset
 from storage.samples.filter import SampleFilter
 from storage.samples.quota import enforce_quota
 from storage.samples.rows import find_sample_row, to_sample
-from storage.samples.staged_rows import Label
 from storage.samples.staging import Staging
 from storage.tables.model_rows import model_name
 
 _IDS_PER_QUERY = 500
+_BY_KEY = """
+SELECT * FROM samples WHERE model_id = ? AND key = ?
+UNION ALL
+SELECT samples.* FROM sample_keys JOIN samples ON samples.id = sample_id
+WHERE sample_keys.model_id = ? AND sample_keys.key = ?
+"""
 
 
 class Samples:
@@ -43,8 +48,12 @@ class Samples:
         self._eraser = eraser
         self._tmp_dir = tmp_dir
 
-    def stage(self, model_id: int, record_bytes: int | None) -> Staging:
+    def stage(
+        self, model_id: int, record_bytes: int | None, *, keep_duplicates: bool = True
+    ) -> Staging:
         """Begin an upload; record_bytes: all inputs of one sample, None where lengths differ.
+
+        keep_duplicates: store samples although the model has others with the same inputs.
 
         Raises StorageBroken, StorageFull.
         """
@@ -56,6 +65,7 @@ class Samples:
             writer=self._writer,
             readers=self._readers,
             packs=self._packs,
+            keep_duplicates=keep_duplicates,
         )
 
     def get(self, model_id: int, id: int) -> Sample:  # noqa: A002
@@ -64,11 +74,9 @@ class Samples:
             return to_sample(find_sample_row(connection, model_id, id))
 
     def by_key(self, model_id: int, key: str) -> Sample:
-        """Raises NotFound."""
+        """The sample that has the key, or whose duplicate came with it. Raises NotFound."""
         with self._readers.snapshot() as connection:
-            row = connection.execute(
-                "SELECT * FROM samples WHERE model_id = ? AND key = ?", (model_id, key)
-            ).fetchone()
+            row = connection.execute(_BY_KEY, (model_id, key, model_id, key)).fetchone()
         if row is None:
             raise NotFound("this model has no sample with that key")
         return to_sample(row)

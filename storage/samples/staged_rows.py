@@ -10,22 +10,40 @@ from typing import Any
 
 from storage.database.connection import sqlite3, translate
 from storage.disk.durable import file_faults
+from storage.records.samples import SAMPLE_COLUMNS
 
-Label = int | bytes | None
-StagedRow = tuple[int, Label, str | None, str | None, bytes, int, int, bool]
-_KEYS_PER_QUERY = 500
+_ROWS_AT_ONCE = 500
+_COLUMNS = ", ".join(SAMPLE_COLUMNS)
 _SCHEMA = (
-    "CREATE TABLE staged (n INTEGER PRIMARY KEY, label ANY, key TEXT, split TEXT, "
-    "sha256 BLOB NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL, "
-    "pinned INTEGER NOT NULL) STRICT",
+    "CREATE TABLE staged (n INTEGER PRIMARY KEY, sha256 BLOB NOT NULL, start INTEGER NOT NULL, "
+    "length INTEGER NOT NULL, label ANY, "
+    + "".join(f"{name} ANY, " for name in SAMPLE_COLUMNS)
+    + "conflicts INTEGER NOT NULL DEFAULT 0) STRICT",
     "CREATE UNIQUE INDEX staged_by_key ON staged (key) WHERE key IS NOT NULL",
+    # id: the stored sample that a dropped row equals; of: the staged row that it equals.
+    "CREATE TABLE dropped (n INTEGER PRIMARY KEY, id INTEGER, of INTEGER, key TEXT) STRICT",
+    "CREATE TABLE labelled (id INTEGER PRIMARY KEY, label ANY) STRICT",
 )
-_INSERT = """
-INSERT INTO staged (n, label, key, split, sha256, start, length, pinned)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+_INSERT = f"""
+INSERT INTO staged (n, sha256, start, length, label, {_COLUMNS})
+VALUES (?, ?, ?, ?, ?, {", ".join("?" * len(SAMPLE_COLUMNS))})
 ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
+"""  # noqa: S608 - our own names
+_KNOWN_KEYS = """
+SELECT key, id FROM samples WHERE model_id = ? AND key IN ({marks})
+UNION ALL SELECT key, sample_id FROM sample_keys WHERE model_id = ? AND key IN ({marks})
 """
-_NEXT_KEYS = "SELECT n, key FROM staged WHERE key IS NOT NULL AND n > ? ORDER BY n LIMIT ?"
+_BATCH = "SELECT n, sha256, label, key, split FROM staged WHERE n > ? ORDER BY n LIMIT ?"
+_KEYED = "SELECT n, key FROM staged WHERE key IS NOT NULL AND n > ? ORDER BY n LIMIT ?"
+_REPEATED = """
+SELECT n, sha256, label, key, split FROM staged
+WHERE sha256 IN (SELECT sha256 FROM staged GROUP BY sha256 HAVING count(*) > 1) ORDER BY sha256, n
+"""
+_RESOLVED = """
+WITH ranked AS (SELECT n, row_number() OVER (ORDER BY n) - 1 AS rank FROM staged)
+SELECT dropped.n, coalesce(id, :first_id + rank), dropped.key
+FROM dropped LEFT JOIN ranked ON ranked.n = dropped.of ORDER BY dropped.n
+"""
 
 
 class StagedRows:
@@ -46,8 +64,8 @@ class StagedRows:
         except sqlite3.Error as error:
             raise translate(error) from error
 
-    def add(self, rows: Iterable[StagedRow], *, keyed: bool) -> None:
-        """rows: ordinal, label, key, split, digest, offset and length of its bytes, pinned.
+    def add(self, rows: Iterable[tuple[Any, ...]], *, keyed: bool) -> None:
+        """rows: ordinal, digest, offset and length of the bytes, label, and SAMPLE_COLUMNS.
 
         Raises StorageFull.
         """
@@ -61,19 +79,67 @@ class StagedRows:
         """Drop the rows whose key the model has already."""
         if not self._keyed:
             return
-        last = -1
-        while rows := self._connection.execute(_NEXT_KEYS, (last, _KEYS_PER_QUERY)).fetchall():
-            last = rows[-1][0]
-            keys = [key for _, key in rows]
-            marks = ", ".join("?" * len(keys))
-            known = database.execute(
-                f"SELECT key FROM samples WHERE model_id = ? AND key IN ({marks})",  # noqa: S608
-                (model_id, *keys),
-            ).fetchall()
-            self._connection.executemany("DELETE FROM staged WHERE key = ?", map(tuple, known))
+        for rows in self._pages(_KEYED):
+            ordinals = {key: n for n, key in rows}
+            query = _KNOWN_KEYS.format(marks=", ".join("?" * len(ordinals)))
+            known = database.execute(query, (model_id, *ordinals, model_id, *ordinals)).fetchall()
+            for key, sample_id in known:
+                self.drop(ordinals[key], stored=sample_id)
+
+    def batches(self) -> Iterator[list[Any]]:
+        """(ordinal, digest, label, key, split) by ordinal, some hundred at a time."""
+        return self._pages(_BATCH)
+
+    def repeated(self) -> Iterator[Any]:
+        """As in `batches`, the rows whose digest others have too: by digest, then by ordinal."""
+        return self._connection.execute(_REPEATED)
+
+    def drop(
+        self, n: int, *, stored: int | None = None, of: int | None = None, key: str | None = None
+    ) -> None:
+        """Drop a row that equals a stored sample or another row, and remember its key for that."""
+        self._connection.execute("INSERT INTO dropped VALUES (?, ?, ?, ?)", (n, stored, of, key))
+        self._connection.execute("DELETE FROM staged WHERE n = ?", (n,))
+
+    def conflict(self, n: int, *, split: str | None) -> None:
+        """Note that others of the same content have another label; it goes where they are."""
+        self._connection.execute(
+            "UPDATE staged SET conflicts = 1, split = coalesce(split, ?) WHERE n = ?", (split, n)
+        )
+
+    def set_label(self, n: int, label: object) -> None:
+        """Label a row by one that equals it."""
+        self._connection.execute("UPDATE staged SET label = ? WHERE n = ?", (label, n))
+
+    def label_stored(self, sample_id: int, label: object) -> None:
+        """Remember that a stored sample without a label takes this one."""
+        self._connection.execute("INSERT INTO labelled VALUES (?, ?)", (sample_id, label))
+
+    def stored_labels(self) -> Iterator[tuple[int, Any]]:
+        """(sample id, label) of the stored samples that take one."""
+        return self._connection.execute("SELECT id, label FROM labelled")
+
+    def label_for(self, sample_id: int) -> Any:
+        """The label that a stored sample is to take, None without one."""
+        query = "SELECT label FROM labelled WHERE id = ?"
+        row = self._connection.execute(query, (sample_id,)).fetchone()
+        return None if row is None else row[0]
+
+    def resolved(self, first_id: int) -> Iterator[tuple[int, int, str | None]]:
+        """(ordinal, sample id, key) of the rows that were dropped, by ordinal.
+
+        first_id: of the rows that are left, whose ids are consecutive.
+        """
+        return self._connection.execute(_RESOLVED, {"first_id": first_id})
 
     def count(self) -> int:
+        """How many rows are left."""
         return int(self._connection.execute("SELECT count(*) FROM staged").fetchone()[0])
+
+    def conflicts(self) -> int:
+        """How many of those conflict with another label."""
+        query = "SELECT count(*) FROM staged WHERE conflicts"
+        return int(self._connection.execute(query).fetchone()[0])
 
     def ranges(self) -> Iterator[tuple[int, int]]:
         """(offset, length) of the bytes of the rows that are left, neighbours together."""
@@ -88,14 +154,20 @@ class StagedRows:
         yield start, stop - start
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """(label, key, split, digest, length, pinned) by ordinal."""
+        """(length, digest, label, …SAMPLE_COLUMNS) by ordinal."""
         return self._connection.execute(
-            "SELECT label, key, split, sha256, length, pinned FROM staged ORDER BY n"
+            f"SELECT length, sha256, label, {_COLUMNS} FROM staged ORDER BY n"  # noqa: S608
         )
 
     def close(self) -> None:
         self._connection.close()
         self._path.unlink(missing_ok=True)
+
+    def _pages(self, query: str) -> Iterator[list[Any]]:
+        last = -1
+        while rows := self._connection.execute(query, (last, _ROWS_AT_ONCE)).fetchall():
+            last = rows[-1][0]
+            yield rows
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from enum import Enum
 from itertools import accumulate, chain, repeat
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from storage.blobs.packs import Packs, Placement
 from storage.database.connection import Readers
@@ -17,20 +17,23 @@ from storage.database.writer import Writer
 from storage.disk.durable import file_faults
 from storage.disk.spool import Spool
 from storage.errors import HoneError, StorageBroken
-from storage.records.samples import Split, StageResult
+from storage.records.samples import SAMPLE_COLUMNS, Label, SampleColumns, StageResult
 from storage.samples.quota import enforce_quota
 from storage.samples.rows import insert_samples
-from storage.samples.staged_rows import Label, StagedRows
+from storage.samples.staged_rows import StagedRows
+from storage.samples.twins import apply_merges, drop_repeated, drop_stored
 from storage.tables.model_rows import model_name, no_model
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
     Records = bytes | bytearray | memoryview | NDArray[np.generic]
 
 # After so many rows the writer's page cache is given back: the resting daemon stays small.
 _LARGE_UPLOAD = 10_000
+_TOLD = ("accepted", "duplicates", "first_id", "last_id", "evicted")
 
 
 class Staging:
@@ -48,12 +51,14 @@ class Staging:
         writer: Writer,
         readers: Readers,
         packs: Packs,
+        keep_duplicates: bool,
     ) -> None:
         self._model_id = model_id
         self._record_bytes = record_bytes
         self._writer = writer
         self._readers = readers
         self._packs = packs
+        self._keep_duplicates = keep_duplicates
         self._added = 0
         self._spool = Spool(tmp_dir)
         self._rows = StagedRows(tmp_dir)
@@ -74,38 +79,32 @@ class Staging:
         records: Records,
         labels: Sequence[Label],
         *,
-        keys: Sequence[str | None] | None = None,
-        splits: Sequence[Split | None] | Split | None = None,
         lengths: Sequence[int] | None = None,
-        pinned: Sequence[bool] | None = None,
+        **columns: Unpack[SampleColumns],
     ) -> None:
         """Stage samples.
 
-        records: one after the other, contiguous. labels: class indices, or the target's
-        little-endian bytes, None where there is none yet. splits: one for all, or one each; None
-        derives it from the id. lengths: of each record in bytes, where they are not all
-        record_bytes long. Raises ValueError if the lengths do not agree, StorageFull.
+        records: one after the other, contiguous. lengths: of each record in bytes, where they are
+        not all record_bytes long. Raises ValueError if the lengths do not agree, StorageFull.
         """
         count = len(labels)
         if count == 0:
             return
         data = memoryview(records).cast("B")  # type: ignore[arg-type]  # numpy is a Buffer
         sizes = [self._record_bytes or 0] * count if lengths is None else lengths
-        _check_lengths(count, data, lengths=sizes, keys=keys, splits=splits, pinned=pinned)
+        _check_lengths(count, data, lengths=sizes, columns=columns)
         starts = list(accumulate(chain([0], sizes)))[:-1]
         at = self._spool.size_bytes
         rows = zip(
             range(self._added, self._added + count),
-            labels,
-            repeat(None) if keys is None else keys,
-            _split_names(splits),
             (hashlib.sha256(data[s : s + n]).digest() for s, n in zip(starts, sizes, strict=True)),
             (at + start for start in starts),
             sizes,
-            repeat(False) if pinned is None else pinned,
+            labels,
+            *(_values(columns.get(name), default) for name, default in SAMPLE_COLUMNS.items()),
             strict=False,  # `repeat` has no end
         )
-        self._rows.add(rows, keyed=keys is not None)
+        self._rows.add(rows, keyed="key" in columns)
         with file_faults("cannot stage samples"):
             self._spool.write(data)
         self._added += count
@@ -114,15 +113,16 @@ class Staging:
         """Store what was added; when this returns it is durable.
 
         A sample whose key the model has already, or an earlier sample of this upload, is a
-        duplicate: it is counted, and not stored. A model over its quota gives samples away in the
-        same transaction. Raises NotFound if the model is gone, Busy, StorageFull, StorageBroken;
-        then nothing is stored.
+        duplicate: it is counted, and not stored. So is one with the inputs of another, unless
+        duplicates are kept or both have labels, which differ. A model over its quota gives samples
+        away in the same transaction. Raises NotFound if the model is gone, Busy, StorageFull,
+        StorageBroken; then nothing is stored.
         """
         with self._packs.lock(self._model_id):
             accepted = self._drop_duplicates()
             duplicates = self._added - accepted
             if accepted == 0:
-                return StageResult(accepted=0, duplicates=duplicates)
+                return self._writer.write(lambda transaction: self._merge(transaction, duplicates))
             placement = self._packs.place(
                 self._model_id, self._spool, ranges=self._rows.ranges() if duplicates else None
             )
@@ -146,27 +146,43 @@ class Staging:
         self._spool.discard()
 
     def _drop_duplicates(self) -> int:
-        """Drop staged rows whose key the model has; how many rows are left."""
+        """Drop the staged rows that are duplicates; how many rows are left."""
         with self._readers.snapshot() as connection:
             exists = "SELECT 1 FROM models WHERE id = ?"
             if connection.execute(exists, (self._model_id,)).fetchone() is None:
                 raise no_model(self._model_id)
             self._rows.drop_known_keys(connection, self._model_id)
-            return self._rows.count()
+            if not self._keep_duplicates:
+                drop_stored(self._rows, connection, self._model_id)
+        if not self._keep_duplicates:
+            drop_repeated(self._rows)
+        return self._rows.count()
+
+    def _merge(self, transaction: Transaction, duplicates: int) -> StageResult:
+        """As `_insert` where every sample is a duplicate."""
+        twins = self._apply_merges(transaction, first_id=0)
+        return StageResult(accepted=0, duplicates=duplicates, twins=twins)
+
+    def _apply_merges(self, transaction: Transaction, first_id: int) -> dict[int, int]:
+        return apply_merges(transaction, self._model_id, self._rows, first_id=first_id)
 
     def _insert(
         self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int
     ) -> StageResult:
         first_id = insert_samples(transaction, self._model_id, self._rows, placement)
+        twins = self._apply_merges(transaction, first_id) if duplicates else {}
         result = StageResult(
             accepted=accepted,
             duplicates=duplicates,
             first_id=first_id,
             last_id=first_id + accepted - 1,
             evicted=enforce_quota(transaction, self._model_id),
+            conflicts=self._rows.conflicts(),
+            twins=twins,
         )
         name = model_name(transaction, self._model_id)
-        transaction.event("samples.added", name, asdict(result))
+        told = {each: getattr(result, each) for each in _TOLD}
+        transaction.event("samples.added", name, told)
         if accepted >= _LARGE_UPLOAD:
             connection = transaction.connection
             transaction.after_commit(lambda: connection.execute("PRAGMA shrink_memory"))
@@ -174,22 +190,25 @@ class Staging:
 
 
 def _check_lengths(
-    count: int,
-    data: memoryview,
-    *,
-    lengths: Sequence[int],
-    **columns: Sequence[object] | Split | None,
+    count: int, data: memoryview, *, lengths: Sequence[int], columns: SampleColumns
 ) -> None:
     if data.nbytes != sum(lengths):
         raise ValueError(
             f"{count} labels came with {data.nbytes} bytes; their records make {sum(lengths)}"
         )
+    if unknown := columns.keys() - SAMPLE_COLUMNS.keys():
+        raise TypeError(f"samples have no column {', '.join(sorted(unknown))}")
     for name, column in {"lengths": lengths, **columns}.items():
-        if column is not None and not isinstance(column, Split) and len(column) != count:
-            raise ValueError(f"{count} labels came with {len(column)} {name}")
+        if isinstance(column, Sequence) and not isinstance(column, str) and len(column) != count:
+            raise ValueError(f"{count} labels came with {len(column)} of {name}")
 
 
-def _split_names(splits: Sequence[Split | None] | Split | None) -> Iterable[str | None]:
-    if splits is None or isinstance(splits, Split):
-        return repeat(splits.value if splits else None)
-    return (split.value if split else None for split in splits)
+def _values(column: object, default: object) -> Iterable[object]:
+    """A column's values as SQLite keeps them; one for all, and none, are repeated."""
+    if column is None or isinstance(column, Enum):
+        return repeat(_plain(default if column is None else column))
+    return map(_plain, cast("Sequence[object]", column))
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, Enum) else value

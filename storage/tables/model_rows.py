@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from storage.database.codec import (
@@ -69,28 +70,49 @@ def insert_model(transaction: Transaction, new: NewModel) -> int:
         raise AlreadyExists(
             f"there is a model {new.name!r} already; delete it or choose another name"
         )
+    columns = {
+        "name": new.name,
+        "created_at": dump_time(transaction.now),
+        "loss": new.loss,
+        "optimizer": new.optimizer,
+        "output": new.output,
+        "signature": dump_signature(new.signature),
+        "trainable": dump(new.trainable),
+        "trainable_parameters": new.trainable_parameters,
+        "frozen_parameters": new.frozen_parameters,
+        "hyperparameters": dump(new.hyperparameters),
+        "notes": dump(new.notes),
+        "gate": dump(new.gate),
+        "retention": dump(new.retention),
+        "preprocess": dump(new.preprocess),
+        "keeps_duplicates": new.keeps_duplicates,
+        "features": None if new.features is None else dump(new.features),
+    }
     row = transaction.execute(
-        "INSERT INTO models (name, created_at, loss, optimizer, output, signature, trainable, "
-        "trainable_parameters, frozen_parameters, hyperparameters, notes, gate, retention, "
-        "preprocess) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (
-            new.name,
-            dump_time(transaction.now),
-            new.loss,
-            new.optimizer,
-            new.output,
-            dump_signature(new.signature),
-            dump(new.trainable),
-            new.trainable_parameters,
-            new.frozen_parameters,
-            dump(new.hyperparameters),
-            dump(new.notes),
-            dump(new.gate),
-            dump(new.retention),
-            dump(new.preprocess),
-        ),
+        f"INSERT INTO models ({', '.join(columns)}) "  # noqa: S608 - our own names
+        f"VALUES ({', '.join('?' * len(columns))}) RETURNING id",
+        tuple(columns.values()),
     ).fetchone()
     return int(row["id"])
+
+
+def update_model(transaction: Transaction, model: Model) -> None:
+    """Write what may change of a model."""
+    columns = {
+        "hyperparameters": dump(model.hyperparameters),
+        "signature": dump_signature(model.signature),
+        "gate": dump(model.gate),
+        "retention": dump(model.retention),
+        "preprocess": dump(model.preprocess),
+        "quota": dump(asdict(model.quota)),
+        "keeps_duplicates": model.keeps_duplicates,
+        "features": None if model.features is None else dump(model.features),
+    }
+    assignments = ", ".join(f"{column} = ?" for column in columns)
+    transaction.execute(
+        f"UPDATE models SET {assignments} WHERE id = ?",  # noqa: S608 - our own names
+        (*columns.values(), model.id),
+    )
 
 
 def _model(row: sqlite3.Row) -> Model:
@@ -118,4 +140,6 @@ def _model(row: sqlite3.Row) -> Model:
         reference_frozen_at=load_optional_time(row["reference_frozen_at"]),
         preprocess=tuple(load(row["preprocess"])),
         quota=Quota(**load(row["quota"])),
+        keeps_duplicates=bool(row["keeps_duplicates"]),
+        features=None if row["features"] is None else tuple(load(row["features"])),
     )

@@ -13,10 +13,11 @@ from storage.database.codec import dump, dump_time
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
+from storage.erasure.deletion import Eraser
 from storage.errors import InUse
 from storage.records.models import FileRecord, Model, NewModel
-from storage.records.signatures import dump_signature
-from storage.tables.model_rows import fetch_models, find_model, insert_model
+from storage.samples.quota import enforce_quota
+from storage.tables.model_rows import fetch_models, find_model, insert_model, update_model
 from storage.versions.promotions import record_promotion
 
 _FILES_OF_MODEL = """
@@ -31,11 +32,14 @@ _FORGET_REFUSALS = "DELETE FROM variants WHERE model_id = ? AND sha256 IS NULL"
 class Models:
     """Models by name."""
 
-    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore, packs: Packs) -> None:
+    def __init__(
+        self, writer: Writer, readers: Readers, *, files: FileStore, packs: Packs, eraser: Eraser
+    ) -> None:
         self._writer = writer
         self._readers = readers
         self._files = files
         self._packs = packs
+        self._eraser = eraser
 
     def add(self, new: NewModel, base_version: FileRecord) -> Model:
         """Register a model; base_version: the model as it came, which becomes version 1.
@@ -88,33 +92,46 @@ class Models:
         gate: dict[str, Any] | None = None,
         retention: dict[str, Any] | None = None,
     ) -> Model:
-        """Replace what is given. Raises NotFound.
+        """Replace what is given, as `change` does. Raises NotFound."""
+        given: dict[str, Any] = {
+            "hyperparameters": hyperparameters,
+            "gate": gate,
+            "retention": retention,
+        }
 
-        With another gate, variants that were refused may be asked for again.
-        """
-
-        def change(transaction: Transaction) -> Model:
-            model = find_model(transaction.connection, "name", name)
+        def edit(model: Model) -> Model:
             target = model.signature.target
             if classes is not None:
                 target = replace(target, classes=classes)
-            transaction.execute(
-                "UPDATE models SET hyperparameters = ?, signature = ?, gate = ?, retention = ? "
-                "WHERE id = ?",
-                (
-                    dump(model.hyperparameters if hyperparameters is None else hyperparameters),
-                    dump_signature(replace(model.signature, target=target)),
-                    dump(model.gate if gate is None else gate),
-                    dump(model.retention if retention is None else retention),
-                    model.id,
-                ),
-            )
-            if gate is not None:
+            signature = replace(model.signature, target=target)
+            new = {name: value for name, value in given.items() if value is not None}
+            return replace(model, signature=signature, **new)
+
+        return self.change(name, edit)[0]
+
+    def change(self, name: str, edit: Callable[[Model], Model]) -> tuple[Model, int]:
+        """Replace what people may set; how many samples a new quota took away.
+
+        edit: makes what it shall be of what it is, within the transaction, so that of two changes
+        neither is lost; what it raises leaves all as it was. With another gate, variants that were
+        refused may be asked for again. Raises NotFound, and StorageFull if what must stay is more
+        than the quota.
+        """
+
+        def write(transaction: Transaction) -> tuple[Model, int]:
+            model = find_model(transaction.connection, "name", name)
+            new = edit(model)
+            update_model(transaction, new)
+            if new.gate != model.gate:
                 transaction.execute(_FORGET_REFUSALS, (model.id,))
             transaction.event("model.updated", name, {})
-            return find_model(transaction.connection, "id", model.id)
+            evicted = 0 if new.quota == model.quota else enforce_quota(transaction, model.id)
+            return find_model(transaction.connection, "id", model.id), evicted
 
-        return self._writer.write(change)
+        model, evicted = self._writer.write(write)
+        if evicted:
+            self._eraser.erase_at_rest(model.id)
+        return model, evicted
 
     def freeze_preprocess(
         self,

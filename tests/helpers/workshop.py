@@ -73,7 +73,7 @@ def add_samples(store: Store, model: Model, *, train: int, validation: int) -> i
         staging.add(
             x,
             [int(each) if target.dtype == "int64" else each.tobytes() for each in labels],
-            splits=[Split.TRAIN] * train + [Split.VALIDATION] * validation,
+            split=[Split.TRAIN] * train + [Split.VALIDATION] * validation,
         )
         return staging.commit().last_id or 0
 

@@ -21,7 +21,7 @@ batch, labels = bytes(4096) * 1000, [1] * 1000
 before = peak_kib()
 with store.samples.stage(model.id, 4096) as staging:
     for n in range(60):
-        staging.add(batch, labels, keys=[f"{n}-{i}" for i in range(1000)])
+        staging.add(batch, labels, key=[f"{n}-{i}" for i in range(1000)])
     staging.commit()
 print(peak_kib() - before)
 store.close()

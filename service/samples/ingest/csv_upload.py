@@ -63,8 +63,8 @@ def store_csv(
                     staging.add(
                         chunk.records,
                         chunk.labels,
-                        keys=chunk.keys,
-                        splits=[each or split for each in chunk.splits],
+                        key=chunk.keys,
+                        split=[each or split for each in chunk.splits],
                     )
             if total == 0:
                 raise wrong_csv(Problem("/2", "there is no line behind the header"))

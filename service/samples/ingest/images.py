@@ -82,8 +82,8 @@ def store_images(
                 staging.add(
                     data,
                     [checked.label],
-                    keys=[checked.key],
-                    splits=[checked.split],
+                    key=[checked.key],
+                    split=[checked.split],
                     lengths=[len(data)],
                 )
         if not skip_bad:

@@ -54,8 +54,8 @@ def store_json(
         staging.add(
             b"".join(sample.record for sample in good),
             [sample.label for sample in good],
-            keys=[sample.key for sample in good],
-            splits=[sample.split or split for sample in good],
+            key=[sample.key for sample in good],
+            split=[sample.split or split for sample in good],
         )
         return commit(staging, faults)
 

@@ -66,7 +66,7 @@ def _store(
                 rows=max(1, CHUNK_BYTES // max(1, record_bytes)), faults=faults
             ):
                 if skip_bad or not faults.samples:
-                    staging.add(chunk.records, chunk.labels, keys=chunk.keys, splits=split)
+                    staging.add(chunk.records, chunk.labels, key=chunk.keys, split=split)
             if not skip_bad:
                 faults.refuse(batch.length)
             return commit(staging, faults)

@@ -53,7 +53,7 @@ def test_nothing_is_backed_up_before_there_is_a_model(store):
 
 def test_deleted_samples_are_deleted_in_every_backup(store, add_model, upload):
     model = add_model(store)
-    upload(store, model, [1, 2, 3], keys=["a", SECRET, "c"])
+    upload(store, model, [1, 2, 3], key=["a", SECRET, "c"])
     for day in range(3):
         store.backups.make(NOON + timedelta(days=day))
     assert all(SECRET.encode() in path.read_bytes() for path in backups(store))
@@ -86,7 +86,7 @@ def test_samples_of_a_pack_written_anew_are_found_by_a_backup(store, add_model, 
 
 
 def test_deleted_models_are_deleted_in_every_backup(store, add_model, upload):
-    upload(store, add_model(store), [1], keys=[SECRET])
+    upload(store, add_model(store), [1], key=[SECRET])
     add_model(store, "kept")
     store.backups.make(NOON)
     store.models.delete("digits")
@@ -100,7 +100,7 @@ def test_deleted_models_are_deleted_in_every_backup(store, add_model, upload):
 
 def test_a_backup_that_cannot_be_changed_is_removed(store, add_model, upload):
     model = add_model(store)
-    upload(store, model, [1], keys=[SECRET])
+    upload(store, model, [1], key=[SECRET])
     store.backups.make(NOON)
     (path,) = backups(store)
     with closing(sqlite3.connect(path)) as connection:
@@ -128,7 +128,7 @@ def test_a_change_of_a_backup_that_a_crash_cut_short_is_taken_back(
     store, add_model, upload, start_child
 ):
     model = add_model(store)
-    upload(store, model, [1] * 5000, keys=[f"key-{number}" for number in range(5000)])
+    upload(store, model, [1] * 5000, key=[f"key-{number}" for number in range(5000)])
     store.backups.make(NOON)
     (path,) = backups(store)
     whole = path.read_bytes()

@@ -62,7 +62,7 @@ def test_a_sample_deleted_before_its_bytes_are_read_is_not_in_it(
     store, add_model, upload, tmp_path
 ):
     model = add_model(store)
-    upload(store, model, [1, 2, 3], keys=["a", "secret-key", "c"])
+    upload(store, model, [1, 2, 3], key=["a", "secret-key", "c"])
     snapshot = store.snapshot()
     store.samples.delete(model.id, 2)
 

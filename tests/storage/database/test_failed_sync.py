@@ -22,12 +22,12 @@ model = store.models.get("digits")
 def upload(number, count):
     with store.samples.stage(model.id, 16) as staging:
         keys = [f"{number}-{i}" for i in range(count)]
-        staging.add(bytes([number]) * 16 * count, [number] * count, keys=keys)
+        staging.add(bytes([number]) * 16 * count, [number] * count, key=keys)
         staging.commit()
 
 upload(1, 5)
 begun = store.samples.stage(model.id, 16)
-begun.add(bytes([4]) * 16 * 2, [4, 4], keys=["4-0", "4-1"])
+begun.add(bytes([4]) * 16 * 2, [4, 4], key=["4-0", "4-1"])
 Path(sys.argv[2]).touch()
 for number, count in ((2, 4), (3, 9)):
     try:

@@ -1,7 +1,9 @@
+import hashlib
 import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import sqlite_utils
@@ -32,6 +34,32 @@ INSERT INTO samples VALUES (6, 3, 1, 4, 5, 'train', NULL, NULL, x'00', '2026-01-
 INSERT INTO sample_counts VALUES (3, 'train', 1, 1), (3, 'train', -1, 1);
 """
 
+FOURTH_ROWS = """
+CREATE TABLE _sqlite_migrations (
+  id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT
+);
+INSERT INTO _sqlite_migrations VALUES
+  (1, 'hone', 'm001_initial', '2026-01-01'), (2, 'hone', 'm002_gate', '2026-01-01'),
+  (3, 'hone', 'm003_policy_and_triggers', '2026-01-01'), (4, 'hone', 'm004_samples', '2026-01-01');
+INSERT INTO policy (id) VALUES (1);
+INSERT INTO models VALUES (
+  3, 'm', '2026-01-01T00:00:00+00:00', 'cross_entropy', 'adamw', 'logits',
+  '{"inputs": [], "target": {"name": "t", "dtype": "int64", "shape": [], "num_classes": 2,
+    "classes": null}}', '[]', 0, 0, '{}', '[]', '{}', '{}', NULL, NULL, '[]', '{}', 4
+);
+INSERT INTO files VALUES ('EMPTY', 0);
+INSERT INTO model_files VALUES (3, 'training_model', 'EMPTY');
+INSERT INTO versions VALUES
+  (3, 1, 'EMPTY', '2026-01-01T00:00:00+00:00', NULL, NULL, '{}', '{}', 1, 'registered', '{}', '{}');
+INSERT INTO aliases VALUES (3, 'latest', 1);
+INSERT INTO variants VALUES
+  (3, 1, 'int8', NULL, 'dynamic', '{}', '{}', 'worse', '2026-01-01T00:00:00+00:00');
+INSERT INTO packs VALUES (3, 1, 4, 0);
+INSERT INTO samples VALUES
+  (5, 3, 1, 0, 4, 'train', 1, 'k', x'00', '2026-01-01T00:00:00+00:00', 0, NULL);
+INSERT INTO sample_counts VALUES (3, 'train', 1, 1);
+""".replace("EMPTY", hashlib.sha256(b"").hexdigest())
+
 
 def schema_of(database):
     connection = sqlite3.connect(database)
@@ -40,9 +68,11 @@ def schema_of(database):
         "AND name NOT LIKE '%_sqlite_migrations%'"
     ).fetchall()
     connection.close()
-    # A column that a migration adds stands behind the line break of the one before it.
+    # A column that a migration adds stands behind the line break of the one before it, and a table
+    # that one renames has its name in quotes.
     return {
-        name: re.sub(r" ?([,)])", r"\1", re.sub(r"\s+", " ", sql.strip())) for name, sql in rows
+        name: re.sub(r" ?([,)])", r"\1", re.sub(r"\s+", " ", sql.strip())).replace('"', "")
+        for name, sql in rows
     }
 
 
@@ -78,6 +108,32 @@ def test_a_database_of_the_first_schema_becomes_the_newest_and_keeps_its_rows(da
     assert (first.pinned, first.quarantine, second.label) == (False, None, None)
     assert store.sample_stats.size_bytes(3) == 9
     store.close()
+
+
+def test_a_database_of_the_fourth_schema_keeps_its_rows(data_dir, tmp_path):
+    data_dir.mkdir()
+    with closing(sqlite3.connect(data_dir / "hone.db")) as connection:
+        connection.executescript((RELEASED / "m004_samples.sql").read_text("utf-8"))
+        connection.executescript(FOURTH_ROWS)
+    folder = data_dir / "packs" / "3"
+    folder.mkdir(parents=True)
+    (folder / "1.pack").write_bytes(b"1234")
+
+    store = Store.open(data_dir)
+
+    (variant,) = store.versions.get(3, 1).variants
+    model = store.models.get("m")
+    assert schema_of(store.database) == schema_of(of_schema_sql(tmp_path))
+    assert (variant.name, variant.reason) == ("int8", "worse")
+    assert store.samples.by_key(3, "k").id == 5
+    assert (model.keeps_duplicates, model.features) == (False, None)
+    store.close()
+
+
+def test_a_new_kind_of_variant_needs_no_new_schema(store, add_model):
+    model = add_model(store)
+    made = {"file": None, "method": "", "metrics": {}, "verdict": {}, "reason": "slower"}
+    assert store.variants.add(model.id, 1, "int4", **made).name == "int4"
 
 
 def test_the_database_is_set_up_for_safety(store):

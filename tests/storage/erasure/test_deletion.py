@@ -49,7 +49,7 @@ def test_a_pack_without_samples_goes(store, model, upload):
 
 
 def test_while_a_job_trains_evicted_bytes_wait_and_packs_stay(store, model, upload, record_of):
-    upload(store, model, [0] * 4, splits=Split.TRAIN)
+    upload(store, model, [0] * 4, split=Split.TRAIN)
     (pack,) = packs(store, model)
     job = begin_job(store, model)
     store.samples.set_quota(model.id, Quota(max_samples=1))
@@ -74,7 +74,7 @@ def test_deleted_samples_leave_the_caches(store, model, upload):
 
 
 def test_the_log_of_the_database_holds_nothing_of_a_deleted_sample(store, model, upload):
-    upload(store, model, [1], keys=["a-very-secret-key"])
+    upload(store, model, [1], key=["a-very-secret-key"])
     log = store.database.with_name("hone.db-wal")
     assert b"a-very-secret-key" in log.read_bytes()
     store.samples.delete(model.id, 1)
@@ -83,7 +83,7 @@ def test_the_log_of_the_database_holds_nothing_of_a_deleted_sample(store, model,
 
 
 def test_an_erasure_that_a_reader_hinders_is_finished_later(store, model, upload):
-    upload(store, model, [1], keys=["a-very-secret-key"])
+    upload(store, model, [1], key=["a-very-secret-key"])
     reader = sqlite3.connect(store.database)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM samples").fetchone()

@@ -26,9 +26,9 @@ def read(store, model, *, target=CLASS, split=Split.TRAIN, watermark=10**9):
 
 def test_the_index_leads_to_each_labelled_sample(store, add_model, upload, record_of):
     model = add_model(store)
-    upload(store, model, [4, None, 6], splits=Split.TRAIN)
-    upload(store, model, [7], first=3, splits=Split.VALIDATION)
-    upload(store, model, [8], first=4, splits=Split.TRAIN)
+    upload(store, model, [4, None, 6], split=Split.TRAIN)
+    upload(store, model, [7], first=3, split=Split.VALIDATION)
+    upload(store, model, [8], first=4, split=Split.TRAIN)
     index = read(store, model)
     assert index.ids.tolist() == [1, 3, 5]
     assert index.labels.tolist() == [4, 6, 8]
@@ -41,14 +41,14 @@ def test_the_index_leads_to_each_labelled_sample(store, add_model, upload, recor
 
 def test_nothing_beyond_the_watermark_is_read(store, add_model, upload):
     model = add_model(store)
-    upload(store, model, [1] * 5, splits=Split.TRAIN)
+    upload(store, model, [1] * 5, split=Split.TRAIN)
     assert read(store, model, watermark=3).ids.tolist() == [1, 2, 3]
 
 
 def test_labels_take_the_shape_and_dtype_of_the_target(store, add_model, upload):
     model = add_model(store)
     values = np.arange(6, dtype="<f4").reshape(2, 3)
-    upload(store, model, [row.tobytes() for row in values], splits=Split.TRAIN)
+    upload(store, model, [row.tobytes() for row in values], split=Split.TRAIN)
     labels = read(store, model, target=TargetSpec("target", "float32", (3,))).labels
     assert labels.dtype == np.float32
     np.testing.assert_array_equal(labels, values)
@@ -63,8 +63,8 @@ def test_a_model_without_samples_has_an_empty_index(store, add_model, target):
 
 def test_labels_that_do_not_fit_the_target_are_refused(store, add_model, upload):
     model = add_model(store)
-    upload(store, model, [b"\0\0\0\0"], splits=Split.TRAIN)
-    upload(store, add_model(store, "other"), [1], splits=Split.TRAIN)
+    upload(store, model, [b"\0\0\0\0"], split=Split.TRAIN)
+    upload(store, add_model(store, "other"), [1], split=Split.TRAIN)
     with pytest.raises(StorageBroken, match="do not fit its target 'labels'"):
         read(store, model)
     with pytest.raises(StorageBroken, match="do not fit its target 'target'"):

@@ -18,9 +18,9 @@ def ids(store, model, **conditions):
 
 def test_of_a_full_model_the_oldest_training_samples_go(store, model, upload):
     store.samples.set_quota(model.id, Quota(max_samples=4))
-    upload(store, model, [0], splits=Split.VALIDATION)
-    upload(store, model, [1, 1, 1], splits=Split.TRAIN)
-    result = upload(store, model, [2, 2], splits=Split.TRAIN)
+    upload(store, model, [0], split=Split.VALIDATION)
+    upload(store, model, [1, 1, 1], split=Split.TRAIN)
+    result = upload(store, model, [2, 2], split=Split.TRAIN)
     assert result.evicted == 2
     assert ids(store, model) == [1, 4, 5, 6]
 
@@ -28,7 +28,7 @@ def test_of_a_full_model_the_oldest_training_samples_go(store, model, upload):
 def test_what_stays_of_a_reservoir_is_an_even_choice_of_all_that_came(store, model, upload):
     store.samples.set_quota(model.id, Quota(max_samples=50, when_full="reservoir"))
     for _ in range(20):
-        upload(store, model, [0] * 50, splits=Split.TRAIN)
+        upload(store, model, [0] * 50, split=Split.TRAIN)
     kept = ids(store, model)
     thirds = [sum(low < each <= low + 334 for each in kept) for low in (0, 334, 668)]
     assert len(kept) == 50
@@ -37,17 +37,17 @@ def test_what_stays_of_a_reservoir_is_an_even_choice_of_all_that_came(store, mod
 
 def test_balanced_takes_from_the_class_that_has_most(store, model, upload):
     store.samples.set_quota(model.id, Quota(max_samples=6, when_full="balanced"))
-    upload(store, model, [0] * 5 + [1], splits=Split.TRAIN)
-    upload(store, model, [1, 2, None], splits=Split.TRAIN)
+    upload(store, model, [0] * 5 + [1], split=Split.TRAIN)
+    upload(store, model, [1, 2, None], split=Split.TRAIN)
     labels = [each.label for each in store.samples.list(model.id, limit=10)]
     assert labels == [0, 0, 1, 1, 2, None]
 
 
 def test_a_large_quota_makes_room_ahead(store, model, upload):
     store.samples.set_quota(model.id, Quota(max_samples=1000))
-    upload(store, model, [0] * 1000, splits=Split.TRAIN)
-    assert upload(store, model, [0], splits=Split.TRAIN).evicted == 11
-    assert upload(store, model, [0], splits=Split.TRAIN).evicted == 0
+    upload(store, model, [0] * 1000, split=Split.TRAIN)
+    assert upload(store, model, [0], split=Split.TRAIN).evicted == 11
+    assert upload(store, model, [0], split=Split.TRAIN).evicted == 0
 
 
 def test_new_samples_stop_being_for_validation_when_those_fill_a_tenth(store, model, upload):
@@ -60,10 +60,10 @@ def test_new_samples_stop_being_for_validation_when_those_fill_a_tenth(store, mo
 
 
 def test_what_must_stay_makes_an_upload_fail_whole(store, model, upload):
-    upload(store, model, [0, 0], splits=Split.VALIDATION)
+    upload(store, model, [0, 0], split=Split.VALIDATION)
     store.samples.set_quota(model.id, Quota(max_samples=2))
     with pytest.raises(StorageFull, match="validation samples and pinned ones"):
-        upload(store, model, [0], splits=Split.VALIDATION)
+        upload(store, model, [0], split=Split.VALIDATION)
     with pytest.raises(StorageFull):
         store.samples.set_quota(model.id, Quota(max_samples=1))
     assert store.models.get(model.name).quota == Quota(max_samples=2)

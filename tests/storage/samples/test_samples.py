@@ -8,8 +8,8 @@ from storage.samples.filter import SampleFilter
 
 def test_lists_meet_every_condition(store, add_model, upload):
     model = add_model(store)
-    upload(store, model, [1, 2, None, 1, None], splits=Split.TRAIN)
-    upload(store, model, [1], splits=Split.VALIDATION)
+    upload(store, model, [1, 2, None, 1, None], split=Split.TRAIN)
+    upload(store, model, [1], split=Split.VALIDATION)
 
     def ids(after=None, **conditions):
         where = SampleFilter(**conditions)
@@ -24,7 +24,7 @@ def test_lists_meet_every_condition(store, add_model, upload):
 
 def test_counts_follow_every_change(store, add_model, upload):
     model = add_model(store)
-    upload(store, model, [1, 1, None, 2], splits=Split.TRAIN)
+    upload(store, model, [1, 1, None, 2], split=Split.TRAIN)
     assert store.sample_stats.counts(model.id) == SampleCounts(train=3, unlabelled=1)
     store.samples.update(model.id, 3, label=2)
     store.samples.update(model.id, 1, split=Split.VALIDATION)
@@ -39,7 +39,7 @@ def test_counts_follow_every_change(store, add_model, upload):
 
 def test_a_label_can_be_taken_away_and_what_is_not_given_stays(store, add_model, upload):
     model = add_model(store)
-    upload(store, model, [1], splits=Split.VALIDATION)
+    upload(store, model, [1], split=Split.VALIDATION)
     sample = store.samples.update(model.id, 1, label=None)
     assert (sample.label, sample.split) == (None, Split.VALIDATION)
     assert store.samples.get(model.id, 1) == sample
@@ -48,7 +48,7 @@ def test_a_label_can_be_taken_away_and_what_is_not_given_stays(store, add_model,
 
 def test_deleting_overwrites_the_bytes_and_nothing_else(store, add_model, upload, record_of):
     model = add_model(store)
-    upload(store, model, [1, 2, 3], keys=["a", "b", "c"])
+    upload(store, model, [1, 2, 3], key=["a", "b", "c"])
     store.samples.delete(model.id, 2)
     with pytest.raises(NotFound, match="no sample 2"):
         store.samples.get(model.id, 2)
@@ -57,7 +57,7 @@ def test_deleting_overwrites_the_bytes_and_nothing_else(store, add_model, upload
     pack = (store.packs_dir / str(model.id) / "1.pack").read_bytes()
     assert pack == record_of(0) + bytes(16) + record_of(2)
     assert store._connection.execute("SELECT count(*) FROM erasures").fetchone()[0] == 0
-    assert upload(store, model, [2], keys=["b"]).first_id == 4
+    assert upload(store, model, [2], key=["b"]).first_id == 4
 
 
 def test_the_id_of_the_last_sample_is_not_used_again(store, add_model, upload):

@@ -110,8 +110,8 @@ class SamplesMachine(RuleBasedStateMachine):
             staging.add(
                 b"".join(contents),
                 [label for label, *_ in samples],
-                keys=[key for _, key, _, _ in samples],
-                splits=[split for _, _, split, _ in samples],
+                key=[key for _, key, _, _ in samples],
+                split=[split for _, _, split, _ in samples],
                 lengths=[len(content) for content in contents],
             )
             try:

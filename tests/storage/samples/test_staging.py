@@ -20,7 +20,7 @@ def contents(store, model):
 
 def test_samples_come_back_as_they_were_sent(store, add_model, upload, record_of):
     model = add_model(store)
-    result = upload(store, model, [3, None, 7], keys=["a", None, "c"])
+    result = upload(store, model, [3, None, 7], key=["a", None, "c"])
     assert (result.accepted, result.duplicates) == (3, 0)
     assert (result.first_id, result.last_id) == (1, 3)
     stored = store.samples.list(model.id, limit=10)
@@ -44,8 +44,8 @@ def test_the_same_key_again_is_a_duplicate_and_its_bytes_are_not_kept(
     store, add_model, upload, record_of
 ):
     model = add_model(store)
-    upload(store, model, [1, 2], keys=["a", "b"])
-    result = upload(store, model, [3, 4, 5, 6], first=2, keys=["c", "a", "d", "d"])
+    upload(store, model, [1, 2], key=["a", "b"])
+    result = upload(store, model, [3, 4, 5, 6], first=2, key=["c", "a", "d", "d"])
     assert (result.accepted, result.duplicates) == (2, 2)
     assert (result.first_id, result.last_id) == (3, 4)
     pack = (store.packs_dir / str(model.id) / "1.pack").read_bytes()
@@ -55,15 +55,15 @@ def test_the_same_key_again_is_a_duplicate_and_its_bytes_are_not_kept(
 
 def test_an_upload_of_nothing_but_duplicates_stores_nothing(store, add_model, upload):
     model = add_model(store)
-    upload(store, model, [1, 2], keys=["a", "b"])
-    result = upload(store, model, [1, 2], keys=["a", "b"])
+    upload(store, model, [1, 2], key=["a", "b"])
+    result = upload(store, model, [1, 2], key=["a", "b"])
     assert (result.accepted, result.duplicates, result.first_id) == (0, 2, None)
     assert (store.packs_dir / str(model.id) / "1.pack").stat().st_size == 32
 
 
 def test_keys_are_of_one_model(store, add_model, upload):
     for name in ("one", "two"):
-        assert upload(store, add_model(store, name), [1], keys=["a"]).accepted == 1
+        assert upload(store, add_model(store, name), [1], key=["a"]).accepted == 1
 
 
 def test_of_two_uploads_at_once_with_the_same_keys_one_wins_each_key(store, add_model, upload):
@@ -73,7 +73,7 @@ def test_of_two_uploads_at_once_with_the_same_keys_one_wins_each_key(store, add_
 
     def send():
         barrier.wait()
-        return upload(store, model, [0] * len(keys), keys=keys)
+        return upload(store, model, [0] * len(keys), key=keys)
 
     with ThreadPoolExecutor(4) as pool:
         results = [future.result() for future in [pool.submit(send) for _ in range(4)]]
@@ -105,8 +105,8 @@ def test_lengths_that_do_not_agree_are_named(store, add_model, record_of):
     with store.samples.stage(model.id, RECORD_BYTES) as staging:
         with pytest.raises(ValueError, match=r"2 labels came with 16 bytes; .* make 32"):
             staging.add(record_of(0), [1, 2])
-        with pytest.raises(ValueError, match="1 labels came with 2 keys"):
-            staging.add(record_of(0), [1], keys=["a", "b"])
+        with pytest.raises(ValueError, match="1 labels came with 2 of key"):
+            staging.add(record_of(0), [1], key=["a", "b"])
 
 
 def test_a_large_upload_goes_through_a_file_and_becomes_a_pack(store, add_model, monkeypatch):
@@ -135,8 +135,8 @@ def test_uploads_share_a_pack_until_it_is_full(store, add_model, upload, monkeyp
 def test_a_split_that_is_given_is_kept_and_one_that_is_not_is_derived(store, add_model, upload):
     model = add_model(store)
     upload(store, model, [1] * 50)
-    upload(store, model, [1] * 50, splits=Split.VALIDATION)
-    upload(store, model, [1, 1], splits=[Split.VALIDATION, None])
+    upload(store, model, [1] * 50, split=Split.VALIDATION)
+    upload(store, model, [1, 1], split=[Split.VALIDATION, None])
     splits = [sample.split for sample in store.samples.list(model.id, limit=1000)]
     assert splits[:50] == [split_of(n) for n in range(1, 51)]
     assert set(splits[50:101]) == {Split.VALIDATION}

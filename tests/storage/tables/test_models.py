@@ -1,8 +1,12 @@
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import pytest
 
-from storage.errors import AlreadyExists, InUse, NotFound
+from storage.errors import AlreadyExists, InUse, NotFound, StorageFull
 from storage.records.jobs import JobState, NewJob
-from storage.records.models import SampleCounts
+from storage.records.models import Quota, SampleCounts
+from storage.records.samples import Split
 
 
 def test_a_registered_model_has_version_1_as_latest(store, add_model):
@@ -40,7 +44,7 @@ def test_an_update_replaces_what_is_given(store, add_model):
 
 def test_deleting_a_model_leaves_nothing_of_it(store, add_model, upload):
     model = add_model(store)
-    upload(store, model, [1, 2], keys=["a", "b"])
+    upload(store, model, [1, 2], key=["a", "b"])
     store.jobs.enqueue(NewJob(model.id, "manual", {}, "latest"))
     store.models.delete("digits")
     with pytest.raises(NotFound):
@@ -62,3 +66,43 @@ def test_a_model_in_training_is_not_deleted(store, add_model):
     with pytest.raises(InUse, match=f"job {job.id}; cancel it"):
         store.models.delete("digits")
     assert store.models.get("digits") == model
+
+
+def test_of_two_changes_at_once_neither_is_lost(store, add_model):
+    add_model(store)
+
+    def add(number):
+        def edit(model):
+            return replace(model, hyperparameters={**model.hyperparameters, str(number): number})
+
+        store.models.change("digits", edit)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(40)))
+    assert store.models.get("digits").hyperparameters.keys() >= set(map(str, range(40)))
+
+
+def test_a_change_that_is_refused_changes_nothing(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1] * 10, split=Split.VALIDATION)
+
+    with pytest.raises(StorageFull, match="quota"):
+        store.models.change(
+            "digits", lambda model: replace(model, quota=Quota(max_samples=1), gate={"a": 1})
+        )
+    assert store.models.get("digits") == replace(model, samples=SampleCounts(validation=10))
+
+
+def test_a_change_of_the_quota_evicts_and_tells_how_many(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1] * 10, split=Split.TRAIN)
+    changed, evicted = store.models.change(
+        "digits",
+        lambda model: replace(
+            model, quota=Quota(max_samples=4), keeps_duplicates=True, features=("temp", "rpm")
+        ),
+    )
+    assert (evicted, changed.samples.train, changed.quota.max_samples) == (6, 4, 4)
+    assert (changed.keeps_duplicates, changed.features) == (True, ("temp", "rpm"))
+    (pack,) = store.packs_dir.glob(f"{model.id}/*")
+    assert pack.stat().st_size == 4 * 16

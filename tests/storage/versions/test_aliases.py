@@ -239,9 +239,9 @@ def test_another_gate_lets_refused_variants_be_asked_for_again(store, model):
 
 
 def test_a_reference_set_is_the_validation_samples_of_one_moment(store, model, upload):
-    upload(store, model, [1, 2, None], splits=Split.VALIDATION)
+    upload(store, model, [1, 2, None], split=Split.VALIDATION)
     assert store.references.freeze(model.id) == 2
-    upload(store, model, [3], splits=Split.VALIDATION, first=3)
+    upload(store, model, [3], split=Split.VALIDATION, first=3)
     assert store.references.count(model.id) == 2
     assert store.models.get("digits").reference_frozen_at is not None
     first = store.samples.list(model.id, limit=1)[0]

@@ -1,0 +1,118 @@
+"""Equal inputs are one sample of a model, if that is wanted: an upload's twins are merged.
+
+Twins are samples with the same SHA-256 of their inputs. Of those with the same label one stays; a
+twin without a label takes the label of another; twins with different labels stay beside each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+from storage.database.connection import sqlite3
+from storage.database.transaction import Transaction
+from storage.records.samples import DAMAGED, Label
+from storage.samples.staged_rows import StagedRows
+
+_TOLD = 1000
+_PREFIX = "substr(sha256, 1, 8)"
+"""As in the index `samples_by_content`; a whole digest would make it three times as large."""
+_STORED = f"""
+SELECT id, sha256, label, split FROM samples
+WHERE model_id = ? AND {_PREFIX} IN ({{marks}})
+  AND (quarantine IS NULL OR quarantine NOT LIKE '{DAMAGED}%') ORDER BY id
+"""  # noqa: S608 - our own
+_TAKE_LABEL = "UPDATE samples SET label = ? WHERE id = ? AND label IS NULL"
+_TAKE_KEY = "UPDATE samples SET key = ? WHERE id = ? AND key IS NULL"
+_ADD_KEY = "INSERT INTO sample_keys (model_id, key, sample_id) VALUES (?, ?, ?)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Twin:
+    """id: of a stored sample, or the ordinal of a staged row."""
+
+    id: int
+    split: str | None
+
+
+Twins = dict[Label, _Twin]
+"""Twins by their label, those of the same content."""
+
+
+def drop_stored(rows: StagedRows, database: sqlite3.Connection, model_id: int) -> None:
+    """Drop the staged rows that equal a stored sample."""
+    for batch in rows.batches():
+        stored = _stored(database, model_id, {row[1] for row in batch}, rows)
+        for n, digest, label, key, _ in batch:
+            twins = stored.get(digest)
+            if twins is None:
+                continue
+            twin, takes_label = _match(twins, label)
+            if twin is None:
+                rows.conflict(n, split=next(iter(twins.values())).split)
+                continue
+            if takes_label:
+                rows.label_stored(twin.id, label)
+            rows.drop(n, stored=twin.id, key=key)
+
+
+def drop_repeated(rows: StagedRows) -> None:
+    """Drop the staged rows that equal an earlier one."""
+    for _, same in groupby(rows.repeated(), key=itemgetter(1)):
+        twins: Twins = {}
+        for n, _, label, key, split in same:
+            twin, takes_label = _match(twins, label)
+            if twin is None:
+                if twins:
+                    rows.conflict(n, split=next(iter(twins.values())).split)
+                twins[label] = _Twin(n, split)
+                continue
+            if takes_label:
+                rows.set_label(twin.id, label)
+            rows.drop(n, of=twin.id, key=key)
+
+
+def apply_merges(
+    transaction: Transaction, model_id: int, rows: StagedRows, *, first_id: int
+) -> dict[int, int]:
+    """Give stored samples what their dropped twins knew: a label, another key.
+
+    Ordinal → sample id of the first thousand dropped rows.
+    """
+    taken = ((label, sample_id) for sample_id, label in rows.stored_labels())
+    transaction.executemany(_TAKE_LABEL, taken)
+    told: dict[int, int] = {}
+    for n, sample_id, key in rows.resolved(first_id):
+        if len(told) < _TOLD:
+            told[n] = sample_id
+        if key is not None and not transaction.execute(_TAKE_KEY, (key, sample_id)).rowcount:
+            transaction.execute(_ADD_KEY, (model_id, key, sample_id))
+    return told
+
+
+def _match(twins: Twins, label: Label) -> tuple[_Twin | None, bool]:
+    """The twin that a row equals, and whether that takes the row's label; None for a conflict."""
+    if label in twins:
+        return twins[label], False
+    if label is None:
+        return next(iter(twins.values()), None), False
+    if None in twins:
+        twins[label] = twins.pop(None)
+        return twins[label], True
+    return None, False
+
+
+def _stored(
+    database: sqlite3.Connection, model_id: int, digests: Iterable[bytes], rows: StagedRows
+) -> dict[bytes, Twins]:
+    """Stored samples by digest; those that take a label from this upload already have it."""
+    prefixes = sorted({digest[:8] for digest in digests})
+    query = _STORED.format(marks=", ".join("?" * len(prefixes)))
+    found: defaultdict[bytes, Twins] = defaultdict(dict)
+    for row in database.execute(query, (model_id, *prefixes)):
+        label = row["label"] if row["label"] is not None else rows.label_for(row["id"])
+        found[row["sha256"]].setdefault(label, _Twin(row["id"], row["split"]))
+    return found
