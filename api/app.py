@@ -9,6 +9,7 @@ from fastapi.routing import APIRoute
 
 from api import docs, errors
 from api.bodies.uploads import BodyLimit
+from api.request_line import RequestLine
 from api.routes import (
     aliases,
     backup,
@@ -56,6 +57,7 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
     app.add_middleware(
         Guard, allowed_hosts=settings.allowed_hosts, takes_reports=takes_input_reports()
     )
+    app.add_middleware(RequestLine)
     errors.install(app)
     for module in (
         health,

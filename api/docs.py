@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import re
 from importlib import resources
 
 from fastapi import FastAPI
@@ -14,6 +17,7 @@ from service.processes.ending import describe_exit
 from service.processes.interpreter import spawn
 
 ASSETS = "/docs/assets"
+INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def install(app: FastAPI) -> None:
@@ -33,14 +37,39 @@ def install(app: FastAPI) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return get_swagger_ui_html(
-            openapi_url="/openapi.json",
-            title="Hone: HTTP API",
-            swagger_js_url=f"{ASSETS}/swagger-ui-bundle.js",
-            swagger_css_url=f"{ASSETS}/swagger-ui.css",
-            swagger_favicon_url=f"{ASSETS}/favicon-32x32.png",
-            swagger_ui_parameters={"persistAuthorization": True, "docExpansion": "list"},
+        page = _page()
+        page.headers["Content-Security-Policy"] = _policy(bytes(page.body).decode())
+        return page
+
+
+def _page() -> HTMLResponse:
+    """The token stays in the page: a browser's storage would keep it after the page is closed."""
+    return get_swagger_ui_html(
+        openapi_url="/openapi.json",
+        title="Hone: HTTP API",
+        swagger_js_url=f"{ASSETS}/swagger-ui-bundle.js",
+        swagger_css_url=f"{ASSETS}/swagger-ui.css",
+        swagger_favicon_url=f"{ASSETS}/favicon-32x32.png",
+        swagger_ui_parameters={"persistAuthorization": False, "docExpansion": "list"},
+    )
+
+
+def _policy(page: str) -> str:
+    """Our own files and the page's own script; Swagger UI sets styles and holds pictures inline."""
+    scripts = [hashlib.sha256(text.encode()).digest() for text in INLINE_SCRIPT.findall(page)]
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in scripts)
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src 'self' {hashes}",
+            "style-src 'self' 'unsafe-inline'",
+            "connect-src 'self'",
+            "img-src 'self' data:",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+            "form-action 'none'",
         )
+    )
 
 
 async def _description() -> bytes:

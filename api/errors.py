@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Mount
 from starlette.types import Receive, Scope, Send
 
+from api.hints import meant
 from service.logs import event
 from storage.errors import HoneError, Problem
 
@@ -159,15 +160,19 @@ async def _validation_error(request: Request, error: Exception) -> JSONResponse:
             "unsupported_media_type",
             f"the Content-Type is {given}; set Content-Type to application/json",
         )
-    return problem("invalid_input", "the request is wrong", errors=problems_of(faults, error.body))
+    field = getattr(request.scope.get("route"), "body_field", None)
+    kind = field.field_info.annotation if field is not None else None
+    found = problems_of(faults, error.body, kind=kind)
+    return problem("invalid_input", "the request is wrong", errors=found)
 
 
 def problems_of(
-    faults: Iterable[Mapping[str, Any]], body: Any, *, prefix: str = ""
+    faults: Iterable[Mapping[str, Any]], body: Any, *, kind: Any, prefix: str = ""
 ) -> list[Problem]:
     """pydantic's faults as problems. The pointer is of the body, or `/query/…`, `/path/…`.
 
     What a place may hold in several ways has one problem, which names them all.
+    kind: the type of the body, whose fields a mistyped one is compared with.
     """
     found: dict[str, list[str]] = {}
     for fault in faults:
@@ -177,8 +182,9 @@ def problems_of(
         elif prefix:
             place = _in_body(place, body, missing=fault["type"] == "missing")
         details = found.setdefault(prefix + pointer(place), [])
-        if fault["msg"] not in details:
-            details.append(fault["msg"])
+        hint = meant(kind, place) if fault["type"] == "extra_forbidden" else ""
+        if fault["msg"] + hint not in details:
+            details.append(fault["msg"] + hint)
     return [Problem(at, ", or: ".join(details)) for at, details in found.items()]
 
 
@@ -219,9 +225,10 @@ def _allowed(request: Request) -> str:
     found = [
         method
         for method in METHODS
+        if method != "HEAD"
         if any(route.matches({**place, "method": method})[0] is Match.FULL for route in routes)
     ]
-    return ", ".join(found or READS)
+    return ", ".join(["GET", "HEAD", *found[1:]] if "GET" in found else found or READS)
 
 
 async def _client_left(request: Request, _: Exception) -> Response:

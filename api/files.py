@@ -29,6 +29,8 @@ SMALL_BYTES = 64 * 2**10
 CHUNK_BYTES = 2**20
 """Read at once where the server cannot send files by itself."""
 ONE_RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.IGNORECASE)
+MAX_DIGITS = 18
+"""Of a position in a file; Python converts no more than 4,300."""
 
 Span = tuple[int, int]
 """First byte, and the one after the last."""
@@ -107,10 +109,6 @@ class StoredFile(Response):
         del receive
         start, end = self._span
         begin = {"type": "http.response.start", "status": self.status_code}
-        if scope["method"] == "HEAD":
-            await send({**begin, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": b""})
-            return
         if self._digest is not None:
             self.headers["Content-Digest"] = self._digest
         file, first = await asyncio.to_thread(_open, self._path, start, end)
@@ -164,18 +162,23 @@ def _span(
     """The one range asked for (RFC 9110, section 14). Anything else is answered with the whole."""
     asked = ONE_RANGE.fullmatch(request.headers.get("range", ""))
     condition = request.headers.get("if-range")
-    if request.method != "GET" or asked is None or asked[1] + asked[2] == "":
+    if asked is None or asked[1] + asked[2] == "":
         return None
     if condition is not None and condition not in (headers["ETag"], headers.get("Last-Modified")):
         return None
     if not asked[1]:
-        start, end = max(0, size - int(asked[2])), size
+        start, end = max(0, size - _position(asked[2])), size
     else:
-        start = int(asked[1])
-        end = min(size, int(asked[2]) + 1) if asked[2] else size
-        if asked[2] and int(asked[2]) < start:
+        start = _position(asked[1])
+        end = min(size, _position(asked[2]) + 1) if asked[2] else size
+        if asked[2] and _position(asked[2]) < start:
             return None
     return (start, end) if start < end else "unsatisfiable"
+
+
+def _position(digits: str) -> int:
+    """A number as written, or one beyond the end of every file."""
+    return int(digits) if len(digits) <= MAX_DIGITS else 10**MAX_DIGITS
 
 
 def _digest(file: FileRecord) -> str:

@@ -19,7 +19,7 @@ from api.errors import problem
 
 INPUT_PATH = "/v1/device/input"
 """Takes reports of whoever is logged in; the kernel says of which session one is."""
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", "/dashboard"})
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/dashboard"})
 """Answered without a token. They give no data; a browser sends none when a page is opened."""
 OPEN_PREFIXES = ("/docs/", "/dashboard/")
 SAFE_SITES = frozenset({"same-origin", "none"})
@@ -51,7 +51,7 @@ class Guard:
     ) -> None:
         self._app = app
         self._open_paths = OPEN_PATHS | ({INPUT_PATH} if takes_reports else frozenset())
-        self._names = {"localhost", "127.0.0.1", "[::1]", *allowed_hosts}
+        self._names = {"localhost", "127.0.0.1", "[::1]", *map(str.lower, allowed_hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refused request, or pass it on."""
@@ -65,10 +65,10 @@ class Guard:
         hosts = self._allowed(scope)
         if headers.get("host", "").lower() not in hosts:
             return problem("wrong_host", "the Host header is not one that this daemon answers to")
-        origin = headers.get("origin")
-        if origin is not None and origin.lower() not in {f"http://{host}" for host in hosts}:
+        origins = {f"http://{host}" for host in hosts}
+        if not {origin.lower() for origin in headers.getlist("origin")} <= origins:
             return problem("foreign_origin", "web pages of other origins may not use this daemon")
-        if headers.get("sec-fetch-site", "none").lower() not in SAFE_SITES:
+        if not {site.lower() for site in headers.getlist("sec-fetch-site")} <= SAFE_SITES:
             return problem("foreign_origin", "web pages of other sites may not use this daemon")
         if self._is_open(scope["path"]) or self._has_token(scope, headers):
             return None
@@ -79,9 +79,13 @@ class Guard:
         )
 
     def _allowed(self, scope: Scope) -> set[str]:
-        port = scope["server"][1]
-        with_port = {name if _has_port(name) else f"{name}:{port}" for name in self._names}
-        return with_port | self._names if port == 80 else with_port
+        """Names as they may stand in Host. The address that was called is one: a page of another
+        origin that reaches it says its own name.
+        """
+        address, port = scope["server"]
+        names = self._names | {f"[{address}]" if ":" in address else address}
+        with_port = {name if _has_port(name) else f"{name}:{port}" for name in names}
+        return with_port | names if port == 80 else with_port
 
     def _is_open(self, path: str) -> bool:
         return path in self._open_paths or path.startswith(OPEN_PREFIXES)

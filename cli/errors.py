@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import httpx
 
 
+MAX_FAULTS = 10
+
+
 class Failure(click.ClickException):
     """The command failed; the message is ready to be read. Click ends with exit code 1."""
 
@@ -46,9 +49,22 @@ def from_response(response: httpx.Response) -> Failure:
 
 
 def _join(text: str, faults: Iterable[tuple[str, str]]) -> str:
-    """The faults below the text; one that the text tells already adds only its place."""
+    """The faults below the text; one that the text tells already adds only its place.
+
+    What is wrong at many places in the same way is told once.
+    """
     listed = list(faults)
     if len(listed) == 1 and listed[0][1] in text:
         return f"{text} (at {listed[0][0]})" if listed[0][0] else text
-    lines = [f"  {pointer}: {detail}" if pointer else f"  {detail}" for pointer, detail in listed]
-    return "\n".join([text, *lines])
+    places: dict[str, list[str]] = {}
+    for pointer, detail in listed:
+        places.setdefault(detail, []).append(pointer)
+    lines = [_told(pointers, detail) for detail, pointers in places.items()]
+    rest = [f"  and {len(lines) - MAX_FAULTS} more"] if len(lines) > MAX_FAULTS else []
+    return "\n".join([text, *lines[:MAX_FAULTS], *rest])
+
+
+def _told(pointers: list[str], detail: str) -> str:
+    """One fault, and the first of the places that have it."""
+    more = f" (and {len(pointers) - 1} more)" if len(pointers) > 1 else ""
+    return f"  {pointers[0]}{more}: {detail}" if pointers[0] else f"  {detail}"

@@ -22,6 +22,8 @@ from service.errors import InvalidInput, TooLarge
 from storage.errors import Problem
 
 MAX_FILES = 10_000
+MAX_BOUNDARY_BYTES = 70
+"""RFC 2046, section 5.1.1."""
 MAX_FIELD_BYTES = 16 * 2**20
 """Of all fields together; they are held in memory."""
 
@@ -56,6 +58,10 @@ async def streamed_form(request: Request, *, folder: Path) -> AsyncIterator[Form
     boundary = options.get(b"boundary")
     if not boundary:
         raise _bad("the Content-Type has no boundary; let the client write it")
+    if len(boundary) > MAX_BOUNDARY_BYTES:
+        raise _bad(
+            f"the boundary has more than {MAX_BOUNDARY_BYTES} bytes; let the client write it"
+        )
     with temporary_file(folder) as (file, path):
         reader = _Reader(Form(path), file, boundary)
         async for chunk in request.stream():

@@ -7,10 +7,11 @@ from functools import cache
 from importlib import resources
 
 from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
 
 from api.files import REVALIDATE, is_known
 
-router = APIRouter(prefix="/dashboard", include_in_schema=False)
+router = APIRouter(include_in_schema=False)
 
 POLICY = "; ".join(
     (
@@ -37,19 +38,25 @@ HEADERS = {
 }
 
 
-@router.get("")
+@router.get("/")
+async def home() -> Response:
+    """A person who opens the daemon's address finds the page."""
+    return RedirectResponse("/dashboard")
+
+
+@router.get("/dashboard")
 async def dashboard_page(request: Request) -> Response:
     """The page. It holds no data: its script asks /v1 with the token that the person pastes."""
     return _answer(request, "index.html", "text/html")
 
 
-@router.get("/dashboard.js")
+@router.get("/dashboard/dashboard.js")
 async def dashboard_script(request: Request) -> Response:
     """Its script."""
     return _answer(request, "dashboard.js", "text/javascript")
 
 
-@router.get("/dashboard.css")
+@router.get("/dashboard/dashboard.css")
 async def dashboard_style(request: Request) -> Response:
     """Its style."""
     return _answer(request, "dashboard.css", "text/css")

@@ -117,7 +117,7 @@ async def _spec(form: FormData) -> ModelSpec:
         parsed: Any = json.loads(text)
         spec = ModelSpecBody.model_validate(parsed)
     except ValidationError as error:
-        listed = problems_of(error.errors(), parsed, prefix="/spec")
+        listed = problems_of(error.errors(), parsed, kind=ModelSpecBody, prefix="/spec")
         raise InvalidInput("the spec is wrong", problems=listed) from error
     except (ValueError, RecursionError) as error:
         raise _wrong_form("/spec", f"not JSON: {error}") from error

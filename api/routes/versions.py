@@ -70,7 +70,6 @@ def show_version(number: Number, model: TheModel, store: TheStore) -> VersionBod
     return present.version(store.versions.get(model.id, number))
 
 
-@router.head("/versions/{number}/model.onnx", include_in_schema=False)
 @router.get(
     "/versions/{number}/model.onnx",
     summary="Download a version",
@@ -93,7 +92,6 @@ async def version_file(
     return await _file(request, daemon, version, variant, cache_control=IMMUTABLE)
 
 
-@router.head("/latest", include_in_schema=False)
 @router.get(
     "/latest",
     summary="Show the newest promoted version",
@@ -115,7 +113,6 @@ async def show_latest(name: str, request: Request, daemon: TheDaemon, wait: Wait
     return await _newer(answer, name, request, daemon, wait_s=wait)
 
 
-@router.head("/latest/model.onnx", include_in_schema=False)
 @router.get(
     "/latest/model.onnx",
     summary="Download the newest promoted version",

@@ -39,7 +39,8 @@ class JobRequest(JobHyperparameters):
     model_config = ConfigDict(json_schema_extra={"examples": [{"epochs": 5, "batch_size": 64}]})
 
     from_: Annotated[
-        Literal["latest", "base"] | int, Field(alias="from", description="Where to begin.")
+        Literal["latest", "base"] | Annotated[int, Field(lt=2**63)],
+        Field(alias="from", description="Where to begin."),
     ] = "latest"
     ignore_policy: bool = Field(
         False, description="Run now in spite of the policy; a pause and a snooze hold it still."

@@ -31,6 +31,7 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
 
     def announce(bound_host: str, bound_port: int) -> None:
         click.echo(f"honed listens on {address(bound_host, bound_port)}")
+        click.echo(f"the dashboard is at {address(bound_host, bound_port)}/dashboard")
         click.echo(f"the admin token is in {settings.data_dir / 'admin.token'}")
 
     with termination_as_interrupt():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -188,6 +191,16 @@ def test_the_token_is_described(description: dict[str, Any]) -> None:
             assert not operation.get("security"), path
         else:
             assert operation["security"] == [{"token": []}], f"{method} {path}"
+
+
+def test_the_pages_policy_lets_its_own_script_run_and_no_other(served: Served) -> None:
+    answer = served.tokenless.get("/docs")
+    policy = answer.headers["content-security-policy"]
+    (script,) = re.findall(r"<script>(.*?)</script>", answer.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'self' 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    assert '"persistAuthorization": false' in script
 
 
 def test_the_page_needs_nothing_from_elsewhere(served: Served) -> None:

@@ -103,9 +103,9 @@ def test_a_method_that_a_path_has_not_is_answered_with_all_that_it_has(
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PATCH", "/v1/models/queried/samples/stats", "GET"),
-        ("DELETE", "/v1/models/queried/samples/duplicates", "GET"),
-        ("PATCH", "/v1/models/queried/samples/archive", "GET, POST"),
+        ("PATCH", "/v1/models/queried/samples/stats", "GET, HEAD"),
+        ("DELETE", "/v1/models/queried/samples/duplicates", "GET, HEAD"),
+        ("PATCH", "/v1/models/queried/samples/archive", "GET, HEAD, POST"),
         ("POST", "/v1/models/queried/latest/model.onnx", "GET, HEAD"),
         ("POST", "/docs/assets/swagger-ui.css", "GET, HEAD"),
     ],

@@ -26,6 +26,23 @@ def test_a_problem_document_is_told_with_every_place() -> None:
     ]
 
 
+def test_what_is_wrong_at_many_places_is_told_once() -> None:
+    same = [Problem(f"/samples/{at}/label", "'cta' is no class") for at in range(162)]
+    other = [Problem("/samples/3/inputs/x", "shape [8, 8]")]
+    assert from_error(HoneError("163 are wrong", problems=same + other)).message.splitlines() == [
+        "163 are wrong",
+        "  /samples/0/label (and 161 more): 'cta' is no class",
+        "  /samples/3/inputs/x: shape [8, 8]",
+    ]
+
+
+def test_ten_faults_are_told_and_the_others_counted() -> None:
+    faults = [Problem(f"/{at}", f"wrong in way {at}") for at in range(14)]
+    lines = from_error(HoneError("wrong", problems=faults)).message.splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "  and 4 more"
+
+
 def test_a_single_place_that_repeats_the_detail_adds_only_its_pointer() -> None:
     error = HoneError("no such output", problems=[Problem("/spec/output", "no such output")])
     assert from_error(error).message == "no such output (at /spec/output)"

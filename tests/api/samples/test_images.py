@@ -247,12 +247,13 @@ WHOLE = (
     [
         (WHOLE, f"multipart/form-data; boundary={BOUNDARY}", "before its last boundary"),
         (f"{WHOLE}--{BOUNDARY}--\r\n", "multipart/form-data", "no boundary"),
+        ("", f"multipart/form-data; boundary={'b' * 50_000}", "more than 70 bytes"),
         ("", f"multipart/form-data; boundary={BOUNDARY}", "before its last boundary"),
         ("nonsense", f"multipart/form-data; boundary={BOUNDARY}", "multipart/form-data"),
         (f"--{BOUNDARY}--\r\n", f"multipart/form-data; boundary={BOUNDARY}", "at least one image"),
         (f"{WHOLE}--{BOUNDARY}--\r\n", f"multipart/form-data; boundary={BOUNDARY}", "a.png: it is"),
     ],
-    ids=["cut", "no boundary", "empty", "no form", "no files", "no picture"],
+    ids=["cut", "no boundary", "long boundary", "empty", "no form", "no files", "no picture"],
 )
 def test_a_wrong_form_is_refused(
     served: Served, model: str, body: str, content_type: str, words: str

@@ -14,6 +14,7 @@ def test_where_it_listens_and_where_the_token_is_are_said_but_never_the_token(
 ) -> None:
     log = (daemon.token_file.parent / "daemon.log").read_text(encoding="utf-8")
     assert f"honed listens on {daemon.client.url}" in log
+    assert f"the dashboard is at {daemon.client.url}/dashboard" in log
     assert f"the admin token is in {daemon.token_file}" in log
     assert daemon.token_file.read_text(encoding="ascii").strip() not in log
 

@@ -1,0 +1,84 @@
+"""What a request asks for, put into the one form that the app knows.
+
+HEAD becomes GET whose body is not sent (RFC 9110, section 9.3.2), and a target in absolute form
+becomes a path and a Host (RFC 9112, section 3.2.2).
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+SCHEMES = (b"http://", b"https://")
+
+
+class RequestLine:
+    """ASGI middleware, the outermost."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a body of two lengths, or pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if _has_two_lengths(scope):
+            await _two_lengths()(scope, receive, send)
+            return
+        asked = _in_origin_form(scope)
+        if scope["method"] == "HEAD":
+            await self._app(_as_get(asked), receive, _Headers(send))
+        else:
+            await self._app(asked, receive, send)
+
+
+class _Headers:
+    """Sends the headers of an answer, and ends it there."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await self._send(message)
+            await self._send({"type": "http.response.body", "body": b""})
+
+
+def _as_get(scope: Scope) -> Scope:
+    """Without Range, which means something to GET alone."""
+    headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
+    return {**scope, "method": "GET", "headers": headers}
+
+
+def _in_origin_form(scope: Scope) -> Scope:
+    """An absolute target's authority takes the place of Host."""
+    target: bytes = scope["raw_path"]
+    scheme = next((each for each in SCHEMES if target.lower().startswith(each)), None)
+    if scheme is None:
+        return scope
+    authority, slash, rest = target[len(scheme) :].partition(b"/")
+    raw_path = (slash + rest) or b"/"
+    headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+    return {
+        **scope,
+        "raw_path": raw_path,
+        "path": unquote(raw_path.decode("ascii")),
+        "headers": [(b"host", authority), *headers],
+    }
+
+
+def _has_two_lengths(scope: Scope) -> bool:
+    names = {name for name, _ in scope["headers"]}
+    return {b"content-length", b"transfer-encoding"} <= names
+
+
+def _two_lengths() -> Response:
+    """A proxy may have read the other one (RFC 9112, section 6.1), so the connection ends."""
+    return PlainTextResponse(
+        "Send Content-Length or Transfer-Encoding, not both.",
+        status_code=400,
+        headers={"Connection": "close"},
+    )
