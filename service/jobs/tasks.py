@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from service.models.prepared import MADE_OF
 from service.models.promotion.policy import gate_policy
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
@@ -115,7 +116,9 @@ def measurement(model: Model, store: Store) -> Measurement:
 
 def artifacts_sha256(model: Model) -> str:
     """One hash of all artifacts: that of their own, one `role hash` a line, by role."""
-    lines = [f"{role} {file.sha256}\n" for role, file in sorted(model.files.items())]
+    lines = [
+        f"{role} {file.sha256}\n" for role, file in sorted(model.files.items()) if role != MADE_OF
+    ]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

@@ -16,6 +16,7 @@ from service.errors import InvalidInput, PreparationFailed
 from service.jobs import tasks as orders
 from service.jobs.child import Child
 from service.logs import event
+from service.models.prepared import MADE_OF, describe, find_prepared
 from service.models.promotion.policy import merge_gate
 from service.processes.children import Children
 from service.samples.ingest.require import require_names
@@ -82,7 +83,9 @@ class Registry:
         try:
             async with self._one_at_a_time:
                 prepared = await self._prepare(spec, source, form=form, work_dir=work_dir)
-            model = await asyncio.to_thread(self._store_model, replace(spec, gate=gate), prepared)
+            model = await asyncio.to_thread(
+                self._store_model, replace(spec, gate=gate), prepared, made_of=work_dir / MADE_OF
+            )
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)
         event(logger, logging.INFO, "model.registered", model=model.name, notes=len(model.notes))
@@ -118,7 +121,10 @@ class Registry:
             feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
             limits=orders.errand_limits(self._settings),
         )
-        answer = await self._answer(order)
+        made_of = await asyncio.to_thread(describe, order)
+        await asyncio.to_thread((work_dir / MADE_OF).write_bytes, made_of)
+        known = await asyncio.to_thread(find_prepared, self._store, order, made_of)
+        answer = known or await self._answer(order)
         if isinstance(answer, Refused):
             raise GraphRefused(answer.detail, problems=answer.problems)
         if not isinstance(answer, Prepared):
@@ -140,9 +146,10 @@ class Registry:
             await child.close()
         return answer
 
-    def _store_model(self, spec: ModelSpec, prepared: Prepared) -> Model:
+    def _store_model(self, spec: ModelSpec, prepared: Prepared, *, made_of: Path) -> Model:
         paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
         files = {role: self._adopt(path) for role, path in paths.items() if path is not None}
+        files[MADE_OF] = self._adopt(str(made_of))
         defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
         described = preprocess.parse(spec.preprocess, prepared.signature)
         require_names(prepared.signature, described)

@@ -26,6 +26,10 @@ UNION SELECT sha256 FROM checkpoints WHERE model_id = :id
 UNION SELECT sha256 FROM versions WHERE model_id = :id
 UNION SELECT sha256 FROM variants WHERE model_id = :id AND sha256 IS NOT NULL
 """
+_HAS_FILE = """
+WHERE models.id IN (SELECT model_id FROM model_files WHERE role = ? AND sha256 = ?)
+ORDER BY models.id LIMIT 1
+"""
 _FORGET_REFUSALS = "DELETE FROM variants WHERE model_id = ? AND sha256 IS NULL"
 
 
@@ -75,6 +79,12 @@ class Models:
         """Raises NotFound."""
         with self._readers.snapshot() as connection:
             return find_model(connection, "id", id)
+
+    def find_by_file(self, role: str, sha256: str) -> Model | None:
+        """The first model that has this file in this role."""
+        with self._readers.snapshot() as connection:
+            found = fetch_models(connection, _HAS_FILE, (role, sha256))
+        return found[0] if found else None
 
     def list(self, limit: int, after: str | None = None) -> builtins.list[Model]:
         """Models by name; after: the name that the last page ended with."""

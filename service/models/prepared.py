@@ -1,0 +1,103 @@
+"""An upload that a registered model was made of is not prepared again, if all choices are the same.
+
+Each model keeps, as a file of its own, what its artifacts were made of. The SHA-256 of that file
+finds the model whose artifacts another one may have too; equal files are stored once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.protocol.messages.shared import Artifacts
+from storage.errors import NotFound
+from storage.records.models import FileRecord, Model
+from storage.records.versions import Version
+from storage.store import Store
+
+MADE_OF = "made_of"
+"""The role of the file that says what a model's artifacts were made of. It is no artifact."""
+_DECIDE_NOTHING = ("source", "work_dir", "limits", "kind")
+_MAKERS = ("honed", "onnx", "onnxruntime-training-cpu")
+_CHUNK_BYTES = 1 << 20
+
+
+def describe(order: Prepare) -> bytes:
+    """All that decides what artifacts come of an upload, as JSON."""
+    described = {k: v for k, v in asdict(order).items() if k not in _DECIDE_NOTHING}
+    described["upload"] = _sha256(Path(order.source))
+    described["made_by"] = _makers()
+    return json.dumps(described, sort_keys=True).encode()
+
+
+def find_prepared(store: Store, order: Prepare, made_of: bytes) -> Prepared | None:
+    """What a child would answer, with copies of a model's files; None if there is none to copy.
+
+    Files that are gone or damaged are made anew, as if there were none.
+    """
+    found = _find(store, hashlib.sha256(made_of).hexdigest())
+    if found is None:
+        return None
+    model, first = found
+    work_dir = Path(order.work_dir)
+    roles = {role: file for role, file in model.files.items() if role != MADE_OF}
+    copies = {
+        role: _copy(store.files.path, file, work_dir / role)
+        for role, file in {**roles, "base_model": first.file}.items()
+    }
+    base_model = copies.pop("base_model")
+    if base_model is None or None in copies.values():
+        return None
+    return Prepared(
+        artifacts=Artifacts(**{role: str(path) for role, path in copies.items()}),
+        base_model=base_model,
+        signature=replace(
+            # Names of classes can be changed later.
+            model.signature,
+            target=replace(model.signature.target, classes=order.classes),
+        ),
+        output=model.output,
+        trainable=model.trainable,
+        trainable_parameters=model.trainable_parameters,
+        frozen_parameters=model.frozen_parameters,
+        notes=model.notes,
+    )
+
+
+def _find(store: Store, sha256: str) -> tuple[Model, Version] | None:
+    model = store.models.find_by_file(MADE_OF, sha256)
+    if model is None:
+        return None
+    try:
+        return model, store.versions.get(model.id, 1)
+    except NotFound:
+        return None
+
+
+def _copy(path_of: Callable[[str], Path], file: FileRecord, copy: Path) -> str | None:
+    """The path of a whole copy, which stays when the model that has the file is deleted."""
+    try:
+        shutil.copyfile(path_of(file.sha256), copy)
+    except FileNotFoundError:
+        return None
+    return str(copy) if _sha256(copy) == file.sha256 else None
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@cache
+def _makers() -> dict[str, str]:
+    return {name: version(name) for name in _MAKERS}

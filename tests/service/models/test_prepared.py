@@ -1,0 +1,137 @@
+"""The same upload, registered again: whose artifacts it gets, and when a child must make others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import mlp
+
+from service.models.prepared import MADE_OF
+from service.models.registry import ModelSpec, Registry
+from service.processes.children import Children
+from service.settings import load_settings
+from storage.records.models import Model
+from storage.store import Store
+
+Register = Callable[..., Model]
+
+
+class CountedChildren(Children):
+    """Real children, and how many have been started."""
+
+    def __init__(self) -> None:
+        super().__init__(memory_cap_bytes=None)
+        self.started = 0
+
+    async def spawn(self, *arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        self.started += 1
+        return await super().spawn(*arguments, **options)
+
+
+@pytest.fixture
+def children() -> CountedChildren:
+    return CountedChildren()
+
+
+@pytest.fixture
+def register(store: Store, children: CountedChildren, tmp_path: Path) -> Register:
+    """Register the same perceptron of two classes under a name."""
+
+    def register(name: str, *, model: bytes = mlp(3, 4, 2), **choices: Any) -> Model:
+        source = tmp_path / f"{name}.onnx"
+        source.write_bytes(model)
+        spec = ModelSpec(**{"name": name, "loss": "cross_entropy", **choices})
+
+        async def run() -> Model:
+            registry = Registry(store, load_settings(data_dir=tmp_path / "data"), children)
+            return await registry.register(spec, source, form="forward")
+
+        return asyncio.run(run())
+
+    return register
+
+
+def described(model: Model) -> Model:
+    """All of it but what names it."""
+    return replace(model, id=0, name="", created_at=model.created_at.min)
+
+
+def test_the_same_upload_is_prepared_once(
+    store: Store, register: Register, children: CountedChildren
+) -> None:
+    first = register("first")
+    second = register("second")
+
+    assert children.started == 1
+    assert described(second) == described(first)
+    versions = [store.versions.get(model.id, 1) for model in (first, second)]
+    assert versions[0].file == versions[1].file
+
+
+def test_the_artifacts_outlive_the_model_that_had_them_first(
+    store: Store, register: Register, children: CountedChildren
+) -> None:
+    register("first")
+    second = register("second")
+    store.models.delete("first")
+
+    third = register("third")
+
+    assert children.started == 1
+    assert all(store.files.path(file.sha256).exists() for file in third.files.values())
+    assert third.files == second.files
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"optimizer": "sgd"},
+        {"trainable": ("layer1.*",)},
+        {"classes": ("cat", "dog")},
+        {"hyperparameters": {"weight_decay": 0.1}},
+        {"model": mlp(3, 4, 2, seed=1)},
+    ],
+    ids=["optimizer", "trainable", "classes", "hyperparameter", "weights"],
+)
+def test_another_choice_or_upload_is_prepared_anew(
+    register: Register, children: CountedChildren, choice: dict[str, Any]
+) -> None:
+    first = register("first")
+
+    second = register("second", **choice)
+
+    assert children.started == 2
+    assert second.files[MADE_OF] != first.files[MADE_OF]
+
+
+def test_names_of_classes_that_were_changed_since_are_not_taken_over(
+    store: Store, register: Register, children: CountedChildren
+) -> None:
+    register("first", classes=("cat", "dog"))
+    store.models.update("first", classes=("hund", "katze"))
+
+    second = register("second", classes=("cat", "dog"))
+
+    assert children.started == 1
+    assert second.signature.target.classes == ("cat", "dog")
+
+
+@pytest.mark.parametrize("damage", ["gone", "flipped"])
+def test_artifacts_that_are_damaged_are_made_anew(
+    store: Store, register: Register, children: CountedChildren, damage: str
+) -> None:
+    first = register("first")
+    path = store.files.path(first.files["training_model"].sha256)
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-1] + b"\x00\x01")
+
+    register("second")
+
+    assert children.started == 2
