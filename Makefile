@@ -11,7 +11,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Where the zoo's models are kept; 1 GB.
 ZOO ?= /tmp/hone-zoo
 
-.PHONY: demo test check check-release format dashboard bench zoo clean
+.PHONY: demo test check check-release format dashboard bench zoo fuzz clean
 
 demo: $(INSTALLED)
 	$(BIN)/honed demo
@@ -28,7 +28,7 @@ check: $(INSTALLED)
 	$(BIN)/pytest $(PARALLEL)
 
 # Before a release: what takes half an hour and packages of its own.
-check-release: check zoo
+check-release: check zoo fuzz
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -58,6 +58,10 @@ $(ZOO)/.made: .venv-zoo/.installed tests/zoo/make.py tests/zoo/fold.py tests/zoo
 	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	  timm==1.0.31 torchvision==0.28.0
 	@touch $@
+
+# Hostile inputs at every door that reads what apps send; `make test` gives each a hundred.
+fuzz: $(INSTALLED)
+	HONE_FUZZ_INPUTS=100000 $(BIN)/pytest -q tests/fuzz
 
 clean:
 	rm -rf .venv .venv-zoo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,8 @@ from service.errors import InvalidInput
 from service.prediction.frames import Tensors
 from service.samples.ingest import tensors
 from service.samples.ingest.json_upload import SampleParser
-from service.samples.ingest.npz import NpzReader
+from service.samples.ingest.json_value import read_json as parse_json
+from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import NpzBatch
 from service.samples.ingest.result import Faults
 from storage.errors import Problem
@@ -74,10 +74,10 @@ def read_npz(model: Model, body: bytes, max_bytes: int) -> Batch:
 
     Raises InvalidInput, TooLarge.
     """
-    with NpzReader(io.BytesIO(body), max_bytes=max_bytes) as archive:
-        batch = NpzBatch(model, archive.members())
-        faults = Faults()
-        chunks = [chunk.records for chunk in batch.chunks(rows=batch.length, faults=faults)]
+    faults = Faults()
+    with open_npz(io.BytesIO(body), max_bytes=max_bytes) as members:
+        batch = NpzBatch(model, members)
+        chunks = [chunk.records for chunk in batch.chunks(faults=faults)]
     _refuse(faults, batch.length)
     return Batch(np.concatenate(chunks))
 
@@ -108,8 +108,8 @@ def keep_image(store: Store, model: Model, image: bytes) -> list[int]:
 def _instances(body: bytes) -> tuple[list[Any], str]:
     """The instances, and the JSON pointer of the list, empty for a single one."""
     try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        parsed = parse_json(body)
+    except ValueError as error:
         raise _wrong("", f"{error}; send UTF-8 JSON") from error
     if not isinstance(parsed, dict) or "instances" not in parsed:
         return [parsed], ""

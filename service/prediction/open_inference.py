@@ -17,6 +17,7 @@ from service.errors import InvalidInput
 from service.prediction.frames import Array, Tensors
 from service.prediction.results import numbers
 from service.samples.ingest import tensors
+from service.samples.ingest.json_value import read_array, read_json
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec
@@ -69,8 +70,8 @@ def read_request(model: Model, body: bytes, *, header_bytes: int | None) -> Infe
     if end > len(body):
         raise _wrong("", f"Inference-Header-Content-Length is {end}, the body has {len(body)}")
     try:
-        asked = json.loads(body[:end])
-    except (ValueError, RecursionError) as error:
+        asked = read_json(body[:end])
+    except ValueError as error:
         raise _wrong("", f"{error}; send UTF-8 JSON") from error
     if not isinstance(asked, dict) or not _objects(asked.get("inputs")):
         raise _wrong("/inputs", "a request is an object with inputs, a list of tensors")
@@ -179,10 +180,9 @@ class _Inputs:
 def _json_values(data: Any, spec: TensorSpec) -> Array | str:
     if not isinstance(data, list):
         return "has no data: a list, flat or nested"
-    try:
-        array = np.array(data)
-    except (ValueError, OverflowError):
-        return "is a ragged list"
+    array = read_array(data)
+    if isinstance(array, str):
+        return array
     complaint = tensors.type_complaint(array.dtype, spec.dtype)
     return complaint if complaint is not None else array.reshape(-1)
 

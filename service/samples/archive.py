@@ -6,16 +6,16 @@ import json
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import count
 from pathlib import Path
 from typing import Any
 
-from service.errors import InvalidInput, TooLarge
-from service.samples.archive_chunk import ArchiveEntry, ChunkReader, wrong
+from service.errors import InvalidInput
+from service.samples.archive_chunk import TITLE, ArchiveEntry, ChunkReader, wrong
 from service.samples.ingest import tensors
-from service.samples.ingest.npz import READ_FAULTS
+from service.samples.ingest.json_value import read_json
 from service.samples.ingest.require import takes_images
 from service.samples.ingest.result import Faults, IngestResult, commit
+from service.samples.ingest.zip_reader import open_zip
 from service.samples.updates import shown_label
 from service.zip_stream import ForwardBuffer
 from storage.errors import NotFound, Problem
@@ -24,12 +24,14 @@ from storage.records.samples import Sample
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 
-FORMAT, VERSION = "hone-samples", 1
-MANIFEST = "manifest.json"
+FORMAT, VERSION = "hone-samples", 2
+MANIFEST, END = "manifest.json", "end.json"
+"""The end says how many chunks there are; archives of version 1 have none."""
 SAMPLES_AT_ONCE = 500
 CHUNK_BYTES = 4 * 2**20
 """A chunk is closed when its lines or its records reach this."""
 MAX_MANIFEST_BYTES = 16 * 2**20
+MAX_CHUNKS = 100_000
 
 
 def write_archive(store: Store, model: Model) -> Iterator[bytes]:
@@ -38,10 +40,13 @@ def write_archive(store: Store, model: Model) -> Iterator[bytes]:
     newest = store.samples.list(model.id, limit=1, newest_first=True)
     with zipfile.ZipFile(buffer, "w", allowZip64=True) as archive:
         archive.writestr(MANIFEST, json.dumps(_manifest(model), indent=2))
-        for number, (lines, data) in enumerate(_chunks(store, model, newest)):
-            archive.writestr(_entry("samples", number), lines, zipfile.ZIP_DEFLATED)
-            archive.writestr(_entry("data", number), data)
+        chunks = 0
+        for lines, data in _chunks(store, model, newest):
+            archive.writestr(_entry("samples", chunks), lines, zipfile.ZIP_DEFLATED)
+            archive.writestr(_entry("data", chunks), data)
+            chunks += 1
             yield buffer.take()
+        archive.writestr(END, json.dumps({"chunks": chunks}))
     yield buffer.take()
 
 
@@ -51,31 +56,45 @@ def read_archive(store: Store, model: Model, path: Path, *, max_bytes: int) -> I
     max_bytes: of all of it, unpacked. Raises InvalidInput if it is damaged, or of another model;
     TooLarge.
     """
-    try:
-        archive = zipfile.ZipFile(path)
-    except READ_FAULTS as error:
-        raise wrong("", f"{error}; send the whole zip") from error
-    with archive:
-        names = set(archive.namelist())
-        total = sum(info.file_size for info in archive.infolist())
-        if total > max_bytes:
-            raise TooLarge(f"the archive holds {total} bytes, the most is {max_bytes}")
+    with open_zip(path, max_bytes=max_bytes, title=TITLE, advice="send the whole zip") as archive:
         with ArchiveEntry(archive, MANIFEST) as manifest:
-            _check_manifest(model, manifest.read(MAX_MANIFEST_BYTES))
+            version = _check_manifest(model, manifest.read(MAX_MANIFEST_BYTES))
+        chunks = _count_chunks(archive, version)
         size = None if takes_images(model) else tensors.record_bytes(model.signature.inputs)
         with store.samples.stage(model.id, size) as staging:
             reader = ChunkReader(model, staging)
-            for number in count():
-                if _entry("samples", number) not in names:
-                    break
+            for number in range(chunks):
                 with (
                     ArchiveEntry(archive, _entry("samples", number)) as lines,
                     ArchiveEntry(archive, _entry("data", number)) as data,
                 ):
                     reader.stage(lines, data)
-            if unread := {_entry("samples", later) for later in range(number, len(names))} & names:
-                raise wrong(f"/{_entry('samples', number)}", f"missing, but there is {min(unread)}")
             return commit(staging, Faults())
+
+
+def _count_chunks(archive: zipfile.ZipFile, version: int) -> int:
+    """How many chunks there are. Raises InvalidInput if one is missing, or is one too many."""
+    names = {name for name in archive.namelist() if name.startswith(("samples/", "data/"))}
+    chunks = (len(names) + 1) // 2
+    if version > 1:
+        with ArchiveEntry(archive, END) as end:
+            chunks = _stated_chunks(end.read(MAX_MANIFEST_BYTES))
+    wanted = {_entry(kind, number) for number in range(chunks) for kind in ("samples", "data")}
+    if missing := wanted - names:
+        raise wrong(f"/{min(missing)}", "it is missing; send the whole archive")
+    if strangers := names - wanted:
+        raise wrong(f"/{min(strangers)}", f"the archive has {chunks} chunks, without this one")
+    return chunks
+
+
+def _stated_chunks(text: bytes) -> int:
+    try:
+        chunks = read_json(text)["chunks"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise wrong(f"/{END}", f"it does not say how many chunks there are: {error}") from error
+    if type(chunks) is not int or not 0 <= chunks <= MAX_CHUNKS:
+        raise wrong(f"/{END}", f"chunks is an integer from 0 to {MAX_CHUNKS}")
+    return chunks
 
 
 def _chunks(store: Store, model: Model, newest: Sequence[Sample]) -> Iterator[tuple[bytes, bytes]]:
@@ -126,25 +145,30 @@ def _manifest(model: Model) -> dict[str, Any]:
     }
 
 
-def _check_manifest(model: Model, text: bytes) -> None:
-    """Raises InvalidInput if the samples of this archive cannot be samples of this model."""
+def _check_manifest(model: Model, text: bytes) -> int:
+    """The archive's version. Raises InvalidInput if its samples cannot be samples of this model."""
     try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        given = read_json(text)
+    except ValueError as error:
         raise wrong(f"/{MANIFEST}", f"not JSON: {error}") from error
     if not isinstance(given, Mapping) or given.get("format") != FORMAT:
         raise wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; it is no archive of Hone")
-    if given.get("version") != VERSION:
-        raise wrong(f"/{MANIFEST}", f"it has version {given.get('version')}, this Hone reads 1")
+    version = given.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        known = f"this Hone reads 1 to {VERSION}"
+        raise wrong(f"/{MANIFEST}", f"it has version {version!r:.100}, {known}")
     own = json.loads(json.dumps(_manifest(model)))
     problems = []
     for name in ("form", "inputs"):
         same = given.get(name) == own[name] or (name == "inputs" and own["form"] == "images")
         if not same:
-            detail = f"{name}: the archive has {given.get(name)}, {model.name!r} has {own[name]}"
+            detail = (
+                f"{name}: the archive has {given.get(name)!r:.500}, {model.name!r} has {own[name]}"
+            )
             problems.append(Problem(f"/{MANIFEST}/{name}", detail))
     if problems:
         raise InvalidInput("the archive is of another kind of model", problems=problems)
+    return version
 
 
 def _entry(kind: str, number: int) -> str:

@@ -6,7 +6,6 @@ How much a chunk holds does not matter: archives of before have chunks with many
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,15 +17,17 @@ from service.errors import InvalidInput
 from service.samples.ingest import tensors
 from service.samples.ingest.images import MAX_IMAGE_BYTES
 from service.samples.ingest.json_upload import key_complaint, label_reader
+from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label
-from service.samples.ingest.npz import READ_FAULTS
 from service.samples.ingest.records import bad_image, bad_tensors
 from service.samples.ingest.require import takes_images
+from service.samples.ingest.zip_reader import ZIP_FAULTS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.samples.staging import Staging
 
+TITLE = "the archive cannot be read"
 GROUP_BYTES = 4 * 2**20
 """Samples are checked and staged when their lines or their records reach this."""
 LINE_BYTES, VALUE_BYTES = 2**20, 32
@@ -52,7 +53,7 @@ class ArchiveEntry:
             self._stream = io.BufferedReader(cast("io.RawIOBase", archive.open(name)))
         except KeyError as error:
             raise wrong(f"/{name}", "it is missing; send the whole archive") from error
-        except READ_FAULTS as error:
+        except ZIP_FAULTS as error:
             raise self._damaged(error) from error
 
     def __enter__(self) -> ArchiveEntry:
@@ -65,14 +66,14 @@ class ArchiveEntry:
         """The next bytes, fewer at the end."""
         try:
             return self._stream.read(size)
-        except READ_FAULTS as error:
+        except ZIP_FAULTS as error:
             raise self._damaged(error) from error
 
     def line(self, most: int) -> bytes:
         """The next line, or its first `most` bytes; empty at the end."""
         try:
             return self._stream.readline(most)
-        except READ_FAULTS as error:
+        except ZIP_FAULTS as error:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> InvalidInput:
@@ -170,13 +171,13 @@ class ChunkReader:
 
 def wrong(pointer: str, detail: str) -> InvalidInput:
     """The error for an archive that cannot be taken. pointer: entry and line."""
-    return InvalidInput("the archive cannot be read", problems=[Problem(pointer, detail)])
+    return InvalidInput(TITLE, problems=[Problem(pointer, detail)])
 
 
 def _fields(text: bytes, where: str) -> dict[str, Any]:
     try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        fields = read_json(text)
+    except ValueError as error:
         raise wrong(where, f"not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise wrong(where, f"not a sample: an object with {', '.join(FIELDS)}")

@@ -39,6 +39,7 @@ def shown_label(model: Model, label: int | bytes | None) -> Any:
 
 
 NPZ = "application/x-npz"
+MAX_DIGITS = 18
 
 
 def content(store: Store, model: Model, sample_id: int) -> tuple[bytes, str]:
@@ -89,7 +90,10 @@ def class_index(model: Model, label: str) -> int:
     target = model.signature.target
     if target.classes is not None and label in target.classes:
         return target.classes.index(label)
-    if label.isdecimal() and target.num_classes and int(label) < target.num_classes:
+    is_number = label.isdecimal() and len(label) <= MAX_DIGITS
+    if is_number and target.num_classes and int(label) < target.num_classes:
         return int(label)
-    detail = f"{label!r} is no class of {model.name!r}; see its target in /v1/models/{model.name}"
+    detail = (
+        f"{label[:100]!r} is no class of {model.name!r}; see its target in /v1/models/{model.name}"
+    )
     raise InvalidInput("the label is wrong", problems=[Problem("/query/label", detail)])

@@ -14,7 +14,7 @@ from storage.records.models import Model
 from storage.records.signatures import TensorSpec
 
 LABEL, KEY, SPLIT = "label", "key", "split"
-_INDEXED = re.compile(r"(.+)\[(\d+)\]")
+_INDEXED = re.compile(r"([^\[\]]+)\[([0-9]{1,9})\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ def read_header(model: Model, names: Sequence[str], *, label_column: str | None)
     if not any(names):
         raise wrong_csv(Problem("/1", "the first line names the columns"))
     if len(at) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise wrong_csv(Problem("/1", f"two columns are named {twice!r}"))
+        twice = next(name for place, name in enumerate(names) if at[name] != place)
+        raise wrong_csv(Problem("/1", f"two columns are named {twice[:100]!r}"))
     if len(names) == 1 and (other := next((each for each in ";\t" if each in names[0]), None)):
         detail = f"the columns are separated by {other!r}; separate them by commas"
         raise wrong_csv(Problem("/1", detail))
@@ -57,7 +57,9 @@ def _label_columns(model: Model, at: dict[str, int], label_column: str | None) -
         return (at[LABEL],) if LABEL in at else ()
     wanted = [name.strip() for name in label_column.split(",")]
     problems = [
-        Problem("/query/label_column", f"there is no column {name!r}; there are {list(at)[:20]}")
+        Problem(
+            "/query/label_column", f"there is no column {name[:100]!r}; there are {list(at)[:20]}"
+        )
         for name in wanted
         if name not in at
     ]
@@ -87,7 +89,8 @@ def _input_columns(
             for index in range(size)
             if (name, index) not in places
         ]
-        strangers = [names[each] for each in rest if each not in places.values()]
+        known = set(places.values())
+        strangers = [names[each] for each in rest if each not in known]
         if missing or strangers or len(places) != sum(sizes.values()):
             what = f"lacks {missing[:5]}" if missing else f"has too many columns: {strangers[:5]}"
             raise wrong_csv(Problem("/1", f"the header {what}"))

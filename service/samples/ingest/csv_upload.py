@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,21 +12,21 @@ from numpy.typing import NDArray
 from service import allocator
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import Columns, read_header, wrong_csv
+from service.samples.ingest.csv_lines import Row, in_groups, most_line_characters, read_lines
 from service.samples.ingest.json_upload import key_complaint, label_reader
-from service.samples.ingest.labels import Label, LabelReader
+from service.samples.ingest.labels import SHOWN_CHARACTERS, Label, LabelReader
 from service.samples.ingest.require import require_tensors
 from service.samples.ingest.result import Faults, IngestResult, commit
+from service.samples.ingest.zip_reader import READ_BACK
+from storage.disk.durable import file_faults
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
 from storage.store import Store
 
-ROWS_AT_ONCE = 2000
 WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
 """A whole number as programs write it that know no integers where some are missing."""
-Row = tuple[int, list[str]]
-"""Number of its first line in the file, and its cells."""
 
 
 def store_csv(
@@ -50,12 +48,13 @@ def store_csv(
     faults, total = Faults(), 0
     try:
         with (
-            path.open("rb") as file,
-            store.samples.stage(model.id, _record_bytes(model)) as staging,
+            file_faults(READ_BACK),
+            path.open(encoding="utf-8-sig", newline="") as text,
+            store.samples.stage(model.id, tensors.record_bytes(model.signature.inputs)) as staging,
         ):
-            lines = _lines(file)
+            lines = read_lines(text, most_characters=most_line_characters(model))
             columns = read_header(model, next(lines, (1, []))[1], label_column=label_column)
-            for rows in _groups(lines):
+            for rows in in_groups(lines):
                 total += len(rows)
                 chunk = _Chunk(model, columns, rows)
                 chunk.check(faults)
@@ -92,7 +91,7 @@ class _Chunk:
     def check(self, faults: Faults) -> None:
         """Keep what is good; the rest goes to faults, each with its line and column."""
         problems: dict[int, list[Problem]] = {}
-        cells = [self._whole(row, problems) for row in self._rows]
+        cells = [self._whole(at, problems) for at in range(len(self._rows))]
         parts = [
             self._numbers(cells, spec, columns, problems)
             for spec, columns in zip(self._inputs, self._columns.inputs, strict=True)
@@ -105,11 +104,11 @@ class _Chunk:
         good = [position for position in range(len(cells)) if position not in problems]
         self.records = np.concatenate(parts, axis=1)[good]
 
-    def _whole(self, row: Row, problems: dict[int, list[Problem]]) -> list[str]:
-        line, cells = row
+    def _whole(self, position: int, problems: dict[int, list[Problem]]) -> list[str]:
+        """The cells of a row, or zeros in place of those of one that has too few or too many."""
+        line, cells = self._rows[position]
         if len(cells) == self._columns.count:
             return cells
-        position = self._rows.index(row)
         detail = f"line {line} has {len(cells)} columns, the header has {self._columns.count}"
         problems[position] = [Problem(f"/{line}", detail)]
         return ["0"] * self._columns.count
@@ -134,10 +133,10 @@ class _Chunk:
         for position in np.flatnonzero(bad).tolist():
             if position not in problems:
                 where = _first_bad(values[position], spec.dtype)
-                line = self._rows[position][0]
+                line, shown = self._rows[position][0], text[position][where][:SHOWN_CHARACTERS]
                 detail = (
                     f"line {line}: column {columns[where] + 1} holds "
-                    f"{text[position][where]!r}; the model takes finite {spec.dtype}"
+                    f"{shown!r}; the model takes finite {spec.dtype}"
                 )
                 problems[position] = [Problem(f"/{line}", detail)]
         return converted.reshape(len(cells), -1).view(np.uint8)
@@ -156,7 +155,7 @@ class _Chunk:
                 except ValueError:
                     line = self._rows[position][0]
                     column = columns[index] + 1
-                    shown = repr(cell[:40]) if cell.strip() else "nothing"
+                    shown = repr(cell[:SHOWN_CHARACTERS]) if cell.strip() else "nothing"
                     detail = f"line {line}: column {column} holds {shown}, which is not a number"
                     problems.setdefault(position, []).append(Problem(f"/{line}", detail))
         return values
@@ -172,7 +171,7 @@ class _Chunk:
             found.append(complaint)
         split = self._cell(cells, self._columns.split)
         if split not in ("", Split.TRAIN.value, Split.VALIDATION.value):
-            found.append(f"split is train or validation, not {split[:40]!r}")
+            found.append(f"split is train or validation, not {split[:SHOWN_CHARACTERS]!r}")
         if found:
             problems[position] = [Problem(f"/{line}", f"line {line}: {each}") for each in found]
             return
@@ -211,41 +210,8 @@ def _number(cell: str) -> float:
     return float(cell)
 
 
-def _lines(file: io.BufferedReader) -> Iterator[Row]:
-    """Number and cells of each line that is not empty; any line ends, a BOM is passed over."""
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    reader = csv.reader(text)
-    last = 0
-    try:
-        for cells in reader:
-            line, last = last + 1, reader.line_num
-            if cells:
-                yield line, cells
-    except UnicodeDecodeError as error:
-        raise wrong_csv(
-            Problem(f"/{last + 1}", f"line {last + 1} or a later one is not UTF-8")
-        ) from error
-    except csv.Error as error:
-        raise wrong_csv(Problem(f"/{last + 1}", f"line {last + 1}: {error}")) from error
-
-
-def _groups(lines: Iterator[Row]) -> Iterator[list[Row]]:
-    group: list[Row] = []
-    for row in lines:
-        group.append(row)
-        if len(group) == ROWS_AT_ONCE:
-            yield group
-            group = []
-    if group:
-        yield group
-
-
 def _first_bad(row: NDArray[np.float64], dtype: str) -> int:
     with np.errstate(over="ignore", invalid="ignore"):
         kept = row.astype(dtype)
     bad = ~np.isfinite(kept) if np.dtype(dtype).kind == "f" else kept.astype(np.float64) != row
     return int(np.flatnonzero(bad)[0]) if bad.any() else 0
-
-
-def _record_bytes(model: Model) -> int:
-    return tensors.record_bytes(model.signature.inputs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,12 @@ from typing import Any
 from service.errors import InvalidInput
 from service.preprocess.kind import Unreadable
 from service.samples.ingest.json_upload import key_complaint, label_reader
+from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label, LabelReader
 from service.samples.ingest.require import require_images
 from service.samples.ingest.result import Faults, IngestResult, commit
+from service.samples.ingest.zip_reader import READ_BACK
+from storage.disk.durable import file_faults
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split
@@ -64,7 +66,11 @@ def store_images(
     if not uploads:
         problem = Problem("/files", "send at least one image")
         raise InvalidInput("there is no image", problems=[problem])
-    with store.samples.stage(model.id, None) as staging, path.open("rb") as file:
+    with (
+        file_faults(READ_BACK),
+        store.samples.stage(model.id, None) as staging,
+        path.open("rb") as file,
+    ):
         for position, upload in enumerate(uploads):
             at = f"/files/{position}"
             checked, problems = _check_about(upload, labels, at=at)
@@ -101,8 +107,8 @@ def read_about(
     if text is None:
         return [defaults] * len(names)
     try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        given = read_json(text)
+    except ValueError as error:
         raise _wrong("", f"not JSON: {error}") from error
     if isinstance(given, dict):
         if twice := next((name for name in given if names.count(name) > 1), None):
@@ -122,6 +128,7 @@ def read_about(
 
 
 def _check_image(upload: ImageUpload, data: bytes, *, at: str) -> list[Problem]:
+    from service.preprocess.completeness import is_whole
     from service.preprocess.pictures import read_header
 
     try:
@@ -132,6 +139,8 @@ def _check_image(upload: ImageUpload, data: bytes, *, at: str) -> list[Problem]:
     if said not in (*ANY_TYPE, header.media_type):
         detail = f"{upload.name}: it is said to be {said}, but it is {header.media_type}"
         return [Problem(at, detail)]
+    if not is_whole(data, header.media_type):
+        return [Problem(at, f"{upload.name}: its end is missing; send the whole file")]
     return []
 
 

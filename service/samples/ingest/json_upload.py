@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
+from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label, LabelReader
 from service.samples.ingest.require import require_tensors
 from service.samples.ingest.result import Faults, IngestResult, commit
@@ -128,8 +128,8 @@ def key_complaint(key: Any) -> str | None:
 def _parse_body(body: bytes) -> tuple[list[Any], str]:
     """The samples, and the JSON pointer of the list, empty for a single sample."""
     try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        parsed = read_json(body)
+    except ValueError as error:
         raise InvalidInput(
             "the body is not JSON", problems=[Problem("", f"{error}; send UTF-8 JSON")]
         ) from error

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.samples.ingest.json_value import read_json
 from service.samples.ingest.tensors import (
+    UNREADABLE,
     convert,
     little_endian,
     parse,
     range_complaint,
+    texts,
     type_complaint,
 )
 from storage.records.signatures import TargetSpec, TensorSpec
 
 Label = int | bytes | None
+SHOWN_CHARACTERS = 100
 
 
 class LabelReader:
@@ -52,14 +55,15 @@ class LabelReader:
         if not text or text in self._index:
             return self.parse(text or None)
         try:
-            value = json.loads(text)
+            value = read_json(text)
         except ValueError:
             value = text
         return self.parse(text if isinstance(value, str) else value)
 
     def array_complaint(self, array: NDArray[Any]) -> str | None:
         """What is wrong with a whole array of labels, batch first; None if rows may be read."""
-        if array.dtype.kind == "U" and self._target.classes and not self._target.shape:
+        named = array.dtype.kind == "U" and array.ndim == 1
+        if named and self._target.classes and not self._target.shape:
             return None
         if complaint := type_complaint(array.dtype, self._target.dtype):
             return f"label {complaint}"
@@ -73,7 +77,10 @@ class LabelReader:
     def read(self, rows: NDArray[Any]) -> tuple[list[Label], dict[int, str]]:
         """Labels of rows that passed `array_complaint`, and what is wrong, by row."""
         if rows.dtype.kind == "U":
-            named = [self._by_name(str(name)) for name in rows]
+            named = [
+                (None, f"label: {UNREADABLE}") if name is None else self._by_name(name)
+                for name in texts(rows)
+            ]
             return [label for label, _ in named], {
                 i: complaint for i, (_, complaint) in enumerate(named) if complaint
             }
@@ -95,10 +102,11 @@ class LabelReader:
     def _by_name(self, name: str) -> tuple[Label, str | None]:
         if name in self._index and not self._target.shape:
             return self._index[name], None
+        shown = repr(name[:SHOWN_CHARACTERS])
         if self._target.classes is None:
-            return None, f"label {name!r} is a name, but the model has no classes; send a number"
+            return None, f"label {shown} is a name, but the model has no classes; send a number"
         known = ", ".join(map(repr, self._target.classes[:20]))
-        return None, f"label {name!r} is not one of the model's classes: {known}"
+        return None, f"label {shown} is not one of the model's classes: {known}"
 
     def _out_of_range(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         flat = rows.reshape(len(rows), -1)

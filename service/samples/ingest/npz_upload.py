@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from service import allocator
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
-from service.samples.ingest.json_upload import MAX_KEY_LENGTH, label_reader
+from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.labels import Label
-from service.samples.ingest.npz import Member, NpzReader
+from service.samples.ingest.npz import Member, open_npz
 from service.samples.ingest.require import require_tensors
 from service.samples.ingest.result import Faults, IngestResult, commit
 from storage.errors import Problem
@@ -42,34 +42,21 @@ def store_npz(
     Raises InvalidInput with every bad row, TooLarge.
     """
     require_tensors(model)
+    faults, record_bytes = Faults(), tensors.record_bytes(model.signature.inputs)
     try:
-        return _store(store, model, path, split=split, skip_bad=skip_bad, max_bytes=max_bytes)
-    finally:
-        allocator.trim()
-
-
-def _store(
-    store: Store,
-    model: Model,
-    path: Path,
-    *,
-    split: Split | None,
-    skip_bad: bool,
-    max_bytes: int,
-) -> IngestResult:
-    faults = Faults()
-    record_bytes = tensors.record_bytes(model.signature.inputs)
-    with NpzReader(path, max_bytes=max_bytes) as archive:
-        batch = NpzBatch(model, archive.members())
-        with store.samples.stage(model.id, record_bytes) as staging:
-            for chunk in batch.chunks(
-                rows=max(1, CHUNK_BYTES // max(1, record_bytes)), faults=faults
-            ):
+        with (
+            open_npz(path, max_bytes=max_bytes) as members,
+            store.samples.stage(model.id, record_bytes) as staging,
+        ):
+            batch = NpzBatch(model, members)
+            for chunk in batch.chunks(faults=faults):
                 if skip_bad or not faults.samples:
                     staging.add(chunk.records, chunk.labels, key=chunk.keys, split=split)
             if not skip_bad:
                 faults.refuse(batch.length)
             return commit(staging, faults)
+    finally:
+        allocator.trim()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +81,9 @@ class NpzBatch:
         self.length = members[self._inputs[0].name].shape[0]
         self._refuse_lengths()
 
-    def chunks(self, *, rows: int, faults: Faults) -> Iterator[Chunk]:
-        """The good rows, `rows` at a time; the bad ones go to faults."""
+    def chunks(self, *, faults: Faults) -> Iterator[Chunk]:
+        """The good rows, some at a time; the bad ones go to faults."""
+        rows = max(1, CHUNK_BYTES // sum(each.row_bytes for each in self._members.values()))
         for start in range(0, self.length, rows):
             count = min(rows, self.length - start)
             complaints: dict[int, list[Problem]] = {}
@@ -138,12 +126,15 @@ class NpzBatch:
     ) -> list[str | None]:
         if "key" not in self._members:
             return [None] * count
-        keys = [str(key) or None for key in self._members["key"].take(count).tolist()]
+        given = self._members["key"].take(count)
+        if given.dtype.kind != "U":
+            return [str(key) for key in given.tolist()]
+        keys = tensors.texts(given)
         for row, key in enumerate(keys):
-            if key is not None and len(key) > MAX_KEY_LENGTH:
-                detail = f"sample {start + row}: key has more than {MAX_KEY_LENGTH} characters"
+            if complaint := tensors.UNREADABLE if key is None else key_complaint(key or None):
+                detail = f"sample {start + row}: {complaint}"
                 _note(complaints, row, Problem(f"/key/{start + row}", detail))
-        return keys
+        return [key or None for key in keys]
 
     def _name_problems(self) -> Iterator[Problem]:
         known = [spec.name for spec in self._inputs]

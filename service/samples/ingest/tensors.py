@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from service.samples.ingest.json_value import read_array
 from storage.records.signatures import TensorSpec
 
 
@@ -28,10 +29,9 @@ def little_endian(dtype: str) -> np.dtype[Any]:
 
 def parse(value: Any, spec: TensorSpec) -> NDArray[Any] | str:
     """One input from JSON: the tensor, shape spec.shape, or what is wrong with it."""
-    try:
-        array = np.array(value)
-    except (ValueError, OverflowError):
-        return f"is a ragged list; the model takes shape {list(spec.shape)}"
+    array = read_array(value)
+    if isinstance(array, str):
+        return f"{array}; the model takes {spec.dtype} of shape {list(spec.shape)}"
     if complaint := type_complaint(array.dtype, spec.dtype):
         return complaint
     if array.shape != spec.shape:
@@ -58,6 +58,8 @@ def convert(rows: NDArray[Any], dtype: str) -> tuple[NDArray[Any], NDArray[np.bo
     """
     wanted = little_endian(dtype)
     flat = rows.reshape(len(rows), -1)
+    if rows.dtype.kind == "b":
+        rows = rows.view(np.uint8) != 0  # a byte of a file may be any
     with np.errstate(over="ignore", invalid="ignore"):
         converted = np.ascontiguousarray(rows, dtype=wanted)
     if wanted.kind == "f":
@@ -68,6 +70,22 @@ def convert(rows: NDArray[Any], dtype: str) -> tuple[NDArray[Any], NDArray[np.bo
         limits = np.iinfo(wanted)
         bad = ((flat < limits.min) | (flat > limits.max)).any(axis=1)
     return converted, bad
+
+
+UNREADABLE = "it holds characters that are none"
+
+
+def texts(rows: NDArray[np.str_]) -> list[str | None]:
+    """Texts of a file; None where one is no Unicode that can be stored and sent. rows: (n,)."""
+    native = np.ascontiguousarray(rows.astype(rows.dtype.newbyteorder("=")))
+    points = native.view(np.uint32).reshape(len(rows), -1)
+    surrogates = (points >= 0xD800) & (points < 0xE000)
+    wrong = np.flatnonzero((surrogates | (points > 0x10FFFF)).any(axis=1)).tolist()
+    native[wrong] = ""
+    found: list[str | None] = native.tolist()
+    for row in wrong:
+        found[row] = None
+    return found
 
 
 def range_complaint(row: NDArray[Any], dtype: str) -> str:

@@ -43,7 +43,8 @@ def in_one_chunk(archive: bytes) -> bytes:
     """The same samples as archives had them that closed a chunk by its records alone."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(buffer, "w") as new:
-        new.writestr("manifest.json", old.read("manifest.json"))
+        manifest = old.read("manifest.json").replace(b'"version": 2', b'"version": 1')
+        new.writestr("manifest.json", manifest)
         for kind in ("samples", "data"):
             names = sorted(name for name in old.namelist() if name.startswith(kind))
             new.writestr(names[0], b"".join(map(old.read, names)), zipfile.ZIP_DEFLATED)
@@ -76,12 +77,30 @@ def test_an_archive_with_one_chunk_of_many_lines_is_read_too(
     assert hashes(served, "long-labels-old") == hashes(served, "long-labels")
 
 
+@pytest.mark.parametrize("lost", [0, 2, -1], ids=["first", "middle", "last"])
+def test_an_archive_that_lacks_a_chunk_is_refused(
+    served: Served, exported: bytes, lost: int
+) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(exported)) as old, zipfile.ZipFile(buffer, "w") as new:
+        chunks = sorted(name[8:14] for name in old.namelist() if name.startswith("samples/"))
+        for name in old.namelist():
+            if chunks[lost] not in name:
+                new.writestr(name, old.read(name))
+
+    answer = send(served, f"long-label-gap-{lost + 1}", buffer.getvalue())
+
+    assert answer.status_code == 422
+    assert "missing" in answer.json()["errors"][0]["detail"]
+
+
 def test_a_line_longer_than_any_sample_is_refused(served: Served, exported: bytes) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(exported)) as old, zipfile.ZipFile(buffer, "w") as new:
         new.writestr("manifest.json", old.read("manifest.json"))
         new.writestr("samples/000000.jsonl", b" " * (2 * CHUNK_BYTES), zipfile.ZIP_DEFLATED)
         new.writestr("data/000000.bin", b"")
+        new.writestr("end.json", '{"chunks": 1}')
 
     answer = send(served, "long-line", buffer.getvalue())
 

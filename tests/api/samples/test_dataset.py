@@ -193,10 +193,14 @@ def test_a_wrong_archive_is_refused_whole(served: Served, model: str) -> None:
             model,
             damaged(
                 "manifest.json",
-                lambda text: text.replace(b'"version": 1', b'"version": 2'),
+                lambda text: text.replace(b'"version": 2', b'"version": 3'),
             ),
-            "has version 2",
+            "has version 3",
         ),
+        (model, damaged("end.json", lambda _: None), "missing"),
+        (model, damaged("end.json", lambda _: b'{"chunks": 2}'), "missing"),
+        (model, damaged("end.json", lambda _: b'{"chunks": 0}'), "the archive has 0 chunks"),
+        (model, damaged("end.json", lambda _: b'{"chunks": true}'), "an integer from 0"),
     ):
         answer = served.http.post(
             f"/v1/models/{target}/samples/archive",
@@ -233,6 +237,7 @@ def test_an_archive_brings_only_records_that_an_upload_could(
         new.writestr("manifest.json", manifest)
         new.writestr("samples/000000.jsonl", "\n".join(map(json.dumps, lines)))
         new.writestr("data/000000.bin", data[:12] + record)
+        new.writestr("end.json", '{"chunks": 1}')
 
     answer = served.http.post(
         f"/v1/models/{model}/samples/archive",

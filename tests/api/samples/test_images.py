@@ -110,7 +110,8 @@ def test_an_image_comes_down_as_it_went_up_and_as_a_thumbnail(served: Served, mo
 def test_an_unreadable_image_is_set_aside_and_the_job_goes_on(served: Served, model: str) -> None:
     files = [(f"{n}.png", photo([60, 190][n % 2], n)) for n in range(12)]
     whole = photo(60, 99, side=200)
-    files.append(("cut.png", whole[: len(whole) // 2]))
+    middle = len(whole) // 2
+    files.append(("damaged.png", whole[:middle] + bytes(99) + whole[middle + 99 :]))
     about = [{"label": n % 2, "split": "train"} for n in range(12)]
     answer = send(served, model, files, [*about, {"label": 0, "split": "train"}])
     assert answer.status_code == 201, answer.text
@@ -140,6 +141,19 @@ def test_images_are_decoded_once_for_all_jobs(served: Served, model: str) -> Non
     told = [line for line in log.splitlines() if "job.decoded" in line]
     assert any(f"job={first}" in line for line in told)
     assert not any(f"job={second} " in line for line in told)
+
+
+def test_an_image_that_was_cut_short_is_refused_at_once(served: Served, model: str) -> None:
+    for kind, words in (
+        ("PNG", "its end is missing"),
+        ("JPEG", "its end is missing"),
+        ("WEBP", "cannot be read"),
+    ):
+        whole = photo(60, 1, kind=kind, side=200)
+        answer = send(served, model, [("cut", whole[: len(whole) * 2 // 3])])
+        assert answer.status_code == 422, (kind, answer.text)
+        assert words in answer.json()["errors"][0]["detail"]
+    assert served.http.get(f"/v1/models/{model}/samples").json()["items"] == []
 
 
 def test_wrong_images_are_named_and_nothing_is_stored(served: Served, model: str) -> None:

@@ -1,0 +1,86 @@
+"""The lines of a CSV from outside, in bounded memory."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from math import prod
+from typing import IO
+
+from service.samples.ingest.csv_header import wrong_csv
+from storage.errors import Problem
+from storage.records.models import Model
+
+ROWS_AT_ONCE = 2000
+GROUP_CHARACTERS = 8 * 2**20
+LINE_CHARACTERS, VALUE_CHARACTERS = 2**20, 32
+"""The most that a row has: for all but its values, and for each value."""
+Row = tuple[int, list[str]]
+"""Number of its first line in the file, and its cells."""
+
+
+def most_line_characters(model: Model) -> int:
+    """The longest that a row of a model's CSV may be, line ends within quotes included."""
+    signature = model.signature
+    values = sum(prod(spec.shape) for spec in signature.inputs) + prod(signature.target.shape)
+    return LINE_CHARACTERS + VALUE_CHARACTERS * values
+
+
+class _Bounded:
+    """The lines of a text; none is longer than `most`, nor are several that make one row.
+
+    total: characters read so far.
+    """
+
+    def __init__(self, text: IO[str], most: int) -> None:
+        self._text = text
+        self._most = most
+        self._row_began = 0
+        self.total = 0
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._text.readline(self._most + 1):
+            self.total += len(line)
+            if self.total - self._row_began > self._most:
+                raise csv.Error(f"a row has at most {self._most} characters; is a quote open?")
+            yield line
+
+    def next_row(self) -> None:
+        """A row is complete: what follows is another."""
+        self._row_began = self.total
+
+
+def read_lines(text: IO[str], *, most_characters: int) -> Iterator[Row]:
+    """Number and cells of each line that is not empty. text: opened with newline="".
+
+    Raises InvalidInput for what is no CSV in UTF-8.
+    """
+    lines = _Bounded(text, most_characters)
+    reader = csv.reader(lines)
+    last = 0
+    try:
+        for cells in reader:
+            lines.next_row()
+            line, last = last + 1, reader.line_num
+            if cells:
+                yield line, cells
+    except UnicodeDecodeError as error:
+        raise wrong_csv(
+            Problem(f"/{last + 1}", f"line {last + 1} or a later one is not UTF-8")
+        ) from error
+    except csv.Error as error:
+        raise wrong_csv(Problem(f"/{last + 1}", f"line {last + 1}: {error}")) from error
+
+
+def in_groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """Rows that are checked and staged together."""
+    group: list[Row] = []
+    characters = 0
+    for row in rows:
+        group.append(row)
+        characters += sum(map(len, row[1]))
+        if len(group) == ROWS_AT_ONCE or characters >= GROUP_CHARACTERS:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group

@@ -1,0 +1,67 @@
+"""JSON from outside: read without an exception that is not about the text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_AXES = 32
+"""An array of more axes has no place in a model, and numpy refuses more than 64."""
+ESCAPED_SURROGATES = tuple(f"\\u{d}{each}" for d in "dD" for each in "89abcdefABCDEF")
+
+
+def read_json(body: bytes | str) -> Any:
+    """A value of UTF-8 JSON whose texts can be stored and sent. Raises ValueError."""
+    text = body if isinstance(body, str) else body.decode("utf-8-sig")
+    try:
+        value = json.loads(text)
+        if any(each in text for each in ESCAPED_SURROGATES):
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise ValueError("a text in it holds half of a surrogate pair") from None
+    return value
+
+
+def read_array(value: Any) -> NDArray[Any] | str:
+    """The array of nested lists of numbers or booleans, or what is wrong with it.
+
+    Lengths and types are checked before numpy sees the lists: it would pad a list of texts to the
+    longest of them.
+    """
+    shape = shape_of(value)
+    if len(shape) > MAX_AXES:
+        return f"has more than {MAX_AXES} axes"
+    values: Iterable[Any] = [value]
+    for length in shape:
+        lists = list(values)
+        if any(not isinstance(each, list) or len(each) != length for each in lists):
+            return "is a ragged list"
+        values = chain.from_iterable(lists)
+    kinds = set(map(type, values))
+    if list in kinds:
+        return "is a ragged list"
+    if str in kinds:
+        return "holds text"
+    if not kinds <= {int, float, bool}:
+        return "holds values that are not numbers"
+    try:
+        array = np.array(value)
+    except OverflowError:
+        array = np.array(None)
+    return "holds values that are not numbers of 64 bits" if array.dtype.hasobject else array
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """Lengths of nested lists, by the first of each; no deeper than what is refused."""
+    shape: list[int] = []
+    while isinstance(value, list) and len(shape) <= MAX_AXES:
+        shape.append(len(value))
+        value = value[0] if value else None
+    return tuple(shape)

@@ -1,0 +1,58 @@
+"""What the fuzz tests share: a store with models, and how many inputs each door gets.
+
+HONE_FUZZ_INPUTS says how many; `make fuzz` asks for 100,000.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hostile import Doors
+from hypothesis import HealthCheck, settings
+from stored import adopt, new_model
+
+from service.preprocess import parse
+from storage.records.models import Model
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
+from storage.store import Store
+
+settings.register_profile(
+    "fuzz",
+    max_examples=int(os.environ.get("HONE_FUZZ_INPUTS", "100")),
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+CLASSES = TargetSpec("labels", "int64", (), 3, ("cat", "dog", "cow"))
+VALUES = TargetSpec("target", "float32", (2,))
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    store = Store.open(tmp_path_factory.mktemp("fuzz"))
+    vector = TensorSpec("x", "float32", (3,))
+    several = (TensorSpec("ids", "int64", (2,)), TensorSpec("flag", "bool", ()))
+    picture = Signature((TensorSpec("image", "float32", (3, 4, 4)),), CLASSES)
+
+    def add(name: str, signature: Signature, **fields: object) -> Model:
+        new = new_model(name, signature=signature, **fields)
+        return store.models.add(new, adopt(store, name.encode()))
+
+    yield Doors(
+        store,
+        classes=add("classes", Signature((vector,), CLASSES)),
+        values=add("values", Signature((vector,), VALUES), loss="mse"),
+        several=add("several", Signature(several, CLASSES)),
+        images=add("images", picture, preprocess=parse({"kind": "image"}, picture)),
+    )
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def body_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where an upload lies before it is read."""
+    return tmp_path_factory.mktemp("bodies") / "body"
