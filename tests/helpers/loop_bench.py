@@ -11,9 +11,10 @@ import numpy as np
 from service.training.callbacks import JobCallbacks
 from service.training.data.batches import Dataset
 from service.training.data.datasets import Datasets
+from service.training.engine import Engine
+from service.training.engines.opening import open_engine
 from service.training.job import finish
 from service.training.loop import train
-from service.training.ort.engine import OrtEngine
 from service.training.protocol.messages.shared import Artifacts, Limits
 from service.training.protocol.messages.training import Hyperparameters, LoopState, Start, Train
 from service.training.protocol.messages.unions import Message
@@ -52,7 +53,7 @@ class Clock:
 class Recorder:
     """The real engine, and a record of what the loop asked of it."""
 
-    def __init__(self, engine: OrtEngine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.seeds: list[int] = []
         self.rates: list[float] = []
@@ -110,7 +111,7 @@ class Bench:
         begin = self.order.start
         checkpoint = Path(begin.checkpoint or artifacts.checkpoint)
         self.engine = Recorder(
-            OrtEngine(artifacts, checkpoint=checkpoint, output="logits", threads=1)
+            open_engine(artifacts, output="logits", threads=1, checkpoint=checkpoint)
         )
         self.state = begin.state or LoopState()
         self.plan: Plan = make_plan(self.order.hyperparameters, len(sets[0]))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.training.conform import bundle
 from service.training.errors import GraphRefused
-from service.training.preparation.artifacts import make_artifacts, paths
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages import preparation
 
@@ -20,10 +18,18 @@ def prepare(order: preparation.Prepare) -> preparation.Prepared | preparation.Re
 
 
 def _prepare(order: preparation.Prepare) -> preparation.Prepared:
+    if order.form == "forward" and order.engine == "sessions":
+        return make_step_models(Path(order.source), order)
+    return _for_ort_training(order)
+
+
+def _for_ort_training(order: preparation.Prepare) -> preparation.Prepared:
+    # Late: plain onnxruntime has no On-Device Training.
+    from service.training.conform import bundle
+    from service.training.preparation.artifacts import make_artifacts, paths
+
     if order.form == "artifacts":
         return bundle.take(Path(order.source), paths(Path(order.work_dir)), order)
-    if order.engine == "sessions":
-        return make_step_models(Path(order.source), order)
     return make_artifacts(
         Path(order.source),
         directory=Path(order.work_dir),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -29,7 +29,6 @@ from workshop import (
 )
 
 from service.training.data.batches import Dataset
-from service.training.ort.engine import OrtEngine
 from service.training.ort.runtime import quiet, training_artifacts
 from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.messages.training import Done, Saved, Start, Train
@@ -37,6 +36,9 @@ from service.training.protocol.messages.unions import Line
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature
 from storage.store import Store
+
+if TYPE_CHECKING:  # plain onnxruntime has no On-Device Training
+    from service.training.ort.engine import OrtEngine
 
 
 @pytest.fixture(scope="session")
@@ -247,6 +249,8 @@ def open_engine(make_artifacts: Callable[..., Artifacts]) -> Callable[..., OrtEn
     def make(*, checkpoint: Path | None = None, output: str = "logits", **kind: Any) -> OrtEngine:
         artifacts = make_artifacts(**kind)
         path = checkpoint or Path(artifacts.checkpoint)
+        from service.training.ort.engine import OrtEngine
+
         return OrtEngine(artifacts, checkpoint=path, output=output, threads=1)
 
     return make
