@@ -46,7 +46,7 @@ class Builder:
         graph = model.graph
         self._inputs = [value.name for value in graph.input]
         for value in (*graph.value_info, *graph.output, *graph.input):
-            self._tensors[value.name] = Tensor(self, value.name, *_type(value.type))
+            self._tensors[value.name] = Tensor(self, value.name, *type_of(value.type))
         for tensor in graph.initializer:
             self._tensors[tensor.name] = _constant(self, tensor)
         for node in self.nodes:
@@ -168,7 +168,7 @@ class Builder:
             schema, node, types, data, opset_imports=[helper.make_opsetid("", self.opset)]
         )
         for name in node.output:
-            self._tensors.setdefault(name, Tensor(self, name, *_type(found[name])))
+            self._tensors.setdefault(name, Tensor(self, name, *type_of(found[name])))
 
     def _element_type(self, node: onnx.NodeProto, index: int) -> int:
         """Of an output whose type inference could not tell: that of the inputs declared like it."""
@@ -190,7 +190,7 @@ def key_of(node: onnx.NodeProto) -> bytes:
     return b"\0".join([*(part.encode() for part in parts), b"\1", *attributes])
 
 
-def _type(proto: onnx.TypeProto) -> tuple[int, Shape | None]:
+def type_of(proto: onnx.TypeProto) -> tuple[int, Shape | None]:
     if not proto.HasField("tensor_type"):
         return 0, None
     tensor = proto.tensor_type

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import onnx
@@ -11,16 +11,16 @@ from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_c
 from service.training.conform.errors import refuse
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, subgraphs
-from service.training.graph.folding import fold
+from service.training.graph.folding import fold, inline_decided
+from service.training.graph.inference import bring_back, infer, set_aside
 from service.training.graph.sequences import open_sequences
+from service.training.graph.shapes import fold_shapes
 from service.training.graph.simplify import simplify
 
 OLDEST, NEWEST = 18, 21
 """Opsets whose operators the rules write: Reduce takes its axes as an input since 18."""
 IR_VERSION = 10
 """The newest that onnxruntime 1.19.2 loads."""
-WEIGHT_BYTES = 4096
-"""Initializers from this size on are set aside where only types are worked on."""
 LOWERED = (
     "AffineGrid",
     "CastLike",
@@ -50,21 +50,16 @@ def prepare(model: onnx.ModelProto, output: str | None = None) -> onnx.ModelProt
     del model.training_info[:]
     _name_nodes(model)
     _lift_constants(model)
-    open_sequences(model)
     _untie_constants(model)
     fold(model)
+    fold_shapes(model)
+    if inline_decided(model):
+        _lift_constants(model)
+        fold(model)
+    open_sequences(model)
     simplify(model)
     stamp(model)
     return infer(model)
-
-
-def infer(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy whose tensors have the types that ONNX infers."""
-    weights = _set_aside(model)
-    inferred = shape_inference.infer_shapes(model, data_prop=True)
-    _bring_back(model, weights)
-    _bring_back(inferred, weights)
-    return inferred
 
 
 def stamp(model: onnx.ModelProto) -> None:
@@ -114,7 +109,7 @@ def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     # Since IR 4 an initializer need not be an input too; the converter goes by what is stamped.
     model.ir_version = max(model.ir_version, 4)
-    weights = _set_aside(model)
+    weights = set_aside(model)
     try:
         converted = version_converter.convert_version(model, target)
     except (RuntimeError, onnx.checker.ValidationError, version_converter.ConvertError) as error:
@@ -124,7 +119,7 @@ def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
             f"opset {version} is outside {OLDEST} to {NEWEST} and cannot be converted: {reason}; "
             f"export with opset_version={OLDEST}",
         ) from None
-    _bring_back(converted, weights)
+    bring_back(converted, weights)
     return converted
 
 
@@ -134,11 +129,11 @@ def _lower(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in model.graph.node:
         if node.op_type in LOWERED and node.domain in STANDARD:
             _spell_out(node, opset(model))
-    weights = _set_aside(model)
+    weights = set_aside(model)
     inferred = shape_inference.infer_shapes(model, data_prop=True)
     ids = [("", name) for name in LOWERED]
     lowered = inliner.inline_selected_functions(inferred, ids, inline_schema_functions=True)
-    _bring_back(lowered, weights)
+    bring_back(lowered, weights)
     return lowered
 
 
@@ -148,30 +143,6 @@ def _spell_out(node: onnx.NodeProto, version: int) -> None:
     for name, attribute in defs.get_schema(node.op_type, version, "").attributes.items():
         if name not in there and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
-
-
-def _set_aside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
-    """Make inputs of the large initializers; returns them."""
-    large = [t for t in model.graph.initializer if t.ByteSize() > WEIGHT_BYTES]
-    names = {t.name for t in large}
-    kept = [t for t in model.graph.initializer if t.name not in names]
-    copies = [duplicate(t) for t in kept]
-    weights = [duplicate(t) for t in large]
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(copies)
-    model.graph.input.extend(
-        helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in weights
-    )
-    return weights
-
-
-def _bring_back(model: onnx.ModelProto, weights: Sequence[onnx.TensorProto]) -> None:
-    names = {t.name for t in weights}
-    inputs = [v for v in model.graph.input if v.name not in names]
-    copies = [duplicate(v) for v in inputs]
-    del model.graph.input[:]
-    model.graph.input.extend(copies)
-    model.graph.initializer.extend(weights)
 
 
 def _name_nodes(model: onnx.ModelProto) -> None:

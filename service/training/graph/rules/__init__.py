@@ -12,6 +12,7 @@ from service.training.graph.rules import (
     pooling,
     recurrent,
     reduction,
+    resize,
 )
 
 RULES: dict[str, Rule] = {
@@ -25,6 +26,7 @@ RULES: dict[str, Rule] = {
     **pooling.RULES,
     **recurrent.RULES,
     **reduction.RULES,
+    **resize.RULES,
 }
 
 __all__ = ["RULES"]

@@ -101,8 +101,10 @@ def pad(node: Node, g: Tensor) -> Gradients:
     assert numbers is not None
     style = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}[mode]
     for at, axis in enumerate(axes):
-        size = fixed(x, axis)
         widths = (numbers[at], numbers[at + len(axes)])
+        if widths == (0, 0):
+            continue
+        size = fixed(x, axis)
         inside = np.arange(size)[max(0, -widths[0]) : size + min(0, widths[1])]
         places = np.pad(inside, [max(w, 0) for w in widths], mode=style)  # type: ignore[call-overload]
         g = add_back(g, axis, places, size)

@@ -1,0 +1,178 @@
+"""What is done to a graph before it is differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from gradients import Array, reference, run
+from onnx import TensorProto, helper, numpy_helper
+
+from service.training.errors import GraphRefused
+from service.training.graph.builder import Builder
+from service.training.graph.prepare import prepare
+
+Node = onnx.NodeProto
+node = helper.make_node
+
+
+def model(
+    nodes: Sequence[Node],
+    initializers: dict[str, Any] | None = None,
+    *,
+    shape: Sequence[int | str] = ("batch", 4, 6),
+    opset: int = 18,
+    output: str = "y",
+) -> onnx.ModelProto:
+    """From x, float32."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(v), n) for n, v in (initializers or {}).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def normal(*shape: int) -> Array:
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def operators(prepared: onnx.ModelProto) -> list[str]:
+    return [n.op_type for n in prepared.graph.node]
+
+
+def check_equal(original: onnx.ModelProto, prepared: onnx.ModelProto, *shape: int) -> None:
+    feeds = {"x": normal(*shape)}
+    expected = run(original, feeds)["y"]
+    np.testing.assert_allclose(run(prepared, feeds)["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_old_opset_is_raised() -> None:
+    """The axes of ReduceMean became an input."""
+    old = model([node("ReduceMean", ["x"], ["y"], axes=[1], keepdims=0)], opset=12)
+    prepared = prepare(old)
+    assert prepared.opset_import[0].version == 18
+    check_equal(old, prepared, 2, 4, 6)
+
+
+def test_an_opset_that_cannot_be_raised_is_refused() -> None:
+    old = model([node("Relu", ["x"], ["y"])])
+    del old.opset_import[:]
+    with pytest.raises(GraphRefused, match="imports no ONNX opset"):
+        prepare(old)
+
+
+def test_a_local_function_is_written_out() -> None:
+    whole = model([node("Twice", ["x"], ["y"], domain="own")])
+    body = [node("Add", ["a", "a"], ["b"])]
+    imports = [helper.make_opsetid("", 18)]
+    whole.functions.append(helper.make_function("own", "Twice", ["a"], ["b"], body, imports))
+    whole.opset_import.append(helper.make_opsetid("own", 1))
+    prepared = prepare(whole)
+    assert operators(prepared) == ["Add"]
+    assert [o.domain for o in prepared.opset_import] == [""]
+
+
+def test_what_is_equal_is_computed_once_and_what_does_nothing_goes() -> None:
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("Relu", ["x"], ["b"]),
+        node("Identity", ["b"], ["c"]),
+        node("Dropout", ["c"], ["d"]),
+        node("Add", ["a", "d"], ["y"]),
+        node("Exp", ["x"], ["unread"]),
+    ]
+    prepared = prepare(model(nodes))
+    assert operators(prepared) == ["Relu", "Add"]
+    assert list(prepared.graph.node[1].input) == ["a", "a"]
+
+
+def test_equal_biases_that_an_exporter_merged_are_parted() -> None:
+    zeros = np.zeros(6, np.float32)
+    nodes = [
+        node("Identity", ["b1"], ["b2"]),
+        node("Add", ["x", "b1"], ["a"]),
+        node("Mul", ["a", "b2"], ["y"]),
+    ]
+    prepared = prepare(model(nodes, {"b1": zeros}))
+    assert {t.name for t in prepared.graph.initializer} == {"b1", "b2"}
+
+
+def pieces(*last: Node) -> list[Node]:
+    """target = (batch, 4·6, -1), as TorchScript writes it."""
+    return [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"], axis=0),
+        node("Unsqueeze", ["n", "axis"], ["n1"]),
+        node("Slice", ["s", "one", "three"], ["rest"]),
+        node("Gather", ["rest", "zero"], ["four"], axis=0),
+        node("Gather", ["rest", "first"], ["six"], axis=0),
+        node("Mul", ["four", "six"], ["product"]),
+        node("Unsqueeze", ["product", "axis"], ["p1"]),
+        node("Concat", ["n1", "p1", "free"], ["target"], axis=0),
+        *last,
+    ]
+
+
+NUMBERS = {
+    "zero": np.array(0),
+    "first": np.array(1),
+    "axis": np.array([0]),
+    "one": np.array([1]),
+    "three": np.array([3]),
+    "free": np.array([-1]),
+}
+
+
+def test_a_target_that_is_pieced_together_becomes_a_constant() -> None:
+    original = model(pieces(node("Reshape", ["x", "target"], ["y"])), NUMBERS)
+    prepared = prepare(original)
+    assert operators(prepared) == ["Reshape"]
+    assert Builder(prepared).tensor("y").shape == ("batch", 24, 1)
+    check_equal(original, prepared, 3, 4, 6)
+
+
+def test_a_branch_that_sizes_decide_is_put_in_place() -> None:
+    branches = {}
+    for name, op_type in (("then_branch", "Relu"), ("else_branch", "Exp")):
+        value = helper.make_tensor_value_info(op_type, TensorProto.FLOAT, None)
+        branches[name] = helper.make_graph([node(op_type, ["x"], [op_type])], name, [], [value])
+    nodes = pieces(
+        node("Equal", ["product", "twenty"], ["c"]), node("If", ["c"], ["y"], **branches)
+    )
+    original = model(nodes, {**NUMBERS, "twenty": np.array(20)})
+    prepared = prepare(original)
+    assert operators(prepared)[0] == "Exp"
+    check_equal(original, prepared, 2, 4, 6)
+
+
+def test_small_tables_of_numbers_are_not_taken_for_shapes() -> None:
+    """A slice along axis 1 of positions, which TorchScript computes."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "last"], ["n"], axis=0),
+        node("Slice", ["positions", "zero", "n1", "one"], ["p"]),
+        node("Cast", ["p"], ["f"], to=TensorProto.FLOAT),
+        node("Add", ["x", "f"], ["y"]),
+    ]
+    nodes.insert(2, node("Unsqueeze", ["n", "zero"], ["n1"]))
+    numbers = {"zero": np.array([0]), "one": np.array([1]), "last": np.array(2)}
+    positions = np.arange(32).reshape(1, 32)
+    original = model(nodes, {**numbers, "positions": positions})
+    prepared = prepare(original)
+    assert "Slice" not in operators(prepared)
+    check_equal(original, prepared, 2, 4, 6)
+
+
+def test_the_inner_tensor_that_is_asked_for_becomes_the_output() -> None:
+    nodes = [node("Relu", ["x"], ["a"]), node("Exp", ["a"], ["y"])]
+    prepared = prepare(model(nodes), "a")
+    assert [v.name for v in prepared.graph.output] == ["a"]
+    assert operators(prepared) == ["Relu"]
+    x = normal(2, 4, 6)
+    np.testing.assert_array_equal(reference(prepared).run(None, {"x": x})[0], np.maximum(x, 0))
