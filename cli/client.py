@@ -136,7 +136,7 @@ class Client:
         if httpx.URL(self.url).host not in LOOPBACK | {self.settings.host}:
             return None
         try:
-            return self.token_file.read_text(encoding="utf-8", errors="replace").strip()
+            token = self.token_file.read_text(encoding="utf-8", errors="replace").strip()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -144,6 +144,28 @@ class Client:
                 f"cannot read the token file {self.token_file}: {error.strerror}; "
                 "run as the daemon's user, or give --token"
             ) from error
+        self._refuse_strangers()
+        return token
+
+    def _refuse_strangers(self) -> None:
+        """The token goes to the daemon alone, not to whoever took its port."""
+        import httpx
+
+        from cli.listener import strangers
+
+        url = httpx.URL(self.url)
+        found = strangers(
+            url.host,
+            url.port or 80,
+            data_dir=self.settings.data_dir,
+            procfs_root=self.settings.procfs_root,
+        )
+        if found:
+            raise Failure(
+                f"a program of another user (uid {min(found)}) listens at {self.url}; "
+                "the token was not sent\n"
+                "Stop that program and start the daemon, or give --token if it is the right one"
+            )
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:

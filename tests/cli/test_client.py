@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
-from contextlib import closing
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -10,6 +15,7 @@ import pytest
 from cli.client import Client, model_path
 from cli.demo.daemon import Daemon
 from cli.errors import Failure
+from cli.listener import strangers
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -40,6 +46,65 @@ def test_the_token_file_is_not_sent_to_another_machine(
     monkeypatch.setenv("HONED_DATA_DIR", str(daemon.token_file.parent))
     assert Client(url="http://192.0.2.1:8471").credentials() == {}
     assert Client(url="http://localhost:8471").credentials() != {}
+
+
+ANYBODY = 65534
+
+
+@contextmanager
+def listening(uid: int) -> Iterator[tuple[int, Connection]]:
+    """A port on which another user's program listens, and the pipe that tells what it was sent."""
+    ours, theirs = Pipe()
+    program = get_context("fork").Process(target=_listen_as, args=(uid, theirs))
+    program.start()
+    yield ours.recv(), ours
+    program.terminate()
+    program.join()
+
+
+def _listen_as(uid: int, pipe: Connection) -> None:
+    os.setuid(uid)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        pipe.send(listener.getsockname()[1])
+        connection, _ = listener.accept()
+        pipe.send(connection.recv(65536))
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="becomes another user")
+def test_the_token_is_not_sent_to_a_program_of_another_user(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HONED_DATA_DIR", str(daemon.token_file.parent))
+    with listening(ANYBODY) as (port, sent):
+        with (
+            closing(Client(url=f"http://localhost:{port}")) as client,
+            pytest.raises(Failure, match=rf"uid {ANYBODY}.*the token was not sent"),
+        ):
+            client.get("/v1/models")
+        assert not sent.poll()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's table")
+@pytest.mark.parametrize(
+    ("address", "is_strange"),
+    [
+        ("0100007F:2117", True),
+        ("00000000:2117", True),
+        ("0200007F:2117", False),
+        ("0100007F:2118", False),
+        ("00000000000000000000000000000000:2117", True),
+        ("0000000000000000FFFF00000100007F:2117", True),
+        ("00000000000000000000000001000000:2117", False),
+    ],
+    ids=["same", "any", "other address", "other port", "any of six", "mapped", "six"],
+)
+def test_a_listener_is_found_by_its_address(tmp_path: Path, address: str, is_strange: bool) -> None:
+    (tmp_path / "net").mkdir()
+    name = "tcp" if len(address) < 20 else "tcp6"
+    line = f"0: {address} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 4242 0 1"
+    (tmp_path / "net" / name).write_text(f"  sl  local_address ...\n   {line}\n", "utf-8")
+    found = strangers("127.0.0.1", 8471, data_dir=tmp_path, procfs_root=tmp_path)
+    assert found == ({4242} if is_strange else set())
 
 
 def test_a_missing_token_is_explained(daemon: Daemon, tmp_path: Path) -> None:
