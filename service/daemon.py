@@ -122,7 +122,7 @@ class Daemon:
         self._timer.add_job(
             prune_all, "interval", seconds=MAINTENANCE_INTERVAL_S, args=[self.store]
         )
-        self._timer.add_job(self.erasure.tidy, "interval", seconds=MAINTENANCE_INTERVAL_S)
+        self._timer.add_job(self.erasure.sweep, "interval", seconds=MAINTENANCE_INTERVAL_S)
         self._timer.add_job(
             self.daily_backups.make_if_due, "interval", seconds=MAINTENANCE_INTERVAL_S
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from service import allocator
+from service.background import BackgroundTasks
 from service.events import Feed, Happening
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
@@ -38,7 +39,7 @@ class DailyBackups:
         self._store = store
         self._monitor = monitor
         self._now = now
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         feed.listen(self._on_event)
 
     async def start(self) -> None:
@@ -47,8 +48,7 @@ class DailyBackups:
 
     async def stop(self) -> None:
         """Make the one that is due, and wait for what is under way."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self._tasks.wait()
         await asyncio.to_thread(self._make_at_stop)
 
     async def make_if_due(self) -> None:
@@ -87,9 +87,7 @@ class DailyBackups:
 
     def _on_event(self, happened: Happening) -> None:
         if happened.type == "model.deleted":
-            task = asyncio.create_task(self._forget())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._forget(), name="backups")
 
     async def _forget(self) -> None:
         try:

@@ -22,6 +22,8 @@ MOVES = frozenset({"version.promoted", "version.rolled_back"})
 LAST_WORDS_BYTES = 4096
 """Of a command's output, this much is logged."""
 READ_BYTES = 65536
+OUTPUT_GRACE_S = 2.0
+"""After a command was killed, how long its output may stay open."""
 
 
 class PromotionHook:
@@ -85,12 +87,10 @@ class PromotionHook:
             words, code = await asyncio.wait_for(asyncio.shield(ended), self._timeout_s)
             failed, detail = code != 0, f"exit code {code}"
         except asyncio.TimeoutError:
-            _kill(process)
-            words, _ = await ended
+            words = await _end(process, ended)
             failed, detail = True, f"killed after {self._timeout_s:g} s"
         except asyncio.CancelledError:
-            _kill(process)
-            await ended
+            await _end(process, ended)
             raise
         event(
             logger,
@@ -120,6 +120,21 @@ async def _last_words(process: asyncio.subprocess.Process) -> str:
     while chunk := await process.stdout.read(READ_BYTES):
         words = (words + chunk)[-LAST_WORDS_BYTES:]
     return words.decode(errors="replace").strip()
+
+
+async def _end(process: asyncio.subprocess.Process, ended: asyncio.Future[tuple[str, int]]) -> str:
+    """Kill the command, and return its last words.
+
+    A process that it started in a session of its own survives, and may hold the output for ever;
+    asyncio takes the command for ended only when the output is.
+    """
+    _kill(process)
+    try:
+        words, _ = await asyncio.wait_for(asyncio.shield(ended), OUTPUT_GRACE_S)
+    except asyncio.TimeoutError:
+        process._transport.close()  # type: ignore[attr-defined]
+        words, _ = await ended
+    return words
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

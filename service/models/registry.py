@@ -24,9 +24,10 @@ from service.settings import Settings
 from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.unions import Message
-from storage.errors import AlreadyExists, HoneError, NotFound, Problem
+from storage.errors import HoneError, NotFound, Problem
 from storage.records.models import FileRecord, Loss, Model, NewModel, Optimizer
 from storage.store import Store
+from storage.tables.model_rows import name_taken
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class Registry:
             self._store.models.get(name)
         except NotFound:
             return
-        raise AlreadyExists(f"a model named {name!r} exists; choose another name or delete it")
+        raise name_taken(name)
 
     async def _prepare(
         self,
@@ -147,12 +148,12 @@ class Registry:
         return answer
 
     def _store_model(self, spec: ModelSpec, prepared: Prepared, *, made_of: Path) -> Model:
+        described = preprocess.parse(spec.preprocess, prepared.signature)
+        require_names(prepared.signature, described)
         paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
         files = {role: self._adopt(path) for role, path in paths.items() if path is not None}
         files[MADE_OF] = self._adopt(str(made_of))
         defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
-        described = preprocess.parse(spec.preprocess, prepared.signature)
-        require_names(prepared.signature, described)
         return self._store.models.add(
             NewModel(
                 name=spec.name,

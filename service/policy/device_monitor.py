@@ -72,7 +72,8 @@ class DeviceMonitor:
         finally:
             self._stopping = True
             for future in self._waiting:
-                future.set_exception(_stopping())
+                if not future.done():  # whoever waited may have gone
+                    future.set_exception(_stopping())
             await asyncio.to_thread(observer.close)
 
     def stop(self) -> None:

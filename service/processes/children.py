@@ -8,6 +8,7 @@ import logging
 import sys
 from pathlib import Path
 
+from service.background import BackgroundTasks
 from service.logs import event
 from service.processes.interpreter import DEFAULT_BUFFER_BYTES, spawn
 from service.processes.memory import SharedMemoryCap
@@ -30,7 +31,7 @@ class Children:
 
     def __init__(self, *, memory_cap_bytes: int | None) -> None:
         self.memory = SharedMemoryCap(memory_cap_bytes)
-        self._watching: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     async def spawn(
         self,
@@ -45,9 +46,7 @@ class Children:
         process = await _spawn_in_spite_of_shortages(module, *arguments, buffer_bytes=buffer_bytes)
         _prefer_for_oom_kill(process.pid)
         self.memory.add(process.pid)
-        watching = asyncio.create_task(self._release(process))
-        self._watching.add(watching)
-        watching.add_done_callback(self._watching.discard)
+        self._tasks.start(self._release(process), name="children")
         return process
 
     async def _release(self, process: asyncio.subprocess.Process) -> None:

@@ -9,13 +9,14 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from service.background import BackgroundTasks
 from service.events import Feed, Happening
 from service.jobs.scheduler import Scheduler
 from service.logs import event
 from service.preprocess.fitting import learn_without
 from service.samples.retraining import retraining
 from storage.erasure.unlearning import Deletion
-from storage.errors import InUse, NotFound, StateConflict
+from storage.errors import HoneError, InUse, NotFound, StateConflict, StorageBroken
 from storage.records.jobs import Job, JobState
 from storage.records.models import Model
 from storage.samples.filter import SampleFilter
@@ -32,7 +33,7 @@ class Erasure:
     def __init__(self, store: Store, scheduler: Scheduler, feed: Feed) -> None:
         self._store = store
         self._scheduler = scheduler
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         # What one erasure learns anew must not be made of what another is about to delete.
         self._deleting = asyncio.Lock()
         feed.listen(self._on_event)
@@ -43,8 +44,7 @@ class Erasure:
 
     async def stop(self) -> None:
         """Wait for what is under way."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self._tasks.wait()
 
     async def delete(self, model: Model, where: SampleFilter, *, retrain: bool) -> Deletion:
         """Delete the samples that meet a filter; their bytes are gone when this returns.
@@ -64,8 +64,13 @@ class Erasure:
                 except InUse:
                     await self._stop_jobs(model.id)
 
-    def tidy(self) -> None:
-        """Overwrite what is deleted of models that are at rest. Blocking."""
+    def sweep(self) -> None:
+        """Do what is left of deletions, should an earlier try have failed. Blocking."""
+        self._carry_out_all()
+        self._overwrite_deleted()
+
+    def _overwrite_deleted(self) -> None:
+        """Overwrite what is deleted of models that are at rest."""
         for model_id in self._store.eraser.pending_models():
             self._store.eraser.erase_at_rest(model_id)
 
@@ -91,9 +96,8 @@ class Erasure:
 
     def _on_event(self, happened: Happening) -> None:
         if happened.type in ENDED:
-            task = asyncio.create_task(asyncio.to_thread(self._after_job, happened.data["job_id"]))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            work = asyncio.to_thread(self._after_job, happened.data["job_id"])
+            self._tasks.start(work, name="erasure")
 
     def _after_job(self, job_id: int) -> None:
         try:
@@ -102,11 +106,17 @@ class Erasure:
             return  # deleted with its model
         if job.state is JobState.SUCCEEDED:
             self._carry_out(job)
-        self.tidy()
+        self._overwrite_deleted()
 
     def _carry_out_all(self) -> None:
+        """One that fails is logged, and keeps none of the others."""
         for job_id in self._store.unlearning.unfinished():
-            self._carry_out(self._store.jobs.get(job_id))
+            try:
+                self._carry_out(self._store.jobs.get(job_id))
+            except StorageBroken:
+                raise
+            except HoneError as error:
+                event(logger, logging.ERROR, "erasure.unfinished", job=job_id, code=error.code)
 
     def _carry_out(self, job: Job) -> None:
         versions = self._store.unlearning.carry_out(job)

@@ -43,8 +43,8 @@ def enforce_quota(transaction: Transaction, model_id: int) -> int:
     """
     row = transaction.execute(_STATE, (model_id,)).fetchone()
     quota = Quota(**load(row["quota"]))
-    samples = _excess(row["samples"], quota.max_samples)
-    size_bytes = _excess(row["sample_bytes"], quota.max_bytes)
+    samples, spare_samples = _excess(row["samples"], quota.max_samples)
+    size_bytes, spare_bytes = _excess(row["sample_bytes"], quota.max_bytes)
     if samples <= 0 and size_bytes <= 0:
         return 0
     gone = []
@@ -52,12 +52,14 @@ def enforce_quota(transaction: Transaction, model_id: int) -> int:
         gone.append(sample_id)
         samples -= 1
         size_bytes -= length
-        if samples <= 0 and size_bytes <= 0:
-            return delete_samples(transaction, model_id, gone)
-    raise StorageFull(
-        "the model's quota is full of validation samples and pinned ones, which stay; raise the "
-        "quota, or delete some of them"
-    )
+        if samples <= -spare_samples and size_bytes <= -spare_bytes:
+            break
+    if samples > 0 or size_bytes > 0:
+        raise StorageFull(
+            "the model's quota is full of validation samples and pinned ones, which stay; raise "
+            "the quota, or delete some of them"
+        )
+    return delete_samples(transaction, model_id, gone)
 
 
 def validation_is_full(transaction: Transaction, model_id: int) -> bool:
@@ -70,11 +72,11 @@ def validation_is_full(transaction: Transaction, model_id: int) -> bool:
     return held >= max(1, limit // 10)
 
 
-def _excess(held: int, limit: int | None) -> int:
-    """How much must go; 0 or less when nothing has to."""
+def _excess(held: int, limit: int | None) -> tuple[int, int]:
+    """How much must go, none if it is not above 0, and how much more should."""
     if limit is None or held <= limit:
-        return 0
-    return held - limit + limit // _SLACK
+        return 0, 0
+    return held - limit, limit // _SLACK
 
 
 def _victims(

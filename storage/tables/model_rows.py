@@ -63,13 +63,16 @@ def fetch_models(
     return [_model(row) for row in rows]
 
 
+def name_taken(name: str) -> AlreadyExists:
+    """What whoever asks for a second model of this name is told."""
+    return AlreadyExists(f"a model named {name!r} exists; choose another name or delete it")
+
+
 def insert_model(transaction: Transaction, new: NewModel) -> int:
     """The new row's id. Raises AlreadyExists if the name is taken."""
     taken = transaction.execute("SELECT 1 FROM models WHERE name = ?", (new.name,)).fetchone()
     if taken:
-        raise AlreadyExists(
-            f"there is a model {new.name!r} already; delete it or choose another name"
-        )
+        raise name_taken(new.name)
     columns = {
         "name": new.name,
         "created_at": dump_time(transaction.now),

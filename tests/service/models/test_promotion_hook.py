@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -48,7 +50,7 @@ def play(store: Store, command: list[str], scenario: Scenario, **chosen: Any) ->
         try:
             await asyncio.wait_for(scenario(hook, feed), DEADLINE_S)
         finally:
-            await hook.stop()
+            await asyncio.wait_for(hook.stop(), DEADLINE_S)
 
     asyncio.run(main())
 
@@ -162,6 +164,26 @@ def test_stopping_ends_a_running_command(store: Store, tmp_path: Path) -> None:
         await until(lambda: notes(log), "the command's note")
 
     play(store, [sys.executable, "-c", hang, str(log)], scenario)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sessions of this kind")
+def test_a_grandchild_that_holds_the_output_does_not_hold_the_stop(
+    store: Store, tmp_path: Path
+) -> None:
+    log = tmp_path / "notes"
+    sleep = "import time; time.sleep(600)"
+    leave = f"import subprocess; command = [sys.executable, '-c', {sleep!r}]"
+    leave += "; grandchild = subprocess.Popen(command, start_new_session=True)"
+    leave += "; pathlib.Path(sys.argv[1] + '.pid').write_text(str(grandchild.pid))"
+
+    async def scenario(_: PromotionHook, feed: Feed) -> None:
+        feed.announce("version.promoted", "a", {})
+        await until(lambda: log.with_name("notes.pid").exists(), "the grandchild")
+
+    try:
+        play(store, [sys.executable, "-c", f"{NOTE}; {leave}", str(log)], scenario)
+    finally:
+        os.kill(int(log.with_name("notes.pid").read_text()), signal.SIGKILL)
 
 
 @pytest.mark.parametrize(

@@ -234,3 +234,17 @@ def test_morning_is_at_seven_by_the_local_clock(clock, monkeypatch, zone, now, m
     assert next_morning(clock.now()) == morning.replace(tzinfo=timezone.utc)
     monkeypatch.undo()
     time.tzset()
+
+
+def test_a_waiter_that_has_gone_does_not_end_the_monitor(store, settings, clock):
+    async def scenario():
+        monitor = DeviceMonitor(store, settings, clock=clock.now)
+        task = asyncio.create_task(monitor.run())
+        await monitor.look()
+        waiting = asyncio.create_task(monitor.look(max_age_s=0))
+        monitor.stop()
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await task
+
+    asyncio.run(scenario())

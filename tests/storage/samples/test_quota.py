@@ -68,3 +68,12 @@ def test_what_must_stay_makes_an_upload_fail_whole(store, model, upload):
         store.samples.set_quota(model.id, Quota(max_samples=1))
     assert store.models.get(model.name).quota == Quota(max_samples=2)
     assert ids(store, model) == [1, 2]
+
+
+def test_a_quota_is_met_although_nothing_is_left_for_the_room_ahead(store, model, upload):
+    upload(store, model, [0] * 500, splits=Split.VALIDATION)
+    upload(store, model, [0], splits=Split.TRAIN)
+
+    assert store.samples.set_quota(model.id, Quota(max_samples=500)) == 1
+
+    assert store.sample_stats.counts(model.id).train == 0

@@ -1,0 +1,46 @@
+"""Work that nobody waits for: it is kept until it ends, and what it raises is logged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from service.logs import event
+from storage.errors import HoneError
+
+logger = logging.getLogger(__name__)
+
+
+class BackgroundTasks:
+    """Tasks of one owner. Belongs to the event loop, which keeps weak references only."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Begin; name: for the log, if it fails."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def wait(self) -> None:
+        """Return once all have ended, those too that begin meanwhile."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, HoneError):
+            event(logger, logging.ERROR, "background.failed", task=task.get_name(), **_told(error))
+        else:
+            logger.error(
+                "background.failed", exc_info=error, extra={"fields": {"task": task.get_name()}}
+            )
+
+
+def _told(error: HoneError) -> dict[str, str]:
+    return {"code": error.code, "detail": error.detail}
