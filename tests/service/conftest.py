@@ -69,7 +69,7 @@ class Shop:
             for number in range(first + 1, first + count + 1)
         )
         with self._store.samples.stage(model.id, RECORD_BYTES) as staging:
-            staging.add(data, [1 if labelled else None] * count, splits=[Split.TRAIN] * count)
+            staging.add(data, [1 if labelled else None] * count, split=[Split.TRAIN] * count)
             staging.commit()
 
 

@@ -93,7 +93,7 @@ def test_the_reference_set_is_compared_by_itself(
     for sample in workshop.store.samples.list(workshop.model_id, validation, limit=5):
         workshop.store.samples.update(workshop.model_id, sample.id, split=Split.TRAIN)
     with workshop.store.samples.stage(workshop.model_id, FEATURES * 4) as staging:
-        staging.add(np.zeros((7, FEATURES), np.float32), [0] * 7, splits=Split.VALIDATION)
+        staging.add(np.zeros((7, FEATURES), np.float32), [0] * 7, split=Split.VALIDATION)
         staging.commit()
     good, bad = linear(tmp_path / "good.onnx", GOOD), linear(tmp_path / "bad.onnx", BAD)
     answer = compare(workshop, good, bad, reference=True)

@@ -77,7 +77,7 @@ def test_a_chain_ends_where_a_version_is_gone(store: Store, model: Model) -> Non
 def upload(store: Store, model: Model, *rows: float) -> None:
     data = b"".join(np.full(4, row, np.float32).tobytes() for row in rows)
     with store.samples.stage(model.id, 16) as staging:
-        staging.add(data, [1] * len(rows), splits=[Split.TRAIN] * len(rows))
+        staging.add(data, [1] * len(rows), split=[Split.TRAIN] * len(rows))
         staging.commit()
 
 
