@@ -15,8 +15,8 @@ from service.logs import event
 from service.models.latest import Latest, LatestVersions
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Frame, Tensors
+from service.prediction.lanes import Lanes
 from service.prediction.preparation import as_tensor, described
-from service.prediction.worker import Worker
 from service.processes.children import Children
 from service.settings import Settings
 from storage.errors import HoneError, NotFound
@@ -57,7 +57,7 @@ class Prediction:
 
 
 class Predictor:
-    """One process for all models: started at first use, dropped when idle.
+    """Predicts in a few processes for all models: started at first use, ended when idle.
 
     Belongs to the event loop.
     """
@@ -75,7 +75,7 @@ class Predictor:
         self._latest = latest
         self._feed = feed
         self._serving: dict[str, Serving] = {}
-        self._worker = Worker(settings, children, on_idle=self._serving.clear)
+        self._lanes = Lanes(settings, children, on_idle=self._serving.clear)
         self._swaps: dict[str, asyncio.Task[None]] = {}
         feed.listen(self._on_event)
 
@@ -106,34 +106,37 @@ class Predictor:
 
     @property
     def pid(self) -> int | None:
-        """The process id, None while none runs."""
-        return self._worker.pid
+        """The first process's id, None while none runs."""
+        return next(iter(self._lanes.pids), None)
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes that run."""
+        return self._lanes.pids
 
     @property
     def waiting(self) -> int:
         """How many questions have no answer yet."""
-        return self._worker.waiting
+        return self._lanes.waiting
 
     async def stop(self) -> None:
-        """End the process."""
+        """End the processes."""
         for swap in self._swaps.values():
             swap.cancel()
-        await self._worker.stop()
+        await self._lanes.stop()
 
     async def _ask(
         self,
         version: Version,
         inputs: Tensors,
         said: Mapping[str, Any] = MappingProxyType({}),
-        *,
-        forget: bool = False,
     ) -> Frame:
-        """Without inputs: only load the version, or forget it. Raises what the process answers.
+        """Without inputs: only load the version. Raises what the process answers.
 
         said: more of the header, see `described`.
         """
-        header = {"file": self._file(version), "forget": forget, **said}
-        answer = await self._worker.ask(Frame(header, inputs))
+        header = {"file": self._file(version), "forget": False, **said}
+        answer = await self._lanes.ask(version.model, Frame(header, inputs))
         if (error := answer.header.get("error")) is not None:
             raise _error(version, error["code"], error["detail"])
         return answer
@@ -203,7 +206,7 @@ class Predictor:
 
     async def _forget(self, version: Version) -> None:
         with suppress(HoneError):  # what is not forgotten is evicted some time
-            await self._ask(version, {}, forget=True)
+            await self._lanes.tell_all(Frame({"file": self._file(version), "forget": True}))
 
     def _note(self, version: Version, error: HoneError) -> LoadFailure:
         fields = {"version": version.version, "detail": error.detail}

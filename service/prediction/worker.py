@@ -1,4 +1,4 @@
-"""One predictor process at a time: begun when asked, replaced after a crash, ended when idle."""
+"""A predictor process: started when it is asked, replaced after a crash, ended when idle."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from service.prediction.frames import Frame
 from service.prediction.process import NotStarted, PredictorProcess
 from service.processes.children import Children
 from service.settings import Settings
-from storage.errors import Busy
 
 logger = logging.getLogger(__name__)
 
-MAX_WAITING = 256
-"""Questions that may wait; each holds its inputs in memory."""
 TRIES = 2
 """How often a question is asked whose process died over it."""
 
@@ -50,15 +47,8 @@ class Worker:
         """The process id, None while none runs."""
         return self._process.pid if self._process is not None else None
 
-    @property
-    def waiting(self) -> int:
-        """How many questions have no answer yet."""
-        return self._asking
-
     async def ask(self, question: Frame) -> Frame:
         """The answer, be it an error. Raises Busy, PredictionTimeout, ChildDied."""
-        if self._asking >= MAX_WAITING:
-            raise Busy(f"{MAX_WAITING} predictions are waiting already; try again in a moment")
         self._asking += 1
         try:
             return await self._ask_until_answered(question)

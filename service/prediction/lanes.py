@@ -1,0 +1,151 @@
+"""Shares questions out over two processes, so that no model waits long for another's answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from service.prediction.errors import PredictionTimeout
+from service.prediction.frames import Frame
+from service.prediction.worker import Worker
+from service.processes.children import Children
+from service.settings import Settings
+from storage.errors import Busy
+
+LANES = 2
+MAX_WAITING = 256
+"""Questions that may wait; each holds its inputs in memory."""
+DEPTH = 4
+"""Questions of one model that a process is sent at a time: it need not wait between them."""
+PATIENCE_S = 0.1
+"""How long a question waits for a process that runs before another process is started."""
+
+
+@dataclass(eq=False)
+class _Lane:
+    """A worker, and the model that it works for. asking: how many of its questions."""
+
+    worker: Worker
+    model: str | None = None
+    asking: int = 0
+
+
+@dataclass(eq=False)
+class _Turn:
+    """A question that waits for a lane. may_start: whether a process may be started for it."""
+
+    model: str
+    may_start: bool = False
+    granted: asyncio.Future[_Lane] = field(default_factory=asyncio.Future)
+
+
+class Lanes:
+    """Questions go out in the order in which they came, those of one model to one lane at a time.
+
+    So a slow model takes one lane, however many questions it has, and the others share the rest.
+    Belongs to the event loop. on_idle: called when the last process ends for want of questions.
+    """
+
+    def __init__(
+        self, settings: Settings, children: Children, *, on_idle: Callable[[], None]
+    ) -> None:
+        self._timeout_s = settings.prediction_timeout_s
+        self._on_idle = on_idle
+        self._lanes = [
+            _Lane(Worker(settings, children, on_idle=self._after_idle)) for _ in range(LANES)
+        ]
+        self._turns: deque[_Turn] = deque()
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes that run."""
+        return [lane.worker.pid for lane in self._lanes if lane.worker.pid is not None]
+
+    @property
+    def waiting(self) -> int:
+        """How many questions have no answer yet."""
+        return len(self._turns) + sum(lane.asking for lane in self._lanes)
+
+    async def ask(self, model: str, question: Frame) -> Frame:
+        """The answer, be it an error. Raises Busy, PredictionTimeout, ChildDied."""
+        may_start = True
+        while True:
+            lane = await self._turn(model, may_start=may_start)
+            is_new = lane.worker.pid is None
+            try:
+                return await lane.worker.ask(question)
+            except Busy:
+                if not is_new or not self.pids:
+                    raise
+                may_start = False  # there is no room for another process
+            finally:
+                lane.asking -= 1
+                self._grant()
+
+    async def tell_all(self, statement: Frame) -> None:
+        """Ask every process that runs."""
+        workers = [lane.worker for lane in self._lanes if lane.worker.pid is not None]
+        await asyncio.gather(*(worker.ask(statement) for worker in workers))
+
+    async def stop(self) -> None:
+        """End the processes."""
+        await asyncio.gather(*(lane.worker.stop() for lane in self._lanes))
+
+    async def _turn(self, model: str, *, may_start: bool) -> _Lane:
+        if self.waiting >= MAX_WAITING:
+            raise Busy(f"{MAX_WAITING} predictions are waiting already; try again in a moment")
+        turn = _Turn(model)
+        self._turns.append(turn)
+        self._grant()
+        patience = asyncio.get_running_loop().call_later(
+            PATIENCE_S if may_start else self._timeout_s, self._lose_patience, turn
+        )
+        try:
+            return await asyncio.wait_for(turn.granted, self._timeout_s)
+        except asyncio.TimeoutError:
+            raise PredictionTimeout(
+                f"no process was free within {self._timeout_s:g} s (HONED_PREDICTION_TIMEOUT_S)"
+            ) from None
+        except asyncio.CancelledError:
+            if turn.granted.done() and not turn.granted.cancelled():
+                turn.granted.result().asking -= 1
+            raise
+        finally:
+            patience.cancel()
+            if turn in self._turns:  # it was cancelled, or timed out
+                self._turns.remove(turn)
+            self._grant()
+
+    def _lose_patience(self, turn: _Turn) -> None:
+        turn.may_start = True
+        self._grant()
+
+    def _grant(self) -> None:
+        """Give lanes to those that wait, first come first served."""
+        overtaken = False
+        for turn in [turn for turn in self._turns if not turn.granted.done()]:
+            lane = self._lane_for(turn, alone=not overtaken)
+            if lane is None:
+                overtaken = True
+                continue
+            lane.model, lane.asking = turn.model, lane.asking + 1
+            self._turns.remove(turn)
+            turn.granted.set_result(lane)
+
+    def _lane_for(self, turn: _Turn, *, alone: bool) -> _Lane | None:
+        """alone: nobody has waited longer, so that the model may go on in the lane that it has."""
+        for lane in self._lanes:
+            if lane.asking and lane.model == turn.model:
+                return lane if alone and lane.asking < DEPTH else None
+        free = [lane for lane in self._lanes if not lane.asking]
+        running = [lane for lane in free if lane.worker.pid is not None]
+        if not running and (turn.may_start or len(free) == len(self._lanes)):
+            return next(iter(free), None)
+        return min(running, key=lambda lane: lane.model != turn.model, default=None)
+
+    def _after_idle(self) -> None:
+        """The worker that calls this is still there."""
+        if len(self.pids) <= 1:
+            self._on_idle()
