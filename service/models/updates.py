@@ -25,20 +25,40 @@ def change_model(
 ) -> Model:
     """Merge hyperparameters (None takes one away), gate, retention and quota; name the classes.
 
-    Raises InvalidInput unless there are as many names as classes, and the metric is the model's.
+    All of it, or nothing. Raises InvalidInput with every problem, unless there are as many names as
+    classes and the metric is the model's, and StorageFull if the quota cannot be met.
     """
+
+    def edit(now: Model) -> Model:
+        new_gate = _checked(now, classes, gate)
+        target = now.signature.target
+        named = target if classes is None else replace(target, classes=tuple(classes))
+        merged = {**now.hyperparameters, **hyperparameters}
+        return replace(
+            now,
+            signature=replace(now.signature, target=named),
+            hyperparameters={name: value for name, value in merged.items() if value is not None},
+            gate=new_gate,
+            retention={**now.retention, **retention},
+            quota=replace(now.quota, **(quota or {})),
+        )
+
+    return store.models.change(model.name, edit)[0]
+
+
+def _checked(model: Model, classes: Sequence[str] | None, gate: dict[str, Any]) -> dict[str, Any]:
+    """The gate as it shall be. Raises InvalidInput with what is wrong with it and the classes."""
+    problems: list[Problem] = []
     target = model.signature.target
     if classes is not None and len(set(classes)) != target.num_classes:
         wanted = f"{target.num_classes} different names" if target.num_classes else "no names"
-        problem = Problem("/classes", f"{len(classes)} names given, the model takes {wanted}")
-        raise InvalidInput("the classes do not fit the model", problems=[problem])
-    if quota:
-        store.samples.set_quota(model.id, replace(model.quota, **quota))
-    merged = {**model.hyperparameters, **hyperparameters}
-    return store.models.update(
-        model.name,
-        hyperparameters={name: value for name, value in merged.items() if value is not None},
-        classes=tuple(classes) if classes is not None else None,
-        gate=merge_gate(model.gate, gate, loss=model.loss) if gate else None,
-        retention={**model.retention, **retention} if retention else None,
-    )
+        detail = f"{len(classes)} names given, the model takes {wanted}"
+        problems.append(Problem("/classes", detail))
+    merged: dict[str, Any] = {}
+    try:
+        merged = merge_gate(model.gate, gate, loss=model.loss)
+    except InvalidInput as error:
+        problems += error.problems
+    if problems:
+        raise InvalidInput("the change does not fit the model", problems=problems)
+    return merged
