@@ -13,6 +13,7 @@ from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, subgraphs
 from service.training.graph.folding import fold, inline_decided
 from service.training.graph.inference import bring_back, infer, set_aside
+from service.training.graph.modes import switch_off
 from service.training.graph.sequences import open_sequences
 from service.training.graph.shapes import fold_shapes
 from service.training.graph.simplify import simplify
@@ -33,11 +34,13 @@ LOWERED = (
 """Written out by ONNX's own definitions of them; the gradient is that of their parts."""
 
 
-def prepare(model: onnx.ModelProto, output: str | None = None) -> onnx.ModelProto:
+def prepare(
+    model: onnx.ModelProto, output: str | None = None, *, training: bool = False
+) -> onnx.ModelProto:
     """A copy with functions written out, one opset, constants folded, and types inferred.
 
-    output: the tensor that is to be its only output; None keeps those that it has.
-
+    output: the tensor that is to be its only output; None keeps those that it has. training: leaves
+    Dropout on where it is. BatchNormalization uses its kept statistics.
     Raises GraphRefused if the opset cannot be converted.
     """
     model = inliner.inline_local_functions(model) if model.functions else _copy(model)
@@ -50,6 +53,7 @@ def prepare(model: onnx.ModelProto, output: str | None = None) -> onnx.ModelProt
     del model.training_info[:]
     _name_nodes(model)
     _lift_constants(model)
+    switch_off(model, dropout=not training)
     _untie_constants(model)
     fold(model)
     fold_shapes(model)

@@ -11,6 +11,7 @@ from onnx import helper
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.losses import Compared, Loss, compare
+from service.training.graph.modes import RandomDraw, draw_dropout, use_batch_statistics
 from service.training.graph.prepare import prepare, stamp
 from service.training.graph.simplify import prune
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
@@ -22,19 +23,11 @@ TARGET = "target"
 
 
 @dataclass(frozen=True, slots=True)
-class RandomDraw:
-    """An input of uniform float32 numbers in [0, 1). shape: sizes, -1 for the batch."""
-
-    name: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class StepModel:
     """A step, and what an executor must know of it.
 
-    model: its inputs are `inputs`, `target`, `sample_weight`, `scalars`, `random`, `parameters`,
-    its outputs the loss, `gradients` and the updated statistics, in this order.
+    model: its inputs are `inputs`, `target`, `sample_weight`, `scalars`, `random`, `parameters` and
+    the statistics of `updated`, its outputs the loss, `gradients` and the new statistics.
     updated: running statistic → the output that holds its new value.
     batch_statistics: what it computes of a row depends on other rows, so it takes whole batches.
     """
@@ -68,21 +61,25 @@ def build_step(
     parameters: Sequence[str],
     output: str | None = None,
     weighted: bool = False,
+    batch_statistics: bool = False,
 ) -> StepModel:
     """The training step of a forward model.
 
     output: the tensor that is compared, the only output if None. weighted: samples have weights.
+    batch_statistics: BatchNormalization uses the batch's own, and keeps account of them.
     Raises GraphRefused with every node that has no gradient.
     """
     output = output or model.graph.output[0].name
-    prepared = prepare(model, output)
+    prepared = prepare(model, output, training=True)
     users = tuple(v.name for v in prepared.graph.input)
+    prepared, draws, updated = _in_training(prepared, batch_statistics=batch_statistics)
     graph = Builder(prepared)
     compared, fed = _append_loss(graph, output, loss, weighted=weighted)
     found = backward(graph, {output: compared.gradient}, parameters)
     results = {LOSS: compared.loss}
     results.update((gradient_of(name), found[name]) for name in parameters)
-    names = [*users, *(t.name for t in fed), *parameters]
+    results.update((name, graph.tensor(name)) for name in updated.values())
+    names = [*users, *(t.name for t in fed), *(d.name for d in draws), *parameters, *updated]
     by_name = {t.name: t for t in fed}
     return StepModel(
         model=write(graph, prepared, inputs=names, outputs=results),
@@ -91,11 +88,23 @@ def build_step(
         target=TARGET if TARGET in by_name else None,
         sample_weight=SAMPLE_WEIGHT if weighted else None,
         scalars=(LOSS_SCALE,),
-        random=(),
+        random=draws,
         parameters=tuple(parameters),
-        updated={},
-        batch_statistics=loss.name == "output" and graph.tensor(output).shape == (),
+        updated=updated,
+        batch_statistics=bool(updated)
+        or (loss.name == "output" and not graph.tensor(output).shape),
     )
+
+
+def _in_training(
+    model: onnx.ModelProto, *, batch_statistics: bool
+) -> tuple[onnx.ModelProto, tuple[RandomDraw, ...], dict[str, str]]:
+    """With Dropout by draws, and BatchNormalization by the batch's statistics if asked."""
+    model, draws = draw_dropout(model)
+    updated: dict[str, str] = {}
+    if batch_statistics:
+        model, updated = use_batch_statistics(model)
+    return (prepare(model) if draws or updated else model), draws, updated
 
 
 def build_evaluation(
