@@ -7,7 +7,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from api import docs, errors
+from api import docs, errors, threads
 from api.bodies.uploads import BodyLimit
 from api.request_line import RequestLine
 from api.routes import (
@@ -81,6 +81,7 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
     ):
         app.include_router(module.router)
     docs.install(app)
+    threads.install(app)
     app.state.daemon = daemon
     return app
 

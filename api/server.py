@@ -7,9 +7,9 @@ import socket
 from collections.abc import Callable
 
 import uvicorn
-from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
 
+from api import threads
 from api.app import create_app
 from api.connections import ACCEPTED_AT_ONCE, close_overdue, raise_descriptor_limit, widen_queue
 from api.protocol import FileProtocol
@@ -19,8 +19,6 @@ from service.daemon import Daemon
 from service.errors import BadSetting
 from service.settings import Settings
 
-WORKER_THREADS = 8
-"""Threads that answer blocking requests; each keeps stack and heap of its own."""
 STORAGE_BROKEN = 3
 """Exit code when the storage failed: a restart finds out what was kept, and may put it right."""
 TICKS_A_SECOND = 10
@@ -85,7 +83,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the daemon, then answer requests."""
-        current_default_thread_limiter().total_tokens = WORKER_THREADS
+        threads.limit_reads()
         await self._daemon.start()
         self._app.state.token = admin_token(self._daemon.settings.data_dir)
         await super().startup(sockets)

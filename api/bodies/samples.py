@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 
+from api import threads
 from api.bodies.multipart import streamed_form
 from api.bodies.uploads import read_small, spooled
 from service.daemon import Daemon
@@ -36,8 +36,8 @@ async def add_json(
     payload = await read_small(
         request, max_bytes=daemon.settings.max_json_bytes, refusal=JSON_TOO_LARGE
     )
-    return await run_in_threadpool(
-        store_json, daemon.store, model, payload, split=split, skip_bad=skip_bad
+    return await threads.upload(
+        request, store_json, daemon.store, model, payload, split=split, skip_bad=skip_bad
     )
 
 
@@ -46,7 +46,8 @@ async def add_npz(
 ) -> IngestResult:
     """One array for each input, batch first."""
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
-        return await run_in_threadpool(
+        return await threads.upload(
+            request,
             store_npz,
             daemon.store,
             model,
@@ -68,7 +69,8 @@ async def add_csv(
 ) -> IngestResult:
     """A header line, then one sample a line."""
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
-        return await run_in_threadpool(
+        return await threads.upload(
+            request,
             store_csv,
             daemon.store,
             model,
@@ -94,8 +96,8 @@ async def add_images(
     if given != FORM:
         async with spooled(request, folder=folder) as path:
             upload = ImageUpload("the image", given, 0, path.stat().st_size, about)
-            return await run_in_threadpool(
-                store_images, store, model, path, [upload], skip_bad=skip_bad
+            return await threads.upload(
+                request, store_images, store, model, path, [upload], skip_bad=skip_bad
             )
     async with streamed_form(request, folder=folder) as form:
         if about["key"] is not None and len(form.files) > 1:
@@ -106,8 +108,8 @@ async def add_images(
             ImageUpload(name, part.media_type, part.offset, part.length, each)
             for name, part, each in zip(names, form.files, said, strict=True)
         ]
-        return await run_in_threadpool(
-            store_images, store, model, form.path, uploads, skip_bad=skip_bad
+        return await threads.upload(
+            request, store_images, store, model, form.path, uploads, skip_bad=skip_bad
         )
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from api import present
+from api import present, threads
 from api.bodies.uploads import require_media_type, spooled
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import answers, body
@@ -53,11 +53,11 @@ async def import_samples(request: Request, daemon: TheDaemon, model: TheModel) -
         require_room, settings.data_dir, reserve_bytes=settings.disk_reserve_bytes
     )
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
-        result = await run_in_threadpool(
-            read_archive, daemon.store, model, path, max_bytes=settings.max_upload_bytes
+        result = await threads.upload(
+            request, read_archive, daemon.store, model, path, max_bytes=settings.max_upload_bytes
         )
     if result.evicted:
-        await run_in_threadpool(daemon.store.eraser.erase_at_rest, model.id)
+        await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)
     return present.accepted(result)
 
 

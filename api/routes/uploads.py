@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api import present
+from api import present, threads
 from api.bodies.samples import (
     CSV,
     FORM,
@@ -148,7 +148,7 @@ async def add_samples(
         about = {"label": label_of(model, label), "key": key, "split": split}
         result = await add_images(request, daemon, model, given, about=about, skip_bad=skip_bad)
     if result.evicted:
-        await run_in_threadpool(daemon.store.eraser.erase_at_rest, model.id)
+        await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)
     if result.ids is not None:
         response.headers["Location"] = f"/v1/models/{model.name}/samples/{result.ids[0]}"
     return present.accepted(result)

@@ -1,0 +1,42 @@
+"""Reads go on while uploads hold every thread that they may have."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+from anyio.to_thread import run_sync
+from fastapi import FastAPI, Request
+
+from api import threads
+
+DEADLINE_S = 30.0
+
+
+def test_a_read_does_not_wait_for_uploads() -> None:
+    app, disk = FastAPI(), threading.Event()
+    threads.install(app)
+    request = Request({"type": "http", "app": app})
+
+    def write(number: int) -> int:
+        assert disk.wait(DEADLINE_S)
+        return number
+
+    async def busy() -> list[int]:
+        threads.limit_reads()
+        uploads = [
+            asyncio.ensure_future(threads.upload(request, write, number))
+            for number in range(2 * (threads.READS + threads.UPLOADS))
+        ]
+        deadline = time.monotonic() + DEADLINE_S
+        while app.state.upload_threads.available_tokens:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0)
+        read = await asyncio.wait_for(run_sync(lambda: "a list"), DEADLINE_S)
+        assert read == "a list"
+        assert not any(upload.done() for upload in uploads)
+        disk.set()
+        return await asyncio.gather(*uploads)
+
+    assert asyncio.run(busy()) == list(range(2 * (threads.READS + threads.UPLOADS)))
