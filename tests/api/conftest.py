@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi import FastAPI
-from laptop import Laptop, change_policy
-from support import Served, blobs, mlp, wait_until
+from laptop import KEPT, LAPTOP_MODEL, Laptop, change_policy
+from support import Served, blobs, wait_until
 
 from api.app import create_app
 from api.protocol import FileProtocol
@@ -97,23 +97,69 @@ def promote() -> Callable[[Served, str], int]:
     return train_and_promote
 
 
+@pytest.fixture(scope="session")
+def one_laptop(tmp_path_factory: pytest.TempPathFactory) -> Laptop:
+    return Laptop(tmp_path_factory.mktemp("laptop"))
+
+
 @pytest.fixture
-def laptop(tmp_path: Path) -> Laptop:
-    return Laptop(tmp_path)
+def laptop(one_laptop: Laptop) -> Laptop:
+    """On mains, its battery at 80 %."""
+    one_laptop.charge(80)
+    one_laptop.plug()
+    return one_laptop
+
+
+@pytest.fixture(scope="module")
+def serve_on_laptop(
+    one_laptop: Laptop, tmp_path_factory: pytest.TempPathFactory, database: Path
+) -> Iterator[Callable[..., Served]]:
+    """Start a daemon on the laptop for a whole module."""
+    started: list[Served] = []
+
+    def start(**settings: object) -> Served:
+        data_dir = tmp_path_factory.mktemp("on_laptop") / "data"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/bus")
+            served = Served(data_dir, database=database, sysfs_root=one_laptop.sysfs, **settings)
+        started.append(served)
+        # The models of the tests have the same artifacts, which are not made again.
+        served.register(KEPT, LAPTOP_MODEL)
+        return served
+
+    yield start
+    for served in started:
+        served.stop()
+
+
+@pytest.fixture(scope="module")
+def laptop_daemon(serve_on_laptop: Callable[..., Served]) -> Served:
+    return serve_on_laptop()
 
 
 @pytest.fixture
 def on_laptop(
-    serve: Callable[..., Served], laptop: Laptop, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Served]:
-    """A daemon on the laptop with a model; resuming is settled at once."""
-    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/bus")
+    laptop: Laptop, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Served]]:
+    """A daemon on the laptop with a model; resuming is settled at once.
+
+    With a data folder it is the test's own, otherwise one for the module.
+    """
+    shared: list[Served] = []
 
     def start(data_dir: Path | None = None, **policy: object) -> Served:
-        served = serve(data_dir, sysfs_root=laptop.sysfs)
-        served.register("m", mlp(64, 512, 512, 4))
+        if data_dir is None:
+            served = request.getfixturevalue("laptop_daemon")
+            shared.append(served)
+        else:
+            monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/bus")
+            served = request.getfixturevalue("serve")(data_dir, sysfs_root=laptop.sysfs)
+        served.register("m", LAPTOP_MODEL)
         served.upload("m", **blobs(300, 64, 4))
         change_policy(served, settle_seconds=0, **policy)
+        wait_until(lambda: served.http.get("/v1/device").json()["eligible"], "the verdict")
         return served
 
-    return start
+    yield start
+    for served in shared:
+        served.clear(keep=(KEPT,))

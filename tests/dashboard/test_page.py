@@ -31,10 +31,10 @@ def slow(served: Served) -> Iterator[Callable[[str], int]]:
         served.wait_for_job(job)
 
 
+@pytest.mark.usefixtures("cleared")
 def test_a_job_is_seen_from_the_button_to_its_version(
-    tab: Callable[..., Tab], serve: Callable[..., Served]
+    tab: Callable[..., Tab], served: Served
 ) -> None:
-    served = serve()
     unlimited = {"require_ac_power": False, "min_battery_percent": None, "windows": []}
     served.http.put("/v1/policy", json=unlimited).raise_for_status()
     page = tab(served).open()
@@ -109,10 +109,10 @@ def press(page: Any, name: str) -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.mark.usefixtures("cleared")
 def test_a_waiting_job_says_why_and_all_training_is_paused(
-    tab: Callable[..., Tab], serve: Callable[..., Served]
+    tab: Callable[..., Tab], served: Served
 ) -> None:
-    served = serve()
     served.register("waits", mlp(4, 3))
     served.upload("waits", split="train", **blobs(20, 4, 3))
     page = tab(served).open()

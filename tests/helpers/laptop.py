@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from support import Served, wait_until
+from support import Served, mlp, wait_until
+
+LAPTOP_MODEL = mlp(64, 512, 512, 4)
+KEPT = "kept"
+"""Its artifacts are those of the models that tests register, which a shared daemon makes once."""
 
 
 class Laptop:

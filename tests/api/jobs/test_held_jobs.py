@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from laptop import Laptop, conditions
+from laptop import KEPT, LAPTOP_MODEL, Laptop, conditions
 from laptop import training as begin
-from support import Served, blobs, mlp, wait_until
+from support import Served, blobs, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs an injected /sys and /proc")
 
@@ -21,17 +21,34 @@ RETRY_S = 600
 """Longer than any test: no test sees a child that is tried again."""
 
 
-@pytest.fixture
-def served(serve: Callable[..., Served], laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> Served:
-    """A daemon on the laptop, with two models, that holds jobs in memory for an hour."""
-    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/bus")
-    daemon = serve(sysfs_root=laptop.sysfs, retry_backoff_s=RETRY_S)
+def patient(daemon: Served) -> Served:
+    """With two models, holding jobs in memory for an hour."""
     for name in ("a", "b"):
-        daemon.register(name, mlp(64, 512, 512, 4))
+        daemon.register(name, LAPTOP_MODEL)
         daemon.upload(name, **blobs(300, 64, 4))
-    patient = {"settle_seconds": 0, "suspend_in_memory_seconds": PATIENCE_S}
-    daemon.http.put("/v1/policy", json=patient).raise_for_status()
+    policy = {"settle_seconds": 0, "suspend_in_memory_seconds": PATIENCE_S}
+    daemon.http.put("/v1/policy", json=policy).raise_for_status()
+    wait_until(lambda: device_of(daemon)["eligible"], "the verdict")
     return daemon
+
+
+def hold(served: Served, laptop: Laptop, job_id: int) -> int:
+    """A running job, once it waits in memory for mains."""
+    laptop.unplug()
+    wait_until(lambda: conditions(served.job(job_id)) == ["power"], "the hold")
+    return job_id
+
+
+@pytest.fixture(scope="module")
+def daemon(serve_on_laptop: Callable[..., Served]) -> Served:
+    return serve_on_laptop(retry_backoff_s=RETRY_S)
+
+
+@pytest.fixture
+def served(daemon: Served, laptop: Laptop) -> Iterator[Served]:
+    """A patient daemon on the laptop; the next test finds it as this one does."""
+    yield patient(daemon)
+    daemon.clear(keep=(KEPT,))
 
 
 @pytest.fixture
@@ -43,9 +60,7 @@ def training(served: Served) -> int:
 @pytest.fixture
 def held(served: Served, laptop: Laptop, training: int) -> int:
     """The same job once it waits in memory for mains."""
-    laptop.unplug()
-    wait_until(lambda: conditions(served.job(training)) == ["power"], "the hold")
-    return training
+    return hold(served, laptop, training)
 
 
 def saved_steps(served: Served) -> list[int]:
@@ -91,8 +106,11 @@ def test_a_held_job_tells_what_holds_it_now(served: Served, laptop: Laptop, held
 
 
 def test_a_daemon_that_is_killed_loses_no_step_of_a_held_job(
-    served: Served, serve: Callable[..., Served], laptop: Laptop, held: int
+    serve: Callable[..., Served], laptop: Laptop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/bus")
+    served = patient(serve(sysfs_root=laptop.sysfs))
+    held = hold(served, laptop, begin(served, "a", **LONG))
     step, *_ = wait_until(lambda: saved_steps(served), "the checkpoint")
     told = served.job(held)["progress"]["step"]
     served.stop(signal.SIGKILL)
@@ -113,7 +131,7 @@ def test_a_child_that_dies_while_it_is_held_is_not_tried_again(
 
     kill_child(served)
     paused = served.wait_for_job(held, "paused")
-    begun = served.log.read_text().count("job.training")
+    begun = served.said().count("job.training")
     laptop.plug()
     served.wait_for_job(held, "running")
 

@@ -74,7 +74,7 @@ def test_ten_pauses_leave_the_same_bytes_as_none(
 
 def begins(served: Served) -> int:
     """How often a child has begun to train."""
-    return served.log.read_text().count("job.training")
+    return served.said().count("job.training")
 
 
 def test_a_low_battery_waits_for_the_level_to_resume(
@@ -218,9 +218,10 @@ def test_a_daemon_that_comes_back_judges_before_it_goes_on(
     on_laptop: Callable[..., Served],
     serve: Callable[..., Served],
     laptop: Laptop,
+    tmp_path: Path,
     how: signal.Signals,
 ) -> None:
-    first = on_laptop()
+    first = on_laptop(tmp_path / "data")
     job_id = training(first, epochs=LONG)
     first.stop(how)
     laptop.unplug()
@@ -233,9 +234,9 @@ def test_a_daemon_that_comes_back_judges_before_it_goes_on(
 
 
 def test_the_verdict_is_logged_once_per_change(
-    on_laptop: Callable[..., Served], laptop: Laptop
+    on_laptop: Callable[..., Served], laptop: Laptop, tmp_path: Path
 ) -> None:
-    served = on_laptop()
+    served = on_laptop(tmp_path / "data")
     job_id = training(served, epochs=LONG)
     for change, state in ((laptop.unplug, "paused"), (laptop.plug, "running")):
         change()

@@ -27,8 +27,8 @@ def fifty_samples(served: Served) -> int:
     return first
 
 
-def test_it_trains_as_the_longest_job_behind_latest_did(serve: Callable[..., Served]) -> None:
-    served = serve()
+@pytest.mark.usefixtures("cleared")
+def test_it_trains_as_the_longest_job_behind_latest_did(served: Served) -> None:
     served.register("m", mlp(3, 4, 2))
     x = np.random.default_rng(0).random((20, 3))
     first = served.upload("m", split="train", x=x, label=np.arange(20) % 2).json()["ids"][0]
@@ -45,10 +45,10 @@ def test_it_trains_as_the_longest_job_behind_latest_did(serve: Callable[..., Ser
     assert anew["hyperparameters"] == {**long["hyperparameters"], "from": "base"}
 
 
+@pytest.mark.usefixtures("cleared")
 def test_while_latest_has_not_been_trained_it_trains_as_the_job_that_it_stops(
-    serve: Callable[..., Served],
+    served: Served,
 ) -> None:
-    served = serve()
     first = fifty_samples(served)
     running = served.ask_for_job("m", max_seconds=600, learning_rate=0.02)
     wait_until(lambda: served.job(running["id"])["progress"]["step"] > 0, "the first step")
@@ -102,10 +102,10 @@ def preprocess(served: Served) -> dict:
     return served.http.get(URL).json()["preprocess"][0]
 
 
+@pytest.mark.usefixtures("cleared")
 def test_mean_and_std_are_learned_anew_without_what_is_erased(
-    serve: Callable[..., Served],
+    served: Served,
 ) -> None:
-    served = serve()
     rows = np.array([[1234.5, 2.25], [1, 2], [3, 6], [5, 7]], np.float32)
     ids = standardized(served, rows, learn_from=3)
     before = preprocess(served)["mean"]
@@ -123,8 +123,8 @@ def test_mean_and_std_are_learned_anew_without_what_is_erased(
     assert preprocess(served)["mean"] == pytest.approx([3, 5])
 
 
-def test_mean_and_std_are_open_again_when_nothing_remains(serve: Callable[..., Served]) -> None:
-    served = serve()
+@pytest.mark.usefixtures("cleared")
+def test_mean_and_std_are_open_again_when_nothing_remains(served: Served) -> None:
     ids = standardized(served, np.array([[1234.5, 2.25]], np.float32), learn_from=2)
 
     answer = served.http.delete(f"{URL}/samples/{ids[0]}", params={"retrain": True})
@@ -136,10 +136,10 @@ def test_mean_and_std_are_open_again_when_nothing_remains(serve: Callable[..., S
     assert preprocess(served)["mean"] == pytest.approx([2, 4])
 
 
+@pytest.mark.usefixtures("cleared")
 def test_mean_and_std_stay_when_what_is_erased_came_after_them(
-    serve: Callable[..., Served],
+    served: Served,
 ) -> None:
-    served = serve()
     standardized(served, np.array([[1, 2], [3, 6]], np.float32), learn_from=10)
     before = preprocess(served)
     late = served.upload("m", split="train", x=np.array([[9, 9]]), label=np.array([1]))

@@ -87,5 +87,5 @@ def test_a_running_job_that_may_ignore_the_policy_outlives_the_mains(
     step = served.job(job_id)["progress"]["step"]
     wait_until(lambda: served.job(job_id)["progress"]["step"] > step, "the next steps")
 
-    assert "job.preempted" not in served.log.read_text()
+    assert "job.preempted" not in served.said()
     assert served.job(job_id)["state"] == "running"
