@@ -34,30 +34,6 @@ def fold(model: onnx.ModelProto) -> None:
     model.graph.node.extend(kept)
 
 
-def inline_decided(model: onnx.ModelProto) -> bool:
-    """Put the branch of each If whose condition is a constant in its place. Was there one?"""
-    constants = {t.name: t for t in model.graph.initializer}
-    written: list[onnx.NodeProto] = []
-    found = False
-    for node in model.graph.node:
-        condition = constants.get(node.input[0]) if node.op_type == "If" else None
-        if condition is None:
-            written.append(duplicate(node))
-            continue
-        found = True
-        taken = "then_branch" if numpy_helper.to_array(condition).all() else "else_branch"
-        branch = next(a.g for a in node.attribute if a.name == taken)
-        model.graph.initializer.extend(duplicate(t) for t in branch.initializer)
-        written += [duplicate(inner) for inner in branch.node]
-        written += [
-            onnx.helper.make_node("Identity", [given.name], [name], name=f"{node.name}:{name}")
-            for given, name in zip(branch.output, node.output, strict=True)
-        ]
-    del model.graph.node[:]
-    model.graph.node.extend(written)
-    return found
-
-
 def _is_number(tensor: onnx.TensorProto) -> bool:
     return tensor.data_type != onnx.TensorProto.FLOAT or not tensor.dims
 

@@ -9,9 +9,10 @@ import onnx
 from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_converter
 
 from service.training.conform.errors import refuse
+from service.training.graph.branches import inline_decided
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, subgraphs
-from service.training.graph.folding import fold, inline_decided
+from service.training.graph.folding import fold
 from service.training.graph.inference import bring_back, infer, set_aside
 from service.training.graph.modes import switch_off
 from service.training.graph.sequences import open_sequences
@@ -57,9 +58,9 @@ def prepare(
     _untie_constants(model)
     fold(model)
     fold_shapes(model)
-    if inline_decided(model):
+    while inline_decided(model):  # What it gives may decide the next.
         _lift_constants(model)
-        fold(model)
+        fold_shapes(model)
     open_sequences(model)
     simplify(model)
     stamp(model)

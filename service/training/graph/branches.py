@@ -1,0 +1,60 @@
+"""Writes the branch of an If in its place where its condition is a constant.
+
+TorchScript's exporter writes an If for `squeeze` of an axis whose size it did not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import helper, numpy_helper
+
+from service.training.graph.flow import duplicate, subgraphs
+
+
+def inline_decided(model: onnx.ModelProto) -> bool:
+    """Put the branch of each If whose condition is a constant in its place. Was there one?"""
+    constants = {t.name: t for t in model.graph.initializer}
+    written: list[onnx.NodeProto] = []
+    found = False
+    for node in model.graph.node:
+        condition = constants.get(node.input[0]) if node.op_type == "If" else None
+        if condition is None:
+            written.append(duplicate(node))
+            continue
+        found = True
+        taken = "then_branch" if numpy_helper.to_array(condition).all() else "else_branch"
+        written += _branch(model, node, taken)
+    del model.graph.node[:]
+    model.graph.node.extend(written)
+    return found
+
+
+def _branch(model: onnx.ModelProto, node: onnx.NodeProto, which: str) -> list[onnx.NodeProto]:
+    """The branch's nodes, whose names other branches may have too: here each gets its own."""
+    graph = next(a.g for a in node.attribute if a.name == which)
+    own = [*(t.name for t in graph.initializer), *(o for n in graph.node for o in n.output)]
+    names = {name: f"{node.name}/{name}" for name in own if name}
+    for tensor in graph.initializer:
+        model.graph.initializer.append(duplicate(tensor))
+        model.graph.initializer[-1].name = names[tensor.name]
+    written = [duplicate(inner) for inner in graph.node]
+    for inner in written:
+        inner.name = f"{node.name}/{inner.name or inner.output[0]}"
+        _rename(inner, names)
+    for given, name in zip(graph.output, node.output, strict=True):
+        source = names.get(given.name, given.name)
+        written.append(helper.make_node("Identity", [source], [name], name=f"{node.name}:{name}"))
+    return written
+
+
+def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """In subgraphs too, which may read what lies around them."""
+    node.input[:] = [names.get(name, name) for name in node.input]
+    node.output[:] = [names.get(name, name) for name in node.output]
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            _rename(inner, names)
+        for value in graph.output:
+            value.name = names.get(value.name, value.name)
