@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -20,6 +23,24 @@ async def client_of(request: Request) -> AsyncIterator[asyncio.Task[None]]:
         yield leaving
     finally:
         leaving.cancel()
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What the work returns. It is cancelled when the client has gone: nobody wants it then.
+
+    Raises ClientDisconnect.
+    """
+    async with client_of(request) as leaving:
+        working = asyncio.create_task(work)
+        try:
+            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not working.done():
+                working.cancel()
+                await asyncio.wait({working})
+    if working.cancelled():
+        raise ClientDisconnect
+    return working.result()
 
 
 async def _gone(receive: Receive) -> None:

@@ -18,6 +18,7 @@ from api.errors import problems_of
 from api.openapi import answers, body
 from api.routing import Route
 from api.schemas import ModelBody, ModelPatch, ModelSpecBody, Page
+from api.waiting import unless_gone
 from service.errors import InvalidInput
 from service.models import updates as catalogue
 from service.models.registry import Form, ModelSpec
@@ -66,7 +67,8 @@ async def register(request: Request, response: Response, daemon: TheDaemon) -> M
         spec = await _spec(form)
         name, upload = _upload(form)
         async with spooled_part(upload, folder=daemon.store.tmp_dir) as path:
-            model = await daemon.registry.register(spec, Path(path), form=PARTS[name])
+            registering = daemon.registry.register(spec, Path(path), form=PARTS[name])
+            model = await unless_gone(request, registering)
     response.headers["Location"] = f"/v1/models/{model.name}"
     return present.model(model)
 

@@ -7,6 +7,8 @@ import logging
 import re
 import shutil
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +34,8 @@ from storage.tables.model_rows import name_taken
 logger = logging.getLogger(__name__)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+SECOND_CHECK_BYTES = 2**30
+"""Child processes must have left so much for a second check beside the first."""
 Form = Literal["forward", "artifacts"]
 ROLES = (
     "training_model",
@@ -64,13 +68,14 @@ class ModelSpec:
 
 
 class Registry:
-    """Registers models, one at a time: each is checked in a child of its own."""
+    """Registers models: each is checked in a child of its own, two at once where memory allows."""
 
     def __init__(self, store: Store, settings: Settings, children: Children) -> None:
         self._store = store
         self._settings = settings
         self._children = children
-        self._one_at_a_time = asyncio.Lock()
+        self._checking = 0
+        self._changed = asyncio.Condition()
 
     async def register(self, spec: ModelSpec, source: Path, *, form: Form) -> Model:
         """Check the upload, make its artifacts, store the model and its version 1.
@@ -82,7 +87,7 @@ class Registry:
         await asyncio.to_thread(self._refuse_taken, spec.name)
         work_dir = Path(tempfile.mkdtemp(prefix="prepare-", dir=self._store.tmp_dir))
         try:
-            async with self._one_at_a_time:
+            async with self._turn():
                 prepared = await self._prepare(spec, source, form=form, work_dir=work_dir)
             model = await asyncio.to_thread(
                 self._store_model, replace(spec, gate=gate), prepared, made_of=work_dir / MADE_OF
@@ -91,6 +96,22 @@ class Registry:
             await asyncio.to_thread(shutil.rmtree, work_dir)
         event(logger, logging.INFO, "model.registered", model=model.name, notes=len(model.notes))
         return model
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._checking < self._at_once())
+            self._checking += 1
+        try:
+            yield
+        finally:
+            self._checking -= 1
+            async with self._changed:
+                self._changed.notify_all()
+
+    def _at_once(self) -> int:
+        free_bytes = self._children.memory.free_bytes
+        return 2 if free_bytes is None or free_bytes >= SECOND_CHECK_BYTES else 1
 
     def _refuse_taken(self, name: str) -> None:
         try:

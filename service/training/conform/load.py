@@ -9,6 +9,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from service.training.conform.errors import pointer, refusal, refuse
+from service.training.preparation.bounds import require_bounded
 from storage.errors import Problem
 
 MAX_MODEL_BYTES = 1 << 30
@@ -22,6 +23,7 @@ def load(path: Path) -> onnx.ModelProto:
     """
     model = parse(path)
     refuse_external(model)
+    require_bounded(model)
     _check(model)
     return model
 

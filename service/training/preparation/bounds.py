@@ -1,0 +1,164 @@
+"""Bounds on what an uploaded graph may ask for, by looking at it: nothing of it has run yet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import onnx
+from onnx import numpy_helper
+
+from service.training.conform.errors import pointer, refusal
+from service.training.errors import GraphRefused
+from service.training.limits import memory_limit_bytes
+from storage.errors import Problem
+
+MAX_NODES = 20_000
+"""With every branch and every call of a function. The largest networks that people train on a
+device have some thousand."""
+MAX_EXECUTED_NODES = 1_000_000
+"""With loops by their trip counts, for one row."""
+MAX_DEPTH = 8
+"""Of control flow and function calls inside of each other."""
+MAX_VALUE_BYTES = 2**30
+"""Of one tensor, for one row."""
+_SMALL_BYTES = 4096
+"""Initializers up to here may be shapes, and so count in the inference of shapes."""
+_TOO_DEEP = "functions and control flow lie more than {} deep in each other; flatten the model"
+
+Size = tuple[int, int]
+"""Nodes, and how often they run."""
+
+
+def require_bounded(model: onnx.ModelProto) -> None:
+    """Raises GraphRefused if checking the model could take more time or memory than is sane."""
+    nodes, executed = _Counter(model.functions).graph(model.graph, {}, 0)
+    if nodes > MAX_NODES:
+        raise _refuse(f"the model has {nodes} nodes with its functions, at most {MAX_NODES}")
+    if executed > MAX_EXECUTED_NODES:
+        raise _refuse(f"the model runs {executed} nodes a row, at most {MAX_EXECUTED_NODES}")
+    _require_small_values(model)
+
+
+class _Counter:
+    """Counts nodes; each function is counted once, however often it is called."""
+
+    def __init__(self, functions: Iterable[onnx.FunctionProto]) -> None:
+        self._functions = {(each.domain, each.name): each for each in functions}
+        self._known: dict[tuple[str, str], Size] = {}
+
+    def graph(self, graph: onnx.GraphProto, constants: Mapping[str, int], depth: int) -> Size:
+        """constants: whole numbers that are known by name, where trip counts are looked up."""
+        known = {**constants, **_whole_numbers(graph)}
+        return self._nodes(graph.node, known, depth)
+
+    def _nodes(
+        self, nodes: Iterable[onnx.NodeProto], constants: Mapping[str, int], depth: int
+    ) -> Size:
+        if depth > MAX_DEPTH:
+            raise _refuse(_TOO_DEEP.format(MAX_DEPTH))
+        total = executed = 0
+        for node in nodes:
+            inner, inner_executed = self._inside(node, constants, depth)
+            total += 1 + inner
+            executed += 1 + inner_executed * _trips(node, constants)
+        return total, executed
+
+    def _inside(self, node: onnx.NodeProto, constants: Mapping[str, int], depth: int) -> Size:
+        key = (node.domain, node.op_type)
+        sizes = [
+            self.graph(graph, constants, depth + 1)
+            for attribute in node.attribute
+            for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs)
+        ]
+        if key in self._functions:
+            sizes.append(self._function(key, depth + 1))
+        return sum(nodes for nodes, _ in sizes), sum(executed for _, executed in sizes)
+
+    def _function(self, key: tuple[str, str], depth: int) -> Size:
+        if key not in self._known:
+            self._known[key] = self._nodes(self._functions[key].node, {}, depth)
+        return self._known[key]
+
+
+def _trips(node: onnx.NodeProto, constants: Mapping[str, int]) -> int:
+    """How often a node's graphs run. A Scan's length is that of its input, which is a row's."""
+    if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
+        return 1
+    trips = constants.get(node.input[0]) if node.input else None
+    if trips is None:
+        raise _refuse(
+            f'node "{node.name}" (Loop) has no trip count that is a constant of the graph around '
+            "it, so it may never end; export the model with the loop unrolled"
+        )
+    return max(0, trips)
+
+
+def _whole_numbers(graph: onnx.GraphProto) -> dict[str, int]:
+    """Scalar integers among initializers and constants."""
+    tensors = [(each.name, each) for each in graph.initializer]
+    tensors += [
+        (node.output[0], node.attribute[0].t)
+        for node in graph.node
+        if node.op_type == "Constant" and node.attribute
+    ]
+    return {
+        name: int(numpy_helper.to_array(tensor).item())
+        for name, tensor in tensors
+        if tensor.data_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+        and math.prod(tensor.dims) == 1
+    }
+
+
+def _require_small_values(model: onnx.ModelProto) -> None:
+    limit_bytes = memory_limit_bytes()
+    allowed = MAX_VALUE_BYTES if limit_bytes is None else min(MAX_VALUE_BYTES, limit_bytes // 2)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(_without_weights(model), data_prop=True)
+    except (onnx.shape_inference.InferenceError, ValueError):
+        return  # The checks that follow say what is wrong with it.
+    problems = [
+        Problem(
+            pointer("model", "graph", "value", value.name),
+            f'"{value.name}" takes {size} bytes for one row by its shape, at most {allowed}',
+        )
+        for value in (*inferred.graph.value_info, *inferred.graph.output)
+        if (size := _size_bytes(value)) > allowed
+    ]
+    if problems:
+        raise refusal(problems)
+
+
+def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with inputs in the place of large initializers: copies need no weights."""
+    light = onnx.ModelProto(ir_version=model.ir_version)
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    graph = light.graph
+    graph.name = model.graph.name
+    graph.node.extend(model.graph.node)
+    graph.input.extend(model.graph.input)
+    graph.output.extend(model.graph.output)
+    inputs = {each.name for each in model.graph.input}
+    for tensor in model.graph.initializer:
+        if tensor.ByteSize() <= _SMALL_BYTES:
+            graph.initializer.append(tensor)
+        elif tensor.name not in inputs:
+            kind, dims = tensor.data_type, list(tensor.dims)
+            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, kind, dims))
+    return light
+
+
+def _size_bytes(value: onnx.ValueInfoProto) -> int:
+    """Of one row: dimensions without a number count as one."""
+    kind = value.type.tensor_type
+    try:
+        item_bytes = int(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize)
+    except KeyError:
+        return 0
+    items: int = math.prod(max(1, each.dim_value) for each in kind.shape.dim)
+    return item_bytes * items
+
+
+def _refuse(detail: str) -> GraphRefused:
+    return refusal([Problem("/model/graph", detail)])
