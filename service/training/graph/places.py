@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from service.training.graph.pads import all_pads
 from service.training.graph.tensor import Array, NotDifferentiable, Tensor
 
 
@@ -60,5 +61,4 @@ def padded(g: Tensor, axis: int, before: int, after: int) -> Tensor:
     """With zeros before and after along one axis."""
     if not before and not after:
         return g
-    ints = g.graph.ints
-    return g.op("Pad", ints([before, after]), None, ints([axis]))
+    return g.op("Pad", g.graph.ints(all_pads([before, after], [axis], g.rank)))

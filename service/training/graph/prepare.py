@@ -14,7 +14,9 @@ from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, subgraphs
 from service.training.graph.folding import fold
 from service.training.graph.inference import bring_back, infer, set_aside
+from service.training.graph.microsoft import write_out
 from service.training.graph.modes import switch_off
+from service.training.graph.pads import spell_out_pads
 from service.training.graph.sequences import open_sequences
 from service.training.graph.shapes import fold_shapes
 from service.training.graph.simplify import simplify
@@ -49,8 +51,7 @@ def prepare(
     if output is not None:
         del model.graph.output[:]
         model.graph.output.append(helper.make_empty_tensor_value_info(output))
-    model = _convert(model)
-    model = _lower(model)
+    model = _lower(write_out(_convert(model)))
     del model.training_info[:]
     _name_nodes(model)
     _lift_constants(model)
@@ -64,7 +65,9 @@ def prepare(
     open_sequences(model)
     simplify(model)
     stamp(model)
-    return infer(model)
+    model = infer(model)
+    spell_out_pads(model)
+    return model
 
 
 def stamp(model: onnx.ModelProto) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.pads import all_pads
 from service.training.graph.places import fixed
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor, product
@@ -90,8 +91,8 @@ def _by_input_of_any_size(
     graph, n = g.graph, len(windows.kernel)
     befores = graph.ints(windows.befores)
     rest = x.dims(2, 2 + n) + befores - full.dims(2, 2 + n)
-    pads = graph.vector(-befores if any(windows.befores) else befores, rest)
-    return full.op("Pad", pads, None, graph.ints(windows.axes)).known_like(x)
+    pads = graph.vector(0, 0, -befores if any(windows.befores) else befores, 0, 0, rest)
+    return full.op("Pad", pads).known_like(x)
 
 
 def weight_gradient(x: Tensor, g: Tensor, weight: Tensor, windows: Windows, groups: int) -> Tensor:
@@ -139,8 +140,7 @@ def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: Windows) -> Tensor
 def _with_borders(x: Tensor, windows: Windows) -> Tensor:
     if not any(windows.pads):
         return x
-    ints = x.graph.ints
-    return x.op("Pad", ints(windows.pads), None, ints(windows.axes))
+    return x.op("Pad", x.graph.ints(all_pads(windows.pads, windows.axes, x.rank)))
 
 
 def _shifted(x: Tensor, g: Tensor, windows: Windows) -> list[Tensor]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from service.training.graph.broadcast import unbroadcast
 from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.pads import all_pads
 from service.training.graph.places import add_back, fixed, put_back, put_back_computed
 from service.training.graph.tensor import NotDifferentiable, Tensor
 
@@ -113,8 +114,10 @@ def pad(node: Node, g: Tensor) -> Gradients:
 
 def _cropped(g: Tensor, pads: Tensor, named: Tensor | None, axes: Sequence[int]) -> Tensor:
     """Without the pads; a negative pad had cropped, and is filled with zeros."""
-    if pads.value is None or (pads.value < 0).any():
+    if pads.value is None:
         return g.op("Pad", -pads, None, named)
+    if (pads.value < 0).any():
+        return g.op("Pad", g.graph.ints(all_pads((-pads.value).tolist(), axes, g.rank)))
     befores, afters = np.split(pads.value, 2)
     ends = [-int(after) if after else FAR for after in afters]
     return g.slice([int(b) for b in befores], ends, axes)

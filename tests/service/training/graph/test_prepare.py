@@ -176,3 +176,19 @@ def test_the_inner_tensor_that_is_asked_for_becomes_the_output() -> None:
     assert operators(prepared) == ["Relu"]
     x = normal(2, 4, 6)
     np.testing.assert_array_equal(reference(prepared).run(None, {"x": x})[0], np.maximum(x, 0))
+
+
+def test_pads_of_some_axes_become_pads_of_all() -> None:
+    """Between two transposes the engine's optimizer would mistake them."""
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[2, 0, 1]),
+        node("Pad", ["t", "pads", "", "axes"], ["p"]),
+        node("Transpose", ["p"], ["y"], perm=[1, 2, 0]),
+    ]
+    numbers = {"pads": np.array([1, 2]), "axes": np.array([-1])}
+    prepared = prepare(model(nodes, numbers))
+    (pad,) = (n for n in prepared.graph.node if n.op_type == "Pad")
+    assert len(pad.input) == 2
+    x = normal(2, 4, 6)
+    expected = np.pad(x, [(0, 0), (1, 2), (0, 0)])
+    np.testing.assert_array_equal(run(prepared, {"x": x})["y"], expected)
