@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from support import Served, blobs, mlp, wait_until
+from support import DEADLINE_S, Served, blobs, mlp, wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="descriptor limits are POSIX")
 
@@ -36,7 +36,7 @@ def limited(serve: Callable[..., Served]) -> Iterator[Served]:
 def connect(served: Served, said: bytes = b"") -> socket.socket:
     """A connection that says this much and then nothing."""
     address = urlsplit(served.url)
-    connection = socket.create_connection((address.hostname, address.port), timeout=60)
+    connection = socket.create_connection((address.hostname, address.port), timeout=DEADLINE_S)
     connection.sendall(said)
     return connection
 
@@ -44,7 +44,9 @@ def connect(served: Served, said: bytes = b"") -> socket.socket:
 def seconds_to_answer(served: Served) -> float:
     """A health check over a connection of its own."""
     began = time.perf_counter()
-    assert httpx.get(f"{served.url}/healthz", trust_env=False, timeout=30).status_code == 200
+    assert (
+        httpx.get(f"{served.url}/healthz", trust_env=False, timeout=DEADLINE_S).status_code == 200
+    )
     return time.perf_counter() - began
 
 

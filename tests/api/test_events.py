@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support import Served, blobs, mlp, wait_until
+from support import DEADLINE_S, Served, blobs, mlp, wait_until
 
 from service.events import TYPES
 from storage.records.jobs import JobState
@@ -75,7 +75,7 @@ class Stream:
 def follow(served: Any, headers: dict[str, str] | None = None, **query: Any) -> Iterator[Stream]:
     token = {"Authorization": f"Bearer {served.token}"}
     with (
-        httpx.Client(base_url=served.url, timeout=60, trust_env=False) as client,
+        httpx.Client(base_url=served.url, timeout=DEADLINE_S, trust_env=False) as client,
         client.stream(
             "GET", "/v1/events", params=query, headers={**token, **(headers or {})}
         ) as answer,

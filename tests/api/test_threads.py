@@ -8,10 +8,9 @@ import time
 
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request
+from support import DEADLINE_S
 
 from api import threads
-
-DEADLINE_S = 30.0
 
 
 def test_a_read_does_not_wait_for_uploads() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support import wait_until
+from support import DEADLINE_S, wait_until
 
 from cli import main
 from cli.client import Client, model_path
@@ -20,7 +20,6 @@ from cli.demo import digits
 from cli.demo.daemon import Daemon, running
 
 Completed = subprocess.CompletedProcess[str]
-DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="session")

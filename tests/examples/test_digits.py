@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnxruntime import InferenceSession
+from support import DEADLINE_S
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +22,7 @@ def remade(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What both scripts make, in a folder of its own."""
     folder = tmp_path_factory.mktemp("remade")
     for script in ("pretrain.py", "camera.py"):
-        subprocess.run([sys.executable, digits / script, folder], check=True, timeout=60)
+        subprocess.run([sys.executable, digits / script, folder], check=True, timeout=DEADLINE_S)
     return folder
 
 

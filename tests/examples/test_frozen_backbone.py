@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support import DEADLINE_S
+
 
 def test_the_example_trains_three_times_and_tells_how_long_it_took(root: Path) -> None:
     script = root / "examples" / "frozen_backbone" / "compare.py"
@@ -12,7 +14,7 @@ def test_the_example_trains_three_times_and_tells_how_long_it_took(root: Path) -
         [sys.executable, script, "--samples", "200", "--epochs", "2"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

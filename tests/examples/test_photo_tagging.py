@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import Served
+from support import DEADLINE_S, Served
 
 from service.preprocess.image import Image
 from storage.records.signatures import TensorSpec
@@ -31,7 +31,7 @@ def test_labels_that_come_late_teach_the_model_to_tag_photos(
         env={**os.environ, "HONED_URL": served.url, "HONED_TOKEN": served.token},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
         check=False,
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pydantic.fields import FieldInfo
+from support import DEADLINE_S
 
 from cli.demo.daemon import Daemon, running
 from service.settings import Settings
@@ -60,7 +61,7 @@ def test_the_tour_answers_as_the_readme_shows(readme: str, daemon: Daemon, check
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

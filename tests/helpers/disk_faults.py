@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support import DEADLINE_S
 
 _SOURCE = r"""
 #define _GNU_SOURCE
@@ -48,7 +49,9 @@ def failing_sync(folder: Path, *, suffix: str) -> tuple[dict[str, str], Path]:
     source, library, trigger = folder / "fault.c", folder / "fault.so", folder / "trigger"
     source.write_text(_SOURCE)
     subprocess.run(
-        [compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True, timeout=60
+        [compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"],
+        check=True,
+        timeout=DEADLINE_S,
     )
     faults = {
         "LD_PRELOAD": str(library),

@@ -8,7 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-DEADLINE_S = 60.0
+from support import DEADLINE_S
+
 PROGRAM = """
 import sys, time
 from pathlib import Path

@@ -1,6 +1,7 @@
 import sys
 
 import pytest
+from support import DEADLINE_S
 
 from storage.store import Store
 
@@ -32,5 +33,5 @@ def test_an_upload_of_240_megabytes_takes_little_memory(data_dir, add_model, sta
     store = Store.open(data_dir)
     add_model(store)
     store.close()
-    output, _ = start_child(UPLOAD, data_dir).communicate(timeout=60)
+    output, _ = start_child(UPLOAD, data_dir).communicate(timeout=DEADLINE_S)
     assert int(output) < 32 * 1024

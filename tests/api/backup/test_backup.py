@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from support import Served, blobs, mlp, wait_until
+from support import DEADLINE_S, Served, blobs, mlp, wait_until
 
 from api.routes.backup import BackupAnswer
 from service.backup.contents import open_backup, read_contents
@@ -170,7 +170,9 @@ def test_a_reader_that_stalls_is_cut_off(
     monkeypatch.setattr(BackupAnswer, "stalled_s", 0.2)
     inside = serve_inside()
     headers = {"Authorization": f"Bearer {inside.token}"}
-    with httpx.Client(base_url=inside.url, headers=headers, trust_env=False, timeout=60) as http:
+    with httpx.Client(
+        base_url=inside.url, headers=headers, trust_env=False, timeout=DEADLINE_S
+    ) as http:
         spec = json.dumps({"name": "m", "loss": "cross_entropy"})
         http.post("/v1/models", data={"spec": spec}, files={"model": mlp(256, 2)})
         buffer = io.BytesIO()

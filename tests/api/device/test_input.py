@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from support import Served, client, wait_until
+from support import DEADLINE_S, Served, client, wait_until
 from watcher import Watcher
 
 from service.device import sessions
@@ -203,7 +203,7 @@ def test_the_open_path_takes_reports_and_nothing_else(inside: Any, method: str) 
 
 def test_a_body_is_never_waited_for(inside: Any) -> None:
     place = urlsplit(inside.url)
-    with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
+    with socket.create_connection((place.hostname, place.port), timeout=DEADLINE_S) as connection:
         head = f"PUT {PATH}?idle_seconds=5 HTTP/1.1\r\nHost: {place.netloc}\r\n"
         connection.sendall(f"{head}Content-Length: 3000000000\r\n\r\n12345".encode())
         assert connection.recv(64).startswith(b"HTTP/1.1 204")

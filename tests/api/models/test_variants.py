@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from support import Served, blobs, mlp, wait_until
+from support import DEADLINE_S, Served, blobs, mlp, wait_until
 
 from service.models import variants
 
@@ -108,7 +108,9 @@ def test_whoever_cannot_wait_any_longer_is_told_to_come_again(
     ) as http:
         spec = {"spec": json.dumps({"name": "m", "loss": "cross_entropy"})}
         files = {"model": ("model.onnx", mlp(8, 4, 3))}
-        assert http.post("/v1/models", data=spec, files=files, timeout=60).status_code == 201
+        assert (
+            http.post("/v1/models", data=spec, files=files, timeout=DEADLINE_S).status_code == 201
+        )
         url = "/v1/models/m/latest/model.onnx?variant=ort"
         first = http.get(url)
         assert (first.status_code, first.json()["code"]) == (503, "variant_not_ready")

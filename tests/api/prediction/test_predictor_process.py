@@ -14,7 +14,7 @@ import httpx
 import psutil
 import pytest
 from predictions import X, ask
-from support import Served, blobs, mlp, wait_until
+from support import DEADLINE_S, Served, blobs, mlp, wait_until
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
 
@@ -37,7 +37,9 @@ def test_a_new_version_takes_over_without_a_failed_request(
     stop = threading.Event()
 
     def hammer() -> None:
-        with httpx.Client(base_url=served.url, headers=served.http.headers, timeout=60) as client:
+        with httpx.Client(
+            base_url=served.url, headers=served.http.headers, timeout=DEADLINE_S
+        ) as client:
             while not stop.is_set():
                 body = {"inputs": {"x": X[0].tolist()}}
                 answer = client.post("/v1/models/moving/predict", json=body)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support import DEADLINE_S
 
 from cli.client import Client
 
@@ -82,14 +83,17 @@ def test_ctrl_c_ends_the_watching_and_not_the_job(
     watching = subprocess.Popen(
         [sys.executable, "-m", "cli", "train", name, "--max-seconds", "300", "--watch"],
         stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **variables},
+        env={**os.environ, **variables, "PYTHONUNBUFFERED": "1"},
     )
+    assert watching.stdout is not None
+    queued = watching.stdout.readline()
     running = {"model": name, "state": "running"}
     (job,) = wait_for(lambda: list(client.items("/v1/jobs", **running)), what="the job to run")
     watching.send_signal(signal.SIGINT)
-    _, told = watching.communicate(timeout=30)
+    _, told = watching.communicate(timeout=DEADLINE_S)
+    assert queued.startswith(f"job {job['id']} is ")
     assert watching.returncode == 1
     assert f"no longer watching; job {job['id']} goes on" in told
     assert client.get(f"/v1/jobs/{job['id']}")["state"] == "running"

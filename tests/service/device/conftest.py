@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import wait_until
+from support import DEADLINE_S, wait_until
 
 from service.device.linux.bus import SystemBus
 from service.device.reading import Moment, Reading
 
-DEADLINE_S = 20.0
 BUS_CONFIG = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>

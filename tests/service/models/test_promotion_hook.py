@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from stored import adopt, new_model
-from support import until
+from support import DEADLINE_S, until
 
 from service.errors import BadSetting
 from service.events import Feed
@@ -23,7 +23,6 @@ from service.models.promotion_hook import PromotionHook
 from service.settings import load_settings
 from storage.store import Store
 
-DEADLINE_S = 30
 NOTE = (
     "import json, os, pathlib, sys; path = pathlib.Path(sys.argv[1]);"
     "line = json.dumps({k: v for k, v in os.environ.items() if k.startswith('HONED_')});"

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+from support import DEADLINE_S
 
 from service.processes import children as module
 from service.processes.children import Children
 from storage.errors import Busy
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors of POSIX")
-DEADLINE_S = 60.0
 
 
 class Descriptors:

@@ -12,6 +12,7 @@ from typing import Any
 
 import onnxruntime
 import pytest
+from support import DEADLINE_S
 
 from service.training.protocol.messages.commands import Cancel, Pause
 from service.training.protocol.messages.endings import Stopped
@@ -266,7 +267,7 @@ print("python", flush=True)
 os.write(messages, b"message")
 """
     command = [sys.executable, "-c", program]
-    run = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    run = subprocess.run(command, capture_output=True, check=True, timeout=DEADLINE_S)
     assert run.stdout == b"message"
     assert b"native" in run.stderr
     assert b"python" in run.stderr

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from support import DEADLINE_S
 
 from service.training.errors import CheckpointUnreadable
 from service.training.ort.engine import OrtEngine
@@ -60,7 +61,7 @@ engine.train_batch([np.ones((2, 6), np.float32)], np.array([0, 1]))
 engine.step(0.01)
 assert not [name for name in sys.modules if name.startswith("torch.")]
 """
-    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=DEADLINE_S)
 
 
 def test_the_engine_names_itself_and_its_version(open_engine: OpenEngine) -> None:
@@ -134,7 +135,11 @@ def test_a_checkpoint_resumes_bit_for_bit_in_a_new_process(
         end=str(tmp_path / "end"),
     )
     child = subprocess.run(
-        [sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        check=True,
+        timeout=DEADLINE_S,
+        capture_output=True,
+        text=True,
     )
     assert child.stdout.strip() == digest(straight, tmp_path / "straight")
     exported = (tmp_path / "resumed.onnx").read_bytes()

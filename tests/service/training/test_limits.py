@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 import pytest
+from support import DEADLINE_S
 
 from service.training.protocol.messages.shared import Limits
 
@@ -29,7 +30,7 @@ print(json.dumps(report))
 
 def report(limits: Limits) -> dict[str, Any]:
     command = [sys.executable, "-c", PROGRAM.format(limits=limits)]
-    run = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    run = subprocess.run(command, capture_output=True, check=True, timeout=DEADLINE_S)
     result: dict[str, Any] = json.loads(run.stdout)
     return result
 

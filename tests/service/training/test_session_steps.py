@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from support import DEADLINE_S
 
 from service.training.ort import session_steps, shared_adamw
 from service.training.ort.engine import OrtEngine
@@ -206,7 +207,7 @@ def test_a_helpers_failure_is_raised_to_who_waits_and_told_on_stderr() -> None:
         "helper.begin(lambda: {}['second']); helper.wait()"
     )
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=False, timeout=30
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=DEADLINE_S
     )
     assert (run.returncode, run.stdout) == (1, b"first\n")
     assert b"KeyError: 'second'" in run.stderr
@@ -219,7 +220,7 @@ def test_a_process_ends_while_a_helper_is_at_work() -> None:
         "helper = Helper(); helper.begin(lambda: (time.sleep(0.3), print('carried out')))"
     )
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=False, timeout=30
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=DEADLINE_S
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, b"carried out\n", b"")
 

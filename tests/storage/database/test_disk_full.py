@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from support import DEADLINE_S
 
 from storage.store import Store
 
@@ -43,7 +44,7 @@ def test_a_full_disk_refuses_the_upload_and_takes_the_next(data_dir, add_model, 
     store = Store.open(data_dir)
     add_model(store)
     store.close()
-    output, _ = start_child(UPLOAD, data_dir, count).communicate(timeout=60)
+    output, _ = start_child(UPLOAD, data_dir, count).communicate(timeout=DEADLINE_S)
     refusal, after_refusal, after_retry = output.splitlines()
     assert refusal.startswith("full: cannot st")
     assert after_refusal == "0 0"

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from disk_faults import failing_sync
+from support import DEADLINE_S
 
 from storage.store import Store
 
@@ -57,7 +58,7 @@ def uploads(data_dir, tmp_path, add_model):
         env=os.environ | faults,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_S,
     )
     assert done.returncode == 9, done.stderr
     return done.stdout.splitlines()

@@ -3,11 +3,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support import DEADLINE_S
 
 from storage.errors import AlreadyExists, Busy, StorageBroken, StorageFull
 from storage.store import Store
-
-DEADLINE_S = 10
 
 
 def test_concurrent_writers_all_get_their_rows_in(store):
@@ -141,7 +140,7 @@ def test_a_subscriber_that_writes_is_told_not_to(store, caplog):
 
 def wait_until(condition):
     deadline = threading.Event()
-    for _ in range(DEADLINE_S * 1000):
+    for _ in range(int(DEADLINE_S) * 1000):
         if condition():
             return
         deadline.wait(0.001)

@@ -76,10 +76,10 @@ def test_a_hundred_thousand_samples_are_indexed_in_a_moment(store, add_model):
     with store.samples.stage(model.id, 4) as staging:
         staging.add(np.zeros((100_000, 4), np.uint8), [n % 10 for n in range(100_000)])
         staging.commit()
-    began = time.perf_counter()
+    began_s = time.process_time()
     index = read(store, model)
     assert len(index.ids) == pytest.approx(90_000, abs=100)
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began_s < 1.0
 
 
 def test_the_training_child_gets_the_index_without_sqlite_utils_or_threads():

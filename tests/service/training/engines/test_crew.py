@@ -8,6 +8,7 @@ import sys
 import threading
 
 import pytest
+from support import DEADLINE_S
 
 from service.training.engines.sessions.crew import Crew
 
@@ -72,6 +73,6 @@ def test_an_interpreter_ends_while_a_crew_stands_by() -> None:
         "crew.run([lambda: None] * 2); print('over')"
     )
     run = subprocess.run(
-        [sys.executable, "-c", program], check=True, timeout=60, capture_output=True
+        [sys.executable, "-c", program], check=True, timeout=DEADLINE_S, capture_output=True
     )
     assert run.stdout.split() == [b"over"]

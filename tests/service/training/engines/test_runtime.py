@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import DEADLINE_S
 
 from service.training.engines.runtime import foreign_errors, open_session
 from service.training.errors import ArtifactsUnreadable
@@ -34,7 +35,7 @@ print(*found)
 @pytest.mark.parametrize(("how", "expected"), [("flush", False), ("keep", True)])
 def test_denormals_are_zero_in_a_process_that_asks_for_it(how: str, expected: bool) -> None:
     command = [sys.executable, "-c", DENORMALS, how]
-    run = subprocess.run(command, check=True, capture_output=True, timeout=60)
+    run = subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE_S)
     assert [float(each) > 0 for each in run.stdout.split()] == [expected] * 2
 
 

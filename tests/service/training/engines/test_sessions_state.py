@@ -15,6 +15,7 @@ import onnx
 import pytest
 from safetensors.numpy import load_file, save_file
 from step_models import batch, compiled, perceptron
+from support import DEADLINE_S
 
 from service.training.engines.checkpoint import Head, read_head
 from service.training.engines.checkpoint import save as save_checkpoint
@@ -114,7 +115,9 @@ def test_a_job_that_is_killed_ends_with_the_same_bytes(files: Files, tmp_path: P
         child.send_signal(signal.SIGKILL)
     middle = str(tmp_path / "killed.middle")
     ends = [
-        subprocess.run(command, check=True, capture_output=True, timeout=60).stdout.split()[-1]
+        subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE_S).stdout.split()[
+            -1
+        ]
         for command in (
             [*program("killed", dies=True), "5", middle],
             [*program("straight", dies=False), "0"],
