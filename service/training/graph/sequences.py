@@ -11,6 +11,8 @@ from onnx import helper, numpy_helper
 
 from service.training.graph.flow import duplicate
 
+OPENED = ("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SplitToSequence")
+
 
 def open_sequences(model: onnx.ModelProto) -> None:
     """Replace SplitToSequence, SequenceConstruct, SequenceAt and ConcatFromSequence.
