@@ -14,9 +14,7 @@ from storage.errors import NotFound
 from storage.records.samples import SAMPLE_COLUMNS, Sample, Split
 from storage.samples.quota import validation_is_full
 
-# 2**32 / golden ratio: multiples of it, modulo 2**32, spread evenly (Knuth, TAOCP vol. 3, 6.4).
-_GOLDEN = 2654435769
-_VALIDATION_BELOW = 2**32 // 10
+_VALIDATION_BELOW = 2**64 // 10
 _NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
 _COLUMNS = (
     *("id", "model_id", "pack", "offset", "created_at", "length", "sha256", "label"),
@@ -72,15 +70,13 @@ def insert_samples(
     return first_id
 
 
-def split_of(sample_id: int) -> Split:
-    """One sample in ten is for validation, decided by its id alone and so for ever.
+def split_of(sha256: bytes) -> Split:
+    """One sample in ten is for validation, by chance of its inputs' digest and so for ever.
 
-    The id times the golden ratio, as a fraction of one in 32 bits, is below a tenth: any ten
-    or so consecutive ids hold one, which a hash would not promise.
+    Equal inputs are in the same split, so that no sample is measured on what it was trained on.
     """
-    if sample_id * _GOLDEN % 2**32 < _VALIDATION_BELOW:
-        return Split.VALIDATION
-    return Split.TRAIN
+    is_validation = int.from_bytes(sha256[:8], "big") < _VALIDATION_BELOW
+    return Split.VALIDATION if is_validation else Split.TRAIN
 
 
 def find_sample_row(connection: sqlite3.Connection, model_id: int, sample_id: int) -> sqlite3.Row:
@@ -122,7 +118,7 @@ def _placed(
     offset = placement.offset_bytes
     for sample_id, (length, sha256, label, *columns) in enumerate(staged, first_id):
         if columns[_SPLIT] is None:
-            columns[_SPLIT] = (Split.TRAIN if all_train else split_of(sample_id)).value
+            columns[_SPLIT] = (Split.TRAIN if all_train else split_of(sha256)).value
         place = (sample_id, model_id, placement.pack, offset, created_at)
         yield (*place, length, sha256, label, *columns)
         offset += length

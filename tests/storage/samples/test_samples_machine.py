@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 from collections import Counter
@@ -102,7 +103,7 @@ class SamplesMachine(RuleBasedStateMachine):
         for (label, key, split, _), content in zip(samples, contents, strict=True):
             if key is not None and key in {row.key for row in new.values()}:
                 continue
-            derived = Split.TRAIN if all_train else split_of(next_id)
+            derived = Split.TRAIN if all_train else split_of(hashlib.sha256(content).digest())
             new[next_id] = Row(label, key, split or derived, content)
             next_id += 1
         kept = evicted(new, self.quota)
