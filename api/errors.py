@@ -30,6 +30,7 @@ STATUS: dict[str, int] = {
     "already_exists": 409,
     "busy": 503,
     "child_died": 500,
+    "damaged": 500,
     "foreign_origin": 403,
     "graph_refused": 422,
     "in_use": 409,

@@ -6,9 +6,10 @@ import asyncio
 import base64
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from email.utils import format_datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal
 
@@ -84,16 +85,25 @@ def file_answer(
         where = {"Content-Range": f"bytes */{file.size_bytes}"}
         detail = f"the file has {file.size_bytes} bytes; ask for some of them"
         return problem("range_not_satisfiable", detail, headers=where)
-    return StoredFile(store.files.path(file.sha256), file, headers=headers, span=span)
+    find = partial(store.integrity.file, file.sha256)
+    return StoredFile(find, file, headers=headers, span=span)
 
 
 class StoredFile(Response):
-    """The bytes of a stored file, or of one span of it. Raises NotFound if it was removed."""
+    """The bytes of a stored file, or of one span of it.
+
+    find: where the file lies. Raises NotFound if it was removed, Damaged.
+    """
 
     def __init__(
-        self, path: Path, file: FileRecord, *, headers: Mapping[str, str], span: Span | None
+        self,
+        find: Callable[[], Path],
+        file: FileRecord,
+        *,
+        headers: Mapping[str, str],
+        span: Span | None,
     ) -> None:
-        self._path = path
+        self._find = find
         self._span = span or (0, file.size_bytes)
         start, end = self._span
         extra = {"Content-Length": str(end - start)}
@@ -111,7 +121,7 @@ class StoredFile(Response):
         begin = {"type": "http.response.start", "status": self.status_code}
         if self._digest is not None:
             self.headers["Content-Digest"] = self._digest
-        file, first = await asyncio.to_thread(_open, self._path, start, end)
+        file, first = await asyncio.to_thread(_open, self._find, start, end)
         try:
             await send({**begin, "headers": self.raw_headers})
             if first is None and ZERO_COPY in scope.get("extensions", {}):
@@ -141,10 +151,10 @@ async def _send_chunks(
         chunk = None
 
 
-def _open(path: Path, start: int, end: int) -> tuple[IO[bytes], bytes | None]:
+def _open(find: Callable[[], Path], start: int, end: int) -> tuple[IO[bytes], bytes | None]:
     """The file, positioned at `start`, and its bytes if they are few."""
     try:
-        file = path.open("rb", buffering=0)
+        file = find().open("rb", buffering=0)
     except FileNotFoundError as error:
         raise NotFound("the file was removed just now; ask for a newer version") from error
     if end - start <= SMALL_BYTES:

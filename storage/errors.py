@@ -80,6 +80,12 @@ class DatabaseDamaged(StorageBroken):
     """What the database holds is no longer a sound database; an intact disk may hold it."""
 
 
+class Damaged(HoneError):
+    """Bytes are not those that were stored; what is whole goes on."""
+
+    code = "damaged"
+
+
 class DataDirLocked(HoneError):
     """Another daemon owns the data folder."""
 

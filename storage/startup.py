@@ -28,7 +28,10 @@ def finish_erasures(eraser: Eraser) -> None:
 
 
 def sweep_packs(readers: Readers, packs: Packs) -> None:
-    """Remove packs without a row, and cut off what lies behind the last committed byte."""
+    """Remove packs without a row, and cut off what lies behind the last committed byte.
+
+    What a pack has lost is for `storage.integrity` to tell.
+    """
     with readers.snapshot() as connection:
         rows = connection.execute("SELECT * FROM packs").fetchall()
     sizes = {packs.path(row["model_id"], row["pack"]): row["size_bytes"] for row in rows}
@@ -37,7 +40,8 @@ def sweep_packs(readers: Readers, packs: Packs) -> None:
             if path not in sizes:
                 path.unlink()
         for path, size_bytes in sizes.items():
-            cut(path, size_bytes)
+            if path.exists():
+                cut(path, size_bytes)
         for folder in packs.folder.iterdir():
             if not any(folder.iterdir()):
                 folder.rmdir()

@@ -31,10 +31,12 @@ from storage.database.writer import Clock, Writer
 from storage.disk.ballast import Ballast
 from storage.disk.durable import file_faults, make_folder
 from storage.disk.lock import DataDirLock
+from storage.disk.permissions import close_to_others
 from storage.erasure.deletion import Eraser
 from storage.erasure.lineage import Lineage
 from storage.erasure.unlearning import Unlearning
 from storage.errors import DatabaseDamaged, HoneError
+from storage.integrity import Integrity
 from storage.samples.reference_sets import ReferenceSets
 from storage.samples.samples import Samples
 from storage.samples.stats import SampleStats
@@ -125,6 +127,9 @@ class Store:
         self.variants = Variants(self._writer, files=self.files)
         self.references = ReferenceSets(*connections)
         self.retention = Retention(self._writer, files=self.files)
+        self.integrity = Integrity(
+            *connections, files=self.files, packs=self._packs, checkpoints=self.checkpoints
+        )
 
     @classmethod
     def open(
@@ -150,6 +155,7 @@ class Store:
         make = partial(cls, now=now, write_queue_size=write_queue_size, on_broken=on_broken)
         opened = partial(_open, make, data_dir, lock, is_partial=is_partial, now=now())
         try:
+            _make_private(data_dir)
             finish(data_dir)
             with file_faults(f"cannot make the data folder {data_dir}"):
                 for name in ("files", "packs", "tmp", "cache", "backups"):
@@ -205,6 +211,7 @@ class Store:
         if (restoration := unreconciled(self.data_dir)) is not None:
             self._reconcile(restoration)
         finish_erasures(self.eraser)
+        self.integrity.set_lost_samples_aside()
         sweep_packs(self._readers, self._packs)
         self.files.sweep()
         self._ballast.restore()
@@ -256,3 +263,10 @@ def _open(
             store.disconnect()
         raise
     return store
+
+
+def _make_private(data_dir: Path) -> None:
+    """Close the folder to others, and tell what was open."""
+    if repaired := close_to_others(data_dir):
+        told = {"paths": len(repaired), "first": str(repaired[0])}
+        _logger.warning("permissions.repaired", extra={"fields": told})

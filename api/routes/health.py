@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from api.dependencies import TheDaemon
 from api.openapi import open_answers
-from api.schemas import Health, Readiness, RestoredBody
+from api.schemas import DamageBody, Health, Readiness, RestoredBody
 
 router = APIRouter(tags=["health"])
 
@@ -23,10 +23,15 @@ async def healthz() -> Health:
 def readyz(daemon: TheDaemon) -> Readiness:
     """The store is open and the scheduler runs.
 
-    `database_restored` tells of a damaged database that gave way to a backup.
+    `database_restored` tells of a damaged database that was replaced by a backup, `damaged` of
+    samples and files that are set aside.
     """
     found = daemon.store.restoration
     restored = found and RestoredBody.model_validate(
         {"restored_at": found.restored_at, "backup_from": found.backup_from}
     )
-    return Readiness(status="ok", version=version("honed"), database_restored=restored)
+    known = daemon.store.integrity.known()
+    damaged = DamageBody(samples=known.samples, files=known.files) if known else None
+    return Readiness(
+        status="ok", version=version("honed"), database_restored=restored, damaged=damaged
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from api.schemas.base import (
+    DamageBody,
     FaultBody,
     Health,
     Page,
@@ -58,6 +59,7 @@ __all__ = [
     "BlockerBody",
     "CheckpointBody",
     "CheckpointPatch",
+    "DamageBody",
     "FaultBody",
     "GateBody",
     "GateSettings",

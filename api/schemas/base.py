@@ -64,10 +64,24 @@ class RestoredBody(Body):
     backup_from: datetime
 
 
+class DamageBody(Body):
+    """Bytes that are not those that were stored. samples: how many are set aside, by model.
+
+    files: SHA-256 → the versions and checkpoints that they are.
+    """
+
+    samples: dict[str, int]
+    files: dict[str, list[str]]
+
+
 class Readiness(Health):
-    """The daemon takes work. database_restored: until its note below `broken` is removed."""
+    """The daemon takes work. database_restored: until its note below `broken` is removed.
+
+    damaged: what was found damaged and set aside; the rest works.
+    """
 
     database_restored: RestoredBody | None = None
+    damaged: DamageBody | None = None
 
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=256)]

@@ -32,6 +32,7 @@ def status(client: Client, *, as_json: bool) -> None:
         [
             ("daemon", f"honed {health.get('version', '')} at {client.url}"),
             ("database", restored_line(health)),
+            ("data", damage_line(health)),
             ("trains", verdict_line(device)),
             *((job["state"], _job(job)) for job in jobs),
             *(("model", _model(model)) for model in models),
@@ -48,6 +49,16 @@ def restored_line(health: dict[str, Any]) -> str | None:
         f"was damaged, and restored at {restored['restored_at']} from the backup of "
         f"{restored['backup_from']}: what is newer is lost"
     )
+
+
+def damage_line(health: dict[str, Any]) -> str | None:
+    """What is known to be damaged; None if nothing is."""
+    damaged = health.get("damaged")
+    if damaged is None:
+        return None
+    samples = [f"{count} samples of {model}" for model, count in damaged["samples"].items()]
+    files = [", ".join(names) or sha256 for sha256, names in damaged["files"].items()]
+    return f"damaged and set aside: {'; '.join(samples + files)}"
 
 
 def _model(model: dict[str, Any]) -> str:

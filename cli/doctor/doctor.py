@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from cli.client import Client
-from cli.commands.status import restored_line
+from cli.commands.status import damage_line, restored_line
 from cli.doctor.checks import (
     Check,
     check_engine_runs,
@@ -29,6 +29,7 @@ from cli.doctor.checks import (
 from cli.options import as_json
 from cli.output import echo_json, file_size
 from service.errors import BadSetting
+from storage.disk.permissions import open_to_others
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 LOW_SPACE_BYTES = 2**30
@@ -70,6 +71,7 @@ def all_checks(client: Client) -> Iterator[Check]:
         )
         return
     yield from check_data_dir(settings.data_dir)
+    yield check_permissions(settings.data_dir)
     yield check_token_file(client.token_file)
     yield from check_daemon(client)
 
@@ -97,6 +99,19 @@ def check_data_dir(folder: Path) -> Iterator[Check]:
         )
     else:
         yield Check("filesystem", "ok", kind)
+
+
+def check_permissions(folder: Path) -> Check:
+    """Only its owner may read what lies in the data folder."""
+    try:
+        first = next(open_to_others(folder), None)
+    except OSError as error:
+        remedy = "run as the daemon's user, or set HONED_DATA_DIR"
+        return Check("permissions", "fail", f"{error.filename}: {error.strerror}", remedy)
+    if first is not None:
+        remedy = f"restart the daemon, which closes them, or: chmod -R go= {folder}"
+        return Check("permissions", "fail", f"others may read {first}", remedy)
+    return Check("permissions", "ok", "nobody else may read the data folder")
 
 
 def check_token_file(path: Path) -> Check:
@@ -144,6 +159,9 @@ def check_database(client: Client) -> Iterator[Check]:
         yield Check(
             "database", "warn", told, f"read {folder}/*/note.json; remove its folder when done"
         )
+    damage = damage_line(response.json())
+    if damage is not None:
+        yield Check("data", "warn", damage, "honed doctor --repair, with the daemon stopped")
 
 
 def check_port(host: str, port: int) -> Check:

@@ -146,9 +146,9 @@ def artifacts(model: Model, store: Store) -> Artifacts:
 
 
 def _start(job: Job, store: Store) -> Start:
-    last = store.checkpoints.latest_of(job.id)
+    last = store.integrity.checkpoint(job.id, ("periodic", "final"))
     if last is not None:
-        best = store.checkpoints.latest_of(job.id, roles=("best",))
+        best = store.integrity.checkpoint(job.id, ("best",))
         return Start(
             how="resume",
             checkpoint=str(store.files.path(last.file.sha256)),

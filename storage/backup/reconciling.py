@@ -7,10 +7,9 @@ removed since, with a row that is now there again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from storage.blobs.files import FileStore
-from storage.blobs.packs import Packs
+from storage.blobs.packs import Packs, size_of
 from storage.database.transaction import Transaction
 
 _SHORT_SAMPLES = """
@@ -78,7 +77,7 @@ def reconcile(transaction: Transaction, *, files: FileStore, packs: Packs) -> Lo
 def _reconcile_packs(transaction: Transaction, packs: Packs) -> int:
     lost = 0
     for row in transaction.execute("SELECT * FROM packs").fetchall():
-        size = _size(packs.path(row["model_id"], row["pack"]))
+        size = size_of(packs.path(row["model_id"], row["pack"]))
         if size >= row["size_bytes"]:
             continue
         place = {"model_id": row["model_id"], "pack": row["pack"], "size": size}
@@ -117,7 +116,7 @@ def _missing(transaction: Transaction, files: FileStore) -> list[str]:
     return [
         row["sha256"]
         for row in transaction.execute("SELECT * FROM files").fetchall()
-        if _size(files.path(row["sha256"])) != row["size_bytes"]
+        if size_of(files.path(row["sha256"])) != row["size_bytes"]
     ]
 
 
@@ -129,8 +128,3 @@ def _reconcile_versions(transaction: Transaction) -> int:
         transaction.execute(_MOVE_ALIASES, {**key, "heir": 1 if heir is None else heir["version"]})
         transaction.execute(_DELETE_VERSION, key)
     return len(lost)
-
-
-def _size(path: Path) -> int:
-    """0 where there is no file."""
-    return path.stat().st_size if path.exists() else 0

@@ -18,7 +18,7 @@ from typing import IO
 
 from storage.backup.copies import Copies, copy_database, require_room_for_copy
 from storage.blobs.files import FileStore
-from storage.blobs.packs import Packs
+from storage.blobs.packs import Packs, size_of
 from storage.database.connection import connect_reader, sqlite3, translate
 from storage.database.writer import Writer
 from storage.disk.durable import file_faults
@@ -55,7 +55,8 @@ class Part:
 class Snapshot:
     """Files, packs and a copy of the database that agree; `close` gives the room back.
 
-    parts: files and packs. missing: names of files that rows name and that are not there. schema:
+    parts: files and packs. missing: names of files that rows name and that are not there,
+    and of packs that are shorter than they were. schema:
     the newest migration of the database.
     """
 
@@ -146,11 +147,13 @@ def _hold(
                 snapshot.missing.append(name)
         for row in reader.execute("SELECT * FROM packs ORDER BY model_id, pack"):
             path = packs.path(row["model_id"], row["pack"])
-            if path.stat().st_size < row["size_bytes"]:
-                raise StorageBroken(f"{path.name} of model {row['model_id']} is too short")
-            held = _link(path, folder / f"{row['model_id']}-{row['pack']}.pack")
             name = f"packs/{row['model_id']}/{row['pack']}.pack"
-            snapshot.parts.append(Part(name, row["size_bytes"], held))
+            size_bytes = min(size_of(path), row["size_bytes"])
+            if size_bytes < row["size_bytes"]:
+                snapshot.missing.append(name)  # in part, at least
+            if size_bytes:
+                held = _link(path, folder / f"{row['model_id']}-{row['pack']}.pack")
+                snapshot.parts.append(Part(name, size_bytes, held))
 
 
 def _link(source: Path, target: Path) -> Path | IO[bytes]:

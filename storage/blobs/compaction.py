@@ -40,6 +40,9 @@ def reclaim(
                 return
             worn = connection.execute(_WORN, (model_id,)).fetchall()
         for row in worn:
+            # Of a damaged pack nobody knows where the good bytes of a copy would begin.
+            if not packs.is_whole(model_id, row["pack"], row["size_bytes"]):
+                continue
             _renew(writer, readers, packs, copies, model_id=model_id, row=row)
 
 

@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
@@ -35,12 +36,33 @@ class FileStore:
         # Adopted and not yet named by a row: the last row of the same content may go meanwhile.
         self._awaited: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self._checked: dict[str, tuple[int, int, int]] = {}
 
     def path(self, sha256: str) -> Path:
         """Where the file lies. Raises ValueError if sha256 is not 64 lower-case hex digits."""
         if not _SHA256.fullmatch(sha256):
             raise ValueError(f"{sha256!r} is not a SHA-256 in lower-case hex")
         return self._folder / sha256[:2] / sha256
+
+    def is_whole(self, sha256: str) -> bool:
+        """Whether the file's bytes are those that were stored; read once, until it changes.
+
+        Raises FileNotFoundError, StorageBroken.
+        """
+        path = self.path(sha256)
+        found = path.stat()
+        mark = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if self._checked.get(sha256) == mark:
+            return True
+        with file_faults(f"cannot read {path.name}"), path.open("rb") as file:
+            is_whole = digest_of(file).sha256 == sha256
+        if is_whole:
+            self._checked[sha256] = mark
+        return is_whole
+
+    def forget_checked(self, sha256: str) -> None:
+        """Read the file again the next time that somebody asks whether it is whole."""
+        self._checked.pop(sha256, None)
 
     def adopt(self, path: Path) -> FileRecord:
         """Move a file from the same filesystem into the store, durably.
@@ -117,14 +139,20 @@ DELETE FROM files WHERE sha256 = :sha256
 """
 
 
-def _hash_and_sync(path: Path) -> FileRecord:
+def digest_of(file: IO[bytes]) -> FileRecord:
+    """What a file holds from here on."""
     digest = hashlib.sha256()
     size_bytes = 0
+    while chunk := file.read(_CHUNK_BYTES):
+        digest.update(chunk)
+        size_bytes += len(chunk)
+    return FileRecord(sha256=digest.hexdigest(), size_bytes=size_bytes)
+
+
+def _hash_and_sync(path: Path) -> FileRecord:
     with path.open("r+b") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            size_bytes += len(chunk)
+        record = digest_of(file)
         sync_file(file.fileno())
         if os.name != "nt":
             os.fchmod(file.fileno(), 0o600)
-    return FileRecord(sha256=digest.hexdigest(), size_bytes=size_bytes)
+    return record

@@ -24,7 +24,6 @@ from pathlib import Path
 from storage.database.connection import Readers
 from storage.disk.durable import file_faults, make_folder, publish, sync_file, sync_folder
 from storage.disk.spool import Spool
-from storage.errors import StorageBroken
 
 # A pack takes appends until it is this long.
 _ROLL_BYTES = 64 << 20
@@ -71,6 +70,10 @@ class Packs:
     def path(self, model_id: int, pack: int) -> Path:
         return self.folder / str(model_id) / f"{pack}.pack"
 
+    def is_whole(self, model_id: int, pack: int, size_bytes: int) -> bool:
+        """Whether a pack has as many bytes as were stored in it, at least."""
+        return size_of(self.path(model_id, pack)) >= size_bytes
+
     def place(
         self, model_id: int, spool: Spool, *, ranges: Iterable[tuple[int, int]] | None
     ) -> Placement:
@@ -105,17 +108,23 @@ class Packs:
                 cut(path, placement.offset_bytes)
 
     def read(self, model_id: int, *, pack: int, offset_bytes: int, length: int) -> bytes:
-        with file_faults("cannot read a sample"), self.path(model_id, pack).open("rb") as file:
+        """Bytes of a pack; fewer where it has lost some."""
+        path = self.path(model_id, pack)
+        if size_of(path) == 0:
+            return b""
+        with file_faults("cannot read a sample"), path.open("rb") as file:
             file.seek(offset_bytes)
             return file.read(length)
 
     def erase(self, model_id: int, pack: int, ranges: Iterable[tuple[int, int]]) -> None:
         """Overwrite ranges (offset, length) with zeros, durably; doing it again does no harm."""
         path = self.path(model_id, pack)
-        if not path.exists():
+        end = size_of(path)
+        if end == 0:
             return
         with file_faults("cannot erase a sample"), path.open("r+b") as file:
-            for offset_bytes, length in ranges:
+            for offset_bytes, stored in ranges:
+                length = min(stored, end - offset_bytes)  # a damaged pack ends earlier
                 file.seek(offset_bytes)
                 for start in range(0, length, len(_ZEROS)):
                     file.write(_ZEROS[: length - start])
@@ -136,7 +145,8 @@ class Packs:
             ).fetchall()
         newest = rows[-1]["pack"] if rows else 0
         for row in rows:
-            if row["size_bytes"] < _ROLL_BYTES:
+            # What a damaged pack has lost must not be filled with others' bytes.
+            if row["size_bytes"] < _ROLL_BYTES and self.is_whole(model_id, *row):
                 return newest, row["pack"], row["size_bytes"]
         return newest, newest + 1, 0
 
@@ -156,15 +166,15 @@ class Packs:
         return size
 
 
+def size_of(path: Path) -> int:
+    """In bytes; 0 where there is no file."""
+    return path.stat().st_size if path.exists() else 0
+
+
 def cut(path: Path, size_bytes: int) -> None:
-    """Cut off what lies behind the last committed byte. Raises StorageBroken if less is there."""
+    """Cut off what lies behind the last committed byte."""
     with path.open("r+b") as file:
-        actual = file.seek(0, 2)
-        if actual < size_bytes:
-            raise StorageBroken(
-                f"{path} has {actual} bytes, {size_bytes} were stored; restore a backup"
-            )
-        if actual > size_bytes:
+        if file.seek(0, 2) > size_bytes:
             file.truncate(size_bytes)
             file.flush()
             sync_file(file.fileno())

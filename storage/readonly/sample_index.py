@@ -5,8 +5,9 @@ Imported by the training child: the standard library and numpy only, and no thre
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +21,14 @@ from storage.records.samples import Split
 from storage.records.signatures import TargetSpec
 
 _ROWS_PER_FETCH = 8192
+_CHECKED_PER_TICK = 256
 _SELECT = """
-SELECT id, pack, offset, length, label FROM samples
+SELECT id, pack, offset, length, label, substr(sha256, 1, 8) FROM samples
 WHERE model_id = ? AND split = ? AND label IS NOT NULL AND quarantine IS NULL AND id <= ?
 ORDER BY id
 """
 _UNLABELLED = """
-SELECT id, pack, offset, length FROM samples
+SELECT id, pack, offset, length, substr(sha256, 1, 8) FROM samples
 WHERE model_id = ? AND label IS NULL AND quarantine IS NULL ORDER BY id DESC LIMIT ?
 """
 _BROKEN = "the labels of model {} do not fit its target {!r} ({} {}); restore a backup"
@@ -37,7 +39,8 @@ class SampleIndex:
     """Labelled samples by rising id, n of them; those in quarantine are not among them.
 
     ids: (n,) int64. packs: (n,) int32, indices into pack_paths. offsets, lengths: (n,) int64,
-    in bytes. labels: (n, *target shape) in the target's dtype.
+    in bytes. labels: (n, *target shape) in the target's dtype. digests: (n,) the first eight bytes
+    of each SHA-256, None where they are not known.
     """
 
     ids: NDArray[np.int64]
@@ -46,6 +49,7 @@ class SampleIndex:
     lengths: NDArray[np.int64]
     labels: NDArray[Any]
     pack_paths: tuple[Path, ...]
+    digests: NDArray[np.void] | None = None
 
     def only(self, which: NDArray[np.bool_]) -> SampleIndex:
         """The samples that are kept. which: (n,)."""
@@ -56,6 +60,7 @@ class SampleIndex:
             offsets=self.offsets[which],
             lengths=self.lengths[which],
             labels=self.labels[which],
+            digests=None if self.digests is None else self.digests[which],
         )
 
     def without(self, positions: Sequence[int]) -> SampleIndex:
@@ -80,18 +85,48 @@ def read_sample_index(
     """
     parameters = (model_id, split.value, watermark)
     numbers, labels = [np.empty((0, 4), np.int64)], [_to_labels([], target)]
+    digests = [b""]
     with closing(
         sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
     ) as connection:
         for rows in _chunks(connection.execute(_SELECT, parameters)):
-            ids, packs, offsets, lengths, values = zip(*rows, strict=True)
+            ids, packs, offsets, lengths, values, beginnings = zip(*rows, strict=True)
+            digests.append(b"".join(beginnings))
             numbers.append(np.array((ids, packs, offsets, lengths), np.int64).T)
             try:
                 labels.append(_to_labels(values, target))
             except (TypeError, ValueError) as error:
                 shape, dtype = target.shape, target.dtype
                 raise StorageBroken(_BROKEN.format(model_id, target.name, dtype, shape)) from error
-    return _index(np.concatenate(numbers), np.concatenate(labels), packs_dir / str(model_id))
+    folder = packs_dir / str(model_id)
+    return _index(np.concatenate(numbers), np.concatenate(labels), folder, b"".join(digests))
+
+
+def damaged_positions(index: SampleIndex, *, tick: Callable[[], None]) -> list[int]:
+    """Positions of the samples whose bytes are not those that were stored; reads all of them.
+
+    tick: called now and then.
+    """
+    found: list[int] = []
+    for number, path in enumerate(index.pack_paths if index.digests is not None else ()):
+        positions = np.flatnonzero(index.packs == number)
+        try:
+            pack = np.memmap(path, np.uint8, mode="r")
+        except (FileNotFoundError, ValueError):  # numpy maps no empty file
+            found += positions.tolist()
+            continue
+        for start in range(0, len(positions), _CHECKED_PER_TICK):
+            some = positions[start : start + _CHECKED_PER_TICK]
+            found += [at for at in some.tolist() if not _is_whole(index, at, pack)]
+            tick()
+    return sorted(found)
+
+
+def _is_whole(index: SampleIndex, at: int, pack: NDArray[np.uint8]) -> bool:
+    assert index.digests is not None
+    start = index.offsets[at]
+    record = pack[start : start + index.lengths[at]]
+    return bool(hashlib.sha256(record.data).digest()[:8] == index.digests[at].tobytes())
 
 
 def read_unlabelled(
@@ -105,9 +140,10 @@ def read_unlabelled(
         sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
     ) as connection:
         rows = connection.execute(_UNLABELLED, (model_id, newest)).fetchall()
-    table = np.array(rows[::-1], np.int64).reshape(-1, 4)
+    table = np.array([row[:4] for row in rows[::-1]], np.int64).reshape(-1, 4)
     labels = np.zeros((len(table), *target.shape), target.dtype)
-    return _index(table, labels, packs_dir / str(model_id))
+    digests = b"".join(row[4] for row in rows[::-1])
+    return _index(table, labels, packs_dir / str(model_id), digests)
 
 
 def read_reference_ids(database: Path, *, model_id: int) -> NDArray[np.int64]:
@@ -122,7 +158,9 @@ def read_reference_ids(database: Path, *, model_id: int) -> NDArray[np.int64]:
     return np.array([sample_id for (sample_id,) in rows], np.int64)
 
 
-def _index(table: NDArray[np.int64], labels: NDArray[Any], folder: Path) -> SampleIndex:
+def _index(
+    table: NDArray[np.int64], labels: NDArray[Any], folder: Path, digests: bytes
+) -> SampleIndex:
     """table: (n, 4): id, pack, offset, length."""
     pack_numbers, packs_used = np.unique(table[:, 1], return_inverse=True)
     return SampleIndex(
@@ -132,6 +170,7 @@ def _index(table: NDArray[np.int64], labels: NDArray[Any], folder: Path) -> Samp
         lengths=np.ascontiguousarray(table[:, 3]),
         labels=labels,
         pack_paths=tuple(folder / f"{number}.pack" for number in pack_numbers),
+        digests=np.frombuffer(digests, np.dtype((np.void, 8))),
     )
 
 

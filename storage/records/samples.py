@@ -12,6 +12,7 @@ Label = int | bytes | None
 """A class index, the target's little-endian float32 bytes, or none yet."""
 DAMAGED = "damaged: "
 """How the reason of a quarantine begins when the sample's bytes are not those that were stored."""
+CHANGED = f"{DAMAGED}its bytes are not those that were stored"
 
 
 class Split(str, Enum):

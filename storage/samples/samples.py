@@ -18,9 +18,9 @@ from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
 from storage.erasure.sample_rows import delete_samples
-from storage.errors import NotFound, StorageBroken
+from storage.errors import Damaged, NotFound
 from storage.records.models import Quota
-from storage.records.samples import UNSET, Label, Sample, Split, Unset
+from storage.records.samples import CHANGED, UNSET, Label, Sample, Split, Unset
 from storage.samples.filter import SampleFilter
 from storage.samples.quota import enforce_quota
 from storage.samples.rows import find_sample_row, to_sample
@@ -96,7 +96,7 @@ class Samples:
         return found
 
     def content(self, model_id: int, id: int) -> bytes:  # noqa: A002
-        """The sample's record. Raises NotFound, and StorageBroken if its bytes have changed."""
+        """The sample's record. Raises NotFound, and Damaged if its bytes have changed."""
         with self._packs.lock(model_id):
             with self._readers.snapshot() as connection:
                 row = find_sample_row(connection, model_id, id)
@@ -105,8 +105,10 @@ class Samples:
             )
         if hashlib.sha256(data).digest() != row["sha256"]:
             self.get(model_id, id)  # deleted meanwhile: that is NotFound, and no damage
-            raise StorageBroken(
-                f"sample {id}: its bytes are not those that were stored; restore a backup"
+            self.quarantine(model_id, {id: CHANGED})
+            raise Damaged(
+                f"sample {id}: its bytes are not those that were stored; it is set aside, and "
+                "training leaves it out"
             )
         return data
 

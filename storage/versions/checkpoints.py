@@ -103,11 +103,12 @@ class Checkpoints:
     def latest_of(
         self, job_id: int, roles: Sequence[str] = ("periodic", "final")
     ) -> Checkpoint | None:
-        """The job's newest checkpoint of these roles."""
+        """The job's newest checkpoint of these roles that is not known to be damaged."""
         marks = ", ".join("?" * len(roles))
         with self._readers.snapshot() as connection:
             row = connection.execute(
-                f"{_SELECT} WHERE job_id = ? AND role IN ({marks}) ORDER BY id DESC LIMIT 1",
+                f"{_SELECT} WHERE job_id = ? AND role IN ({marks}) "  # noqa: S608
+                "AND sha256 NOT IN (SELECT sha256 FROM damaged_files) ORDER BY id DESC LIMIT 1",
                 (job_id, *roles),
             ).fetchone()
         return None if row is None else _checkpoint(row)

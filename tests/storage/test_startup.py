@@ -48,17 +48,6 @@ def test_a_deletion_cut_short_is_finished_at_start(data_dir, add_model, upload, 
     assert pack == record_of(0) + bytes(16) + record_of(2)
 
 
-def test_a_pack_that_lost_bytes_stops_the_start(data_dir, add_model, upload):
-    store = Store.open(data_dir)
-    model = add_model(store)
-    upload(store, model, [1, 2])
-    store.close()
-    pack = store.packs_dir / str(model.id) / "1.pack"
-    pack.write_bytes(pack.read_bytes()[:-1])
-    with pytest.raises(StorageBroken, match="has 31 bytes, 32 were stored"):
-        Store.open(data_dir)
-
-
 def test_a_damaged_database_stops_the_start_after_an_unclean_end(data_dir, add_model, upload):
     store = Store.open(data_dir)
     upload(store, add_model(store), [1] * 2000)

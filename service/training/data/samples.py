@@ -18,9 +18,9 @@ from service.training.errors import NoSamples
 from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.messages.training import Decoded, Quarantined, Seen, Train
 from storage.blobs.row_cache import RowCache
-from storage.readonly.sample_index import SampleIndex, read_sample_index
+from storage.readonly.sample_index import SampleIndex, damaged_positions, read_sample_index
 from storage.records.id_set import encode
-from storage.records.samples import Split
+from storage.records.samples import CHANGED, Split
 
 if TYPE_CHECKING:
     from service.training.data.lookups import Lookups
@@ -109,7 +109,10 @@ class SampleReader:
         return self.open(index)
 
     def open(self, index: SampleIndex) -> Batches:
-        """The samples of an index. Raises SamplesInvalid."""
+        """The samples of an index whose bytes are whole. Raises SamplesInvalid."""
+        if damaged := damaged_positions(index, tick=self._tick):
+            self.tell(Quarantined({str(index.ids[at]): CHANGED for at in damaged}))
+            index = index.without(damaged)
         if self._pipeline.image is not None:
             return self._read_images(index)
         samples = self._read_tensors(index)

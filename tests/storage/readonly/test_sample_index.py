@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from storage.errors import StorageBroken
-from storage.readonly.sample_index import read_sample_index
+from storage.readonly.sample_index import damaged_positions, read_sample_index
 from storage.records.samples import Split
 from storage.records.signatures import TargetSpec
 
@@ -74,11 +74,12 @@ def test_labels_that_do_not_fit_the_target_are_refused(store, add_model, upload)
 def test_a_hundred_thousand_samples_are_indexed_in_a_moment(store, add_model):
     model = add_model(store)
     with store.samples.stage(model.id, 4) as staging:
-        staging.add(np.zeros((100_000, 4), np.uint8), [n % 10 for n in range(100_000)])
+        labels = [n % 10 for n in range(100_000)]
+        staging.add(np.zeros((100_000, 4), np.uint8), labels, split=Split.TRAIN)
         staging.commit()
     began_s = time.process_time()
     index = read(store, model)
-    assert len(index.ids) == pytest.approx(90_000, abs=100)
+    assert len(index.ids) == 100_000
     assert time.process_time() - began_s < 1.0
 
 
@@ -89,3 +90,24 @@ def test_the_training_child_gets_the_index_without_sqlite_utils_or_threads():
         "assert threading.active_count() == 1"
     )
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_positions_of_damaged_samples_are_found(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1] * 600, split=Split.TRAIN)
+    index = read(store, model)
+    ticks = []
+    assert damaged_positions(index, tick=lambda: ticks.append(1)) == []
+    assert len(ticks) == 3
+
+    content = bytearray(index.pack_paths[0].read_bytes())
+    for number in (5, 599):
+        content[16 * number] ^= 1
+    index.pack_paths[0].write_bytes(content)
+    assert damaged_positions(index, tick=lambda: None) == [5, 599]
+    assert damaged_positions(index.without([5]), tick=lambda: None) == [598]
+
+    index.pack_paths[0].write_bytes(content[: 16 * 10])
+    assert damaged_positions(index, tick=lambda: None) == [5, *range(10, 600)]
+    index.pack_paths[0].unlink()
+    assert damaged_positions(index, tick=lambda: None) == list(range(600))

@@ -1,0 +1,232 @@
+"""Bytes that are not those that were stored: found where they are read, told, and set aside.
+
+A damaged sample is quarantined, so that jobs leave it out. A damaged file is remembered; aliases of
+its versions move to the newest promoted version that is whole, and jobs go on from the checkpoint
+before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from storage.blobs.files import FileStore
+from storage.blobs.packs import Packs, size_of
+from storage.database.codec import dump_time, load
+from storage.database.connection import Readers, sqlite3
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
+from storage.errors import Damaged, NotFound
+from storage.records.samples import CHANGED, DAMAGED
+from storage.records.versions import Checkpoint
+from storage.tables.model_rows import model_name
+from storage.versions.checkpoints import Checkpoints
+from storage.versions.promotions import move_alias
+from storage.versions.versions import find_version
+
+_SAMPLES_AT_ONCE = 500
+_LOST = f"{DAMAGED}its bytes are missing"
+_SET_PART_ASIDE = f"""
+UPDATE samples SET quarantine = ? WHERE model_id = ? AND pack = ? AND offset + length > ?
+  AND coalesce(quarantine, '') NOT LIKE '{DAMAGED}%'
+"""  # noqa: S608 - our own
+_RECORDS = """
+SELECT id, pack, offset, length, sha256, quarantine FROM samples
+WHERE model_id = ? AND id > ? ORDER BY id LIMIT ?
+"""
+_DAMAGED_SAMPLES = f"""
+SELECT models.name AS model, count(*) AS samples FROM samples JOIN models ON models.id = model_id
+WHERE quarantine IS NOT NULL AND quarantine LIKE '{DAMAGED}%' GROUP BY model_id ORDER BY models.name
+"""  # noqa: S608 - our own
+_DAMAGED_FILES = """
+SELECT sha256, reason,
+  (SELECT json_group_array(models.name || ' version ' || version) FROM versions
+   JOIN models ON models.id = versions.model_id WHERE versions.sha256 = damaged_files.sha256)
+    AS versions,
+  (SELECT json_group_array('checkpoint ' || id) FROM checkpoints
+   WHERE checkpoints.sha256 = damaged_files.sha256) AS checkpoints
+FROM damaged_files ORDER BY sha256
+"""
+_ALIASES = """
+SELECT aliases.model_id, alias FROM aliases JOIN versions USING (model_id, version)
+WHERE sha256 = ?
+"""
+_NEWEST_WHOLE = """
+SELECT version FROM promotions JOIN versions USING (model_id, version)
+WHERE model_id = ? AND sha256 NOT IN (SELECT sha256 FROM damaged_files)
+ORDER BY promotions.id DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is known to be damaged. samples: how many by model. files: SHA-256 → what they are."""
+
+    samples: dict[str, int] = field(default_factory=dict)
+    files: dict[str, list[str]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.samples or self.files)
+
+
+class Integrity:
+    """Compares what is read with its digest."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        readers: Readers,
+        *,
+        files: FileStore,
+        packs: Packs,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._files = files
+        self._packs = packs
+        self._checkpoints = checkpoints
+
+    def known(self) -> Damage:
+        """What was found so far, and is not whole again."""
+        with self._readers.snapshot() as connection:
+            samples = connection.execute(_DAMAGED_SAMPLES).fetchall()
+            files = connection.execute(_DAMAGED_FILES).fetchall()
+        return Damage(
+            {row["model"]: row["samples"] for row in samples},
+            {row["sha256"]: [*load(row["versions"]), *load(row["checkpoints"])] for row in files},
+        )
+
+    def file(self, sha256: str) -> Path:
+        """A file whose bytes are those that were stored; read once, until it changes.
+
+        Raises Damaged, after aliases of its versions have moved to one that is whole; NotFound if
+        nothing names it any more.
+        """
+        path = self._files.path(sha256)
+        try:
+            if self._files.is_whole(sha256):
+                return path
+            reason = "its bytes are not those that were stored"
+        except FileNotFoundError:
+            reason = "it is missing"
+        if not self._writer.write(partial(_note_file, sha256=sha256, reason=reason)):
+            raise NotFound("the file was removed just now; ask for a newer version")
+        raise Damaged(f"file {sha256}: {reason}; honed doctor tells what can be done")
+
+    def checkpoint(self, job_id: int, roles: tuple[str, ...]) -> Checkpoint | None:
+        """The job's newest checkpoint of these roles that is whole, if any."""
+        while (found := self._checkpoints.latest_of(job_id, roles)) is not None:
+            try:
+                self.file(found.file.sha256)
+            except Damaged:
+                continue
+            return found
+        return None
+
+    def set_lost_samples_aside(self) -> None:
+        """Quarantine the samples whose bytes a pack has lost: the sizes tell."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute("SELECT * FROM packs").fetchall()
+        for row in rows:
+            if not self._packs.is_whole(row["model_id"], row["pack"], row["size_bytes"]):
+                self._set_part_aside(row)
+
+    def verify_files(self) -> Iterator[int]:
+        """Read every file, and remember those that are damaged; yields bytes read, file by file.
+
+        One that is whole again counts as whole.
+        """
+        with self._readers.snapshot() as connection:
+            rows = connection.execute("SELECT * FROM files").fetchall()
+        for row in rows:
+            self._files.forget_checked(row["sha256"])
+            try:
+                self.file(row["sha256"])
+            except Damaged:
+                continue
+            self._writer.write(partial(_clear, sha256=row["sha256"]))
+            yield row["size_bytes"]
+
+    def verify_samples(self, model_id: int) -> Iterator[int]:
+        """Read every sample of a model, and quarantine the damaged ones; yields bytes read.
+
+        One that is whole again leaves the quarantine.
+        """
+        last = 0
+        while rows := self._records(model_id, last):
+            last = rows[-1]["id"]
+            marks = dict(self._compare(model_id, rows))
+            if marks:
+                self._writer.write(partial(_mark, model_id=model_id, marks=marks))
+            yield sum(row["length"] for row in rows)
+
+    def _records(self, model_id: int, after: int) -> list[sqlite3.Row]:
+        with self._readers.snapshot() as connection:
+            return connection.execute(_RECORDS, (model_id, after, _SAMPLES_AT_ONCE)).fetchall()
+
+    def _compare(
+        self, model_id: int, rows: Iterable[sqlite3.Row]
+    ) -> Iterator[tuple[int, str | None]]:
+        """(sample id, new quarantine) of those whose mark is wrong."""
+        for row in rows:
+            is_marked = (row["quarantine"] or "").startswith(DAMAGED)
+            path = self._packs.path(model_id, row["pack"])
+            if size_of(path) < row["offset"] + row["length"]:
+                found: str | None = _LOST
+            else:
+                place = {"pack": row["pack"], "offset_bytes": row["offset"]}
+                data = self._packs.read(model_id, **place, length=row["length"])
+                same = hashlib.sha256(data).digest() == row["sha256"]
+                found = None if same else CHANGED
+            if is_marked != (found is not None):
+                yield row["id"], found
+
+    def _set_part_aside(self, row: sqlite3.Row) -> None:
+        size = size_of(self._packs.path(row["model_id"], row["pack"]))
+
+        def write(transaction: Transaction) -> None:
+            key = (row["model_id"], row["pack"], size)
+            samples = transaction.execute(_SET_PART_ASIDE, (_LOST, *key)).rowcount
+            if samples:
+                told = {"pack": row["pack"], "samples": samples, "reason": _LOST}
+                name = model_name(transaction, row["model_id"])
+                transaction.event("storage.damaged", name, told)
+
+        self._writer.write(write)
+
+
+def _note_file(transaction: Transaction, *, sha256: str, reason: str) -> bool:
+    """Remember a damaged file, once, and let no alias name its versions; False if it has no row."""
+    if not transaction.execute("SELECT 1 FROM files WHERE sha256 = ?", (sha256,)).fetchone():
+        return False
+    row = (sha256, reason, dump_time(transaction.now))
+    insert = "INSERT INTO damaged_files VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+    if not transaction.execute(insert, row).rowcount:
+        return True
+    transaction.event("storage.damaged", None, {"sha256": sha256, "reason": reason})
+    for alias in transaction.execute(_ALIASES, (sha256,)).fetchall():
+        whole = transaction.execute(_NEWEST_WHOLE, (alias["model_id"],)).fetchone()
+        if whole is not None:
+            version = find_version(transaction.connection, alias["model_id"], whole["version"])
+            move_alias(transaction, version, alias["alias"])
+    return True
+
+
+def _clear(transaction: Transaction, *, sha256: str) -> None:
+    transaction.execute("DELETE FROM damaged_files WHERE sha256 = ?", (sha256,))
+
+
+def _mark(transaction: Transaction, *, model_id: int, marks: dict[int, str | None]) -> None:
+    """Quarantine damaged samples, and take out those that are whole again."""
+    transaction.executemany(
+        "UPDATE samples SET quarantine = ? WHERE id = ?",
+        [(reason, sample_id) for sample_id, reason in marks.items()],
+    )
+    damaged = [sample_id for sample_id, reason in marks.items() if reason is not None]
+    if damaged:
+        told = {"samples": len(damaged), "first_id": damaged[0], "reason": CHANGED}
+        transaction.event("storage.damaged", model_name(transaction, model_id), told)

@@ -1,0 +1,53 @@
+"""Damaged samples and files are told, and the daemon goes on with what is whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from support import Served, blobs, mlp
+
+from storage.store import Store
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_daemon_serves_and_trains_with_what_is_whole(serve: Callable[..., Served]) -> None:
+    served = serve()
+    for name in ("m", "other"):
+        served.register(name, mlp(8, 8, 2))
+        served.upload(name, split="train", **blobs(60, 8, 2))
+        served.upload(name, split="validation", **blobs(20, 8, 2, seed=1))
+    served.train("m", epochs=1)
+    served.http.put("/v1/models/m/aliases/latest", json={"version": 2})
+    served.stop()
+    store = Store.open(served.data_dir)
+    model, other = store.models.get("m"), store.models.get("other")
+    flip(store.files.path(store.versions.get(model.id, 2).file.sha256), at=40)
+    flip(store.packs_dir / str(model.id) / "1.pack", at=32 * 7 + 3)
+    (store.packs_dir / str(other.id) / "1.pack").unlink()
+    store.close()
+
+    again = serve()
+
+    latest = again.http.get("/v1/models/m/latest").json()
+    file = again.http.get("/v1/models/m/latest/model.onnx")
+    assert latest["version"] == 1
+    assert hashlib.sha256(file.content).hexdigest() == latest["sha256"]
+    damaged = again.http.get("/v1/models/m/versions/2/model.onnx")
+    assert (damaged.status_code, damaged.json()["code"]) == (500, "damaged")
+    assert again.http.get("/v1/models/m/samples/7/content").status_code == 200
+
+    job = again.train("m", epochs=1)
+
+    assert job["state"] == "succeeded"
+    assert again.http.get("/v1/models/m/samples/8").json()["quarantine"].startswith("damaged")
+    ready = again.tokenless.get("/readyz").json()
+    assert ready["status"] == "ok"
+    assert ready["damaged"]["samples"] == {"m": 1, "other": 80}
+    assert list(ready["damaged"]["files"].values()) == [["m version 2"]]

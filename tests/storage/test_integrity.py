@@ -1,0 +1,164 @@
+"""What was damaged is found, told and set aside; the rest works."""
+
+import pytest
+from stored import publish, start_job
+
+from storage.errors import Damaged
+from storage.samples.filter import SampleFilter
+from storage.store import Store
+
+
+def flip(path, at=0):
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def quarantined(store, model):
+    return store.samples.ids(model.id, SampleFilter(quarantined=True)).tolist()
+
+
+@pytest.fixture
+def two_models(data_dir, add_model, upload):
+    """Two models of three samples each; closed. The first one's pack."""
+    store = Store.open(data_dir)
+    models = [add_model(store, name) for name in ("first", "second")]
+    for model in models:
+        upload(store, model, [1, 2, 3])
+    store.close()
+    return models, store.packs_dir / str(models[0].id) / "1.pack"
+
+
+LOST = {
+    "missing": (lambda pack: pack.unlink(), [1, 2, 3]),
+    "short": (lambda pack: pack.write_bytes(pack.read_bytes()[:-1]), [3]),
+}
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_samples_of_a_pack_that_lost_bytes_are_set_aside_and_the_rest_works(
+    two_models, data_dir, upload, record_of, how
+):
+    (first, second), pack = two_models
+    lose, lost = LOST[how]
+    lose(pack)
+
+    store = Store.open(data_dir)
+
+    assert quarantined(store, first) == lost
+    assert quarantined(store, second) == []
+    assert store.integrity.known().samples == {"first": len(lost)}
+    (told,) = [each for each in store.events.since(0, 100) if each.type == "storage.damaged"]
+    assert (told.model, told.data["samples"]) == ("first", len(lost))
+    added = upload(store, first, [4], first=3)
+    assert store.samples.content(first.id, added.first_id) == record_of(3)
+    for sample_id in lost:
+        with pytest.raises(Damaged, match=f"sample {sample_id}"):
+            store.samples.content(first.id, sample_id)
+    store.close()
+    store = Store.open(data_dir)
+    assert len([e for e in store.events.since(0, 100) if e.type == "storage.damaged"]) == 1
+    store.close()
+
+
+def test_a_model_whose_pack_is_gone_can_be_emptied_and_deleted(two_models, data_dir):
+    (first, _), pack = two_models
+    pack.unlink()
+    store = Store.open(data_dir)
+    store.samples.delete(first.id, 1)
+    assert store.samples.delete_where(first.id, SampleFilter()).tolist() == [2, 3]
+    store.models.delete("first")
+    assert not store.integrity.known()
+    store.close()
+
+
+def test_a_backup_is_made_of_what_is_whole(two_models, data_dir):
+    _, pack = two_models
+    pack.unlink()
+    store = Store.open(data_dir)
+    snapshot = store.snapshot()
+    assert snapshot.missing == ["packs/1/1.pack"]
+    assert "packs/2/1.pack" in {part.name for part in snapshot.parts}
+    snapshot.close()
+    store.close()
+
+
+def test_a_flipped_sample_is_set_aside_where_it_is_read(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1, 2])
+    flip(store.packs_dir / str(model.id) / "1.pack", at=20)
+    with pytest.raises(Damaged, match="sample 2"):
+        store.samples.content(model.id, 2)
+    assert quarantined(store, model) == [2]
+
+
+def test_verification_finds_flipped_samples_and_lets_those_go_that_are_whole_again(
+    store, add_model, upload
+):
+    model = add_model(store)
+    upload(store, model, [1] * 1200)
+    pack = store.packs_dir / str(model.id) / "1.pack"
+    for number in (3, 700):
+        flip(pack, at=16 * number)
+
+    assert sum(store.integrity.verify_samples(model.id)) == 1200 * 16
+    assert quarantined(store, model) == [4, 701]
+
+    flip(pack, at=16 * 3)
+    assert sum(store.integrity.verify_samples(model.id)) == 1200 * 16
+    assert quarantined(store, model) == [701]
+
+
+def test_aliases_leave_a_damaged_version_for_the_one_before(store, add_model):
+    model = add_model(store)
+    second, third = (
+        publish(store, start_job(store, model.id), content) for content in (b"second", b"third")
+    )
+    store.aliases.set(model.id, "stable", third.version)
+    flip(store.files.path(third.file.sha256))
+
+    with pytest.raises(Damaged, match=third.file.sha256):
+        store.integrity.file(third.file.sha256)
+
+    assert store.versions.by_alias(model.id, "latest") == store.versions.get(model.id, 2)
+    assert store.versions.by_alias(model.id, "stable").version == second.version
+    assert list(store.integrity.known().files) == [third.file.sha256]
+    assert store.integrity.file(second.file.sha256).read_bytes() == b"second"
+
+
+def test_a_missing_file_is_damage_and_whole_again_when_it_is_back(store, add_model):
+    model = add_model(store)
+    version = publish(store, start_job(store, model.id), b"second")
+    path = store.files.path(version.file.sha256)
+    path.unlink()
+    list(store.integrity.verify_files())
+    assert list(store.integrity.known().files) == [version.file.sha256]
+
+    path.write_bytes(b"second")
+    list(store.integrity.verify_files())
+    assert not store.integrity.known()
+
+
+def test_a_file_is_read_once_until_it_changes(store, add_model, monkeypatch):
+    model = add_model(store)
+    sha256 = store.versions.get(model.id, 1).file.sha256
+    path = store.integrity.file(sha256)
+    reads = []
+    monkeypatch.setattr("storage.blobs.files.digest_of", reads.append)
+    assert store.integrity.file(sha256) == path
+    assert reads == []
+
+
+def test_a_job_goes_on_from_the_checkpoint_before_a_damaged_one(store, add_model, adopt):
+    model = add_model(store)
+    job = start_job(store, model.id)
+    common = {"model_id": model.id, "job_id": job.id, "role": "periodic", "epoch": 0, "state": {}}
+    saved = [
+        store.checkpoints.add(step=step, file=adopt(store, b"%d" % step), **common)
+        for step in (1, 2)
+    ]
+    flip(store.files.path(saved[1].file.sha256))
+    assert store.integrity.checkpoint(job.id, ("periodic",)) == saved[0]
+    assert store.checkpoints.latest_of(job.id) == saved[0]
+    store.files.path(saved[0].file.sha256).unlink()
+    assert store.integrity.checkpoint(job.id, ("periodic",)) is None
