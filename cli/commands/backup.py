@@ -63,6 +63,9 @@ def restore(
 
     Every byte is verified before anything changes. The admin token of the folder stays.
     """
+    from storage.disk.permissions import OWNER_ONLY_UMASK
+
+    os.umask(OWNER_ONLY_UMASK)
     from service.backup.restore import restore as put_in_place
 
     data_dir = data_dir or client.settings.data_dir
