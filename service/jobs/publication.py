@@ -1,21 +1,25 @@
-"""Publication: what a job has trained, before the gate and into the store."""
+"""Takes what a job has trained past the gate and into the store."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from service.jobs.recorder import Recorder
 from service.jobs.tasks import evaluate_task
+from service.models.promotion.best import find_best
 from service.models.promotion.conclusion import conclude
+from service.models.promotion.gate import BestComparison
 from service.models.promotion.policy import gate_policy
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
 from service.training.protocol.messages.endings import Failed
 from service.training.protocol.messages.shared import Limits
 from service.training.protocol.messages.training import Done
 from storage.records.jobs import Job
-from storage.records.models import FileRecord
+from storage.records.models import FileRecord, Model
+from storage.records.versions import Version
 from storage.store import Store
 
 ON_NOTHING = Comparison(samples=0, class_counts=(), candidate={}, baseline={})
@@ -24,6 +28,15 @@ MAX_COMPARISONS = 5
 """How often a model is compared anew because `latest` moved."""
 
 Answer = Evaluated | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What measuring a candidate has found. compared_with: the version that `latest` named."""
+
+    answer: Answer
+    compared_with: int | None
+    best: BestComparison | None = None
 
 
 class Publication:
@@ -55,38 +68,59 @@ class Publication:
         """
         candidate: Path | FileRecord = Path(done.path)
         for _ in range(MAX_COMPARISONS):
-            answer, compared_with = await self._compare(candidate)
-            if answer is None:
+            found = await self._compare(candidate)
+            if found is None:
                 return
             if isinstance(candidate, Path):
                 candidate = await asyncio.to_thread(self._store.files.adopt, candidate)
-            if await self._publish(done, candidate, answer, compared_with):
+            if await self._publish(done, candidate, found):
                 return
         assert isinstance(candidate, FileRecord)
         moving = Failed("state_conflict", "latest was moved each time while it was compared")
-        await self._publish(done, candidate, moving, None)
+        await self._publish(done, candidate, Found(moving, None))
 
-    async def _compare(self, candidate: Path | FileRecord) -> tuple[Answer | None, int]:
-        """What the child finds, None if it was stopped, and the version that `latest` named."""
+    async def _compare(self, candidate: Path | FileRecord) -> Found | None:
+        """The candidate beside `latest`, and the best that was promoted; None if it was stopped."""
         path = (
             candidate if isinstance(candidate, Path) else self._store.files.path(candidate.sha256)
         )
+        model, latest, best = await asyncio.to_thread(self._versions)
         limits = await self._limits()
-        order, compared_with = await asyncio.to_thread(
-            evaluate_task, self._job, self._store, candidate=path, limits=limits
-        )
-        if not await asyncio.to_thread(self._can_measure, order):
-            return Evaluated(ON_NOTHING), compared_with
-        return await self._ask(order), compared_with
 
-    def _can_measure(self, order: Evaluate) -> bool:
-        """Whether there is any sample to compare on; else a second child would find out nothing."""
-        counts = self._store.sample_stats.counts(self._job.model_id)
-        return order.measurement.reference or counts.validation > 0
+        async def ask(baseline: Version, *, reference: bool) -> Answer | None:
+            task = await asyncio.to_thread(
+                evaluate_task,
+                model,
+                self._store,
+                candidate=path,
+                baseline=baseline,
+                limits=limits,
+            )
+            if not reference:
+                task = replace(task, measurement=replace(task.measurement, reference=False))
+            # Without a sample a second child would find out nothing.
+            if not (task.measurement.reference or model.samples.validation > 0):
+                return Evaluated(ON_NOTHING)
+            return await self._ask(task)
 
-    async def _publish(
-        self, done: Done, file: FileRecord, answer: Answer, compared_with: int | None
-    ) -> bool:
+        answer = await ask(latest, reference=True)
+        if answer is None or isinstance(answer, Failed) or best is None:
+            return None if answer is None else Found(answer, latest.version)
+        again = await ask(best, reference=False)
+        if again is None:
+            return None
+        if isinstance(again, Failed):
+            return Found(again, latest.version)
+        return Found(answer, latest.version, BestComparison(best.version, again.validation))
+
+    def _versions(self) -> tuple[Model, Version, Version | None]:
+        model = self._store.models.get_by_id(self._job.model_id)
+        latest = self._store.versions.by_alias(model.id, "latest")
+        return model, latest, find_best(self._store, model, latest=latest)
+
+    async def _publish(self, done: Done, file: FileRecord, found: Found) -> bool:
         model = await asyncio.to_thread(self._store.models.get_by_id, self._job.model_id)
-        conclusion = conclude(gate_policy(model), answer, compared_with=compared_with)
+        conclusion = conclude(
+            gate_policy(model), found.answer, compared_with=found.compared_with, best=found.best
+        )
         return await asyncio.to_thread(self._recorder.succeeded, done, file, conclusion)

@@ -53,18 +53,15 @@ def train_task(
 
 
 def evaluate_task(
-    job: Job, store: Store, *, candidate: Path, limits: Limits
-) -> tuple[Evaluate, int]:
-    """The order to compare a job's model with what `latest` names, and that version's number."""
-    model = store.models.get_by_id(job.model_id)
-    latest = store.versions.by_alias(model.id, "latest")
-    order = Evaluate(
+    model: Model, store: Store, *, candidate: Path, baseline: Version, limits: Limits
+) -> Evaluate:
+    """The task to compare what a job has exported with a version of its model."""
+    return Evaluate(
         candidate=str(candidate),
-        baseline=str(store.files.path(latest.file.sha256)),
+        baseline=str(store.files.path(baseline.file.sha256)),
         measurement=measurement(model, store),
         limits=limits,
     )
-    return order, latest.version
 
 
 def convert_task(

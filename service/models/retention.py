@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from service.logs import event
+from service.models.promotion.best import find_best
 from storage.records.models import Model
 from storage.store import Store
 from storage.versions.retention import RetentionLimits
@@ -37,14 +38,19 @@ def effective_retention(own: dict[str, Any]) -> RetentionPolicy:
 
 
 def prune(store: Store, model: Model) -> list[int]:
-    """Remove the versions that the model's retention no longer allows; their numbers."""
+    """Remove the versions that the model's retention no longer allows; their numbers.
+
+    The best that was promoted stays: the gate measures candidates against it.
+    """
     policy = retention_policy(model)
     limits = RetentionLimits(
         versions=policy.max_versions,
         age=None if policy.max_age_days is None else timedelta(days=policy.max_age_days),
         size_bytes=policy.max_bytes,
     )
-    gone = store.retention.prune(model.id, limits)
+    latest = store.versions.by_alias(model.id, "latest")
+    best = find_best(store, model, latest=latest)
+    gone = store.retention.prune(model.id, limits, keep=best.version if best else None)
     if gone:
         event(logger, logging.INFO, "versions.pruned", model=model.name, versions=gone)
     return gone

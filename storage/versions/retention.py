@@ -61,8 +61,12 @@ class Retention:
         self._writer = writer
         self._files = files
 
-    def prune(self, model_id: int, limits: RetentionLimits) -> builtins.list[int]:
+    def prune(
+        self, model_id: int, limits: RetentionLimits, *, keep: int | None = None
+    ) -> builtins.list[int]:
         """Remove what is beyond the limits, oldest first; the numbers of the versions.
+
+        keep: a version that stays as well.
 
         Their files, variants and checkpoints go too, but for pinned checkpoints and those that a
         job is to start from. While a job of the model is under way, nothing goes.
@@ -72,7 +76,7 @@ class Retention:
             if transaction.execute(_IN_TRAINING, (model_id,)).fetchone():
                 return []
             rows = transaction.execute(_VERSIONS, (model_id,)).fetchall()
-            gone = _beyond(transaction, model_id, rows, limits)
+            gone = _beyond(transaction, model_id, rows, limits, keep=keep)
             for row in gone:
                 self._remove(transaction, model_id, row)
             return [row["version"] for row in gone]
@@ -100,9 +104,11 @@ def _beyond(
     model_id: int,
     rows: builtins.list[sqlite3.Row],
     limits: RetentionLimits,
+    *,
+    keep: int | None,
 ) -> builtins.list[sqlite3.Row]:
     """The rows, newest first, that the limits do not allow; oldest first."""
-    kept = _kept_always(transaction, model_id, rows)
+    kept = _kept_always(transaction, model_id, rows) | {keep}
     removable = [row for row in rows if row["version"] not in kept]
     gone = set()
     if limits.versions is not None:
@@ -121,10 +127,14 @@ def _beyond(
 
 def _kept_always(
     transaction: Transaction, model_id: int, rows: builtins.list[sqlite3.Row]
-) -> set[int]:
+) -> set[int | None]:
     if not rows:
         return set()
-    kept = {1, rows[0]["version"], *(row["version"] for row in rows if row["aliases"])}
+    kept: set[int | None] = {
+        1,
+        rows[0]["version"],
+        *(row["version"] for row in rows if row["aliases"]),
+    }
     latest = next(row["version"] for row in rows if LATEST in (row["aliases"] or "").split(","))
     previous = previous_promotion(transaction, model_id, current=latest)
     return kept if previous is None else kept | {previous}

@@ -19,10 +19,30 @@ class Decision:
     verdict: dict[str, Any]
 
 
-def decide(policy: GatePolicy, evaluated: Evaluated, *, baseline_version: int) -> Decision:
-    """Whether a candidate becomes `latest` in the place of the baseline version."""
+@dataclass(frozen=True, slots=True)
+class BestComparison:
+    """The candidate on today's validation samples, compared with the best that was promoted."""
+
+    version: int
+    validation: Comparison
+
+
+def decide(
+    policy: GatePolicy,
+    evaluated: Evaluated,
+    *,
+    baseline_version: int,
+    best: BestComparison | None = None,
+) -> Decision:
+    """Whether a candidate becomes `latest` in the place of the baseline version.
+
+    best: None if that is the baseline version. It keeps losses within chance from adding up.
+    """
     baseline = f"version {baseline_version}"
     findings = findings_of(policy, evaluated.validation, evaluated.reference, baseline=baseline)
+    if best is not None and findings["validation"].outcome != "too_few":
+        name = f"version {best.version}, the best that was promoted"
+        findings["best"] = find(best.validation, policy, where="validation", baseline=name)
     promoted = passes(policy, findings)
     said = "; ".join(finding.sentence for finding in findings.values())
     if policy.mode == "always":
@@ -32,6 +52,8 @@ def decide(policy: GatePolicy, evaluated: Evaluated, *, baseline_version: int) -
     else:
         reason = f"{'promoted' if promoted else 'not promoted'}: {said}"
     verdict = verdict_of(policy, findings) | {"baseline_version": baseline_version}
+    if best is not None:
+        verdict["best_version"] = best.version
     return Decision(promoted, reason, verdict)
 
 

@@ -45,3 +45,15 @@ def test_every_model_is_pruned_by_its_own_limits(store: Store) -> None:
 def test_what_a_model_does_not_say_is_the_default() -> None:
     assert effective_retention({"max_bytes": 5}) == RetentionPolicy(max_bytes=5)
     assert effective_retention({"max_versions": None}).max_versions is None
+
+
+def test_the_best_that_was_promoted_stays(store: Store) -> None:
+    model = store.models.add(
+        new_model("best", retention={"max_versions": 1}), adopt(store, b"best 1")
+    )
+    for number, accuracy in enumerate((0.7, 0.9, 0.8, 0.8, 0.8, 0.8), start=2):
+        job = start_job(store, model.id)
+        publish(store, job, b"best %d" % number, metrics={"accuracy": accuracy}, baseline={})
+    prune_all(store)
+
+    assert numbers(store, model.id) == [7, 6, 5, 3, 1]

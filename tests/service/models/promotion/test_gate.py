@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.errors import InvalidInput
-from service.models.promotion.gate import decide, without_evaluation
+from service.models.promotion.gate import BestComparison, decide, without_evaluation
 from service.models.promotion.policy import GatePolicy, effective_gate, merge_gate
 from service.training.protocol.messages.comparison import Comparison, Evaluated, Interval
 
@@ -58,6 +58,38 @@ def test_accuracy_within_chance_is_neither_better_nor_worse(
     decision = decided(comparison)
     assert decision.promoted is promoted
     assert decision.verdict["validation"]["outcome"] == outcome
+
+
+def test_losses_within_chance_do_not_add_up_against_the_best() -> None:
+    """0.516 → 0.452 on 31 samples is within chance and margin, and so could the next be."""
+    step = classified(31, old=14, new=12, lost=5)
+    against_best = BestComparison(2, classified(31, old=16, new=12, lost=8))
+
+    alone = decide(ACCURACY, Evaluated(step), baseline_version=3)
+    decision = decide(ACCURACY, Evaluated(step), baseline_version=3, best=against_best)
+
+    assert alone.promoted
+    assert not decision.promoted
+    assert "from 0.4516 (version 3) to 0.3871" in decision.reason
+    assert "from 0.5161 (version 2, the best that was promoted) to 0.3871" in decision.reason
+    assert decision.verdict["best_version"] == 2
+    assert decision.verdict["best"]["outcome"] == "worse"
+    assert decision.verdict["validation"]["outcome"] == "same"
+
+
+def test_a_candidate_as_good_as_the_best_passes() -> None:
+    best = BestComparison(2, classified(31, old=16, new=15, lost=4))
+
+    assert decide(
+        ACCURACY, Evaluated(classified(31, old=14, new=15, lost=2)), baseline_version=3, best=best
+    ).promoted
+
+
+def test_too_few_samples_are_told_once() -> None:
+    few = classified(5, old=4, new=4, lost=0)
+    decision = decide(ACCURACY, Evaluated(few), baseline_version=3, best=BestComparison(2, few))
+
+    assert decision.reason.count("too few") == 1
 
 
 def test_the_reason_says_the_figures() -> None:

@@ -1,0 +1,46 @@
+"""The best version that was promoted: what a chain of small losses is measured against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.models.promotion.policy import GatePolicy, gate_policy
+from storage.records.models import Model
+from storage.records.versions import Version
+from storage.store import Store
+
+VERSIONS_AT_ONCE = 1000
+
+
+def find_best(store: Store, model: Model, *, latest: Version) -> Version | None:
+    """The best of the versions that were promoted, None if that is `latest` itself.
+
+    Best by the gate's metric as it was measured when they were made; on equal figures the newest.
+    What is newer than `latest` does not count: a person has taken it back.
+    """
+    policy = gate_policy(model)
+    known = store.versions.list(model.id, VERSIONS_AT_ONCE)
+    scores = _scores(known, policy)
+    promoted = [each for each in known if each.promoted and each.version <= latest.version]
+    measured = [each for each in promoted if each.version in scores]
+    best = max(measured, key=lambda each: (scores[each.version], each.version), default=None)
+    return None if best is None or best.version == latest.version else best
+
+
+def _scores(versions: list[Version], policy: GatePolicy) -> dict[int, float]:
+    """Version → its figure, higher is better. That of version 1 stands in what was compared with
+    it, since nothing measured it when it came."""
+    scores: dict[int, float] = {}
+    for version in versions:
+        _note(scores, version.verdict.get("baseline_version"), version.baseline, policy)
+    for version in versions:
+        _note(scores, version.version, version.metrics, policy)
+    return scores
+
+
+def _note(
+    scores: dict[int, float], number: int | None, metrics: dict[str, Any], policy: GatePolicy
+) -> None:
+    figure = metrics.get(policy.metric)
+    if number is not None and figure is not None:
+        scores[number] = figure if policy.metric == "accuracy" else -figure

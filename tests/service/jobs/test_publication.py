@@ -1,0 +1,99 @@
+"""Publication on a real store; what a child would measure comes from the test."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import adopt, new_model, publish, start_job
+
+from service.jobs.publication import Publication
+from service.jobs.recorder import Recorder
+from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
+from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.training import Done
+from storage.records.jobs import Job
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.store import Store
+
+SAMPLES = 31
+RIGHT = {b"base": 10, b"best": 16, b"latest": 14, b"candidate": 12}
+
+
+@pytest.fixture
+def model(store: Store, shop: Any) -> Model:
+    """Version 2 was the best, and version 3 is `latest`."""
+    model = store.models.add(new_model(classes=2), adopt(store, b"base"))
+    with store.samples.stage(model.id, 16) as staging:
+        data = b"".join(number.to_bytes(16, "little") for number in range(SAMPLES))
+        staging.add(data, [1] * SAMPLES, split=[Split.VALIDATION] * SAMPLES)
+        staging.commit()
+    for content in (b"best", b"latest"):
+        metrics = {"accuracy": RIGHT[content] / SAMPLES}
+        publish(store, start_job(store, model.id), content, metrics=metrics, baseline={})
+    return store.models.get_by_id(model.id)
+
+
+def measured(task: Evaluate) -> Evaluated:
+    new, old = (RIGHT[Path(path).read_bytes()] for path in (task.candidate, task.baseline))
+    return Evaluated(
+        Comparison(
+            samples=SAMPLES,
+            class_counts=(0, SAMPLES),
+            candidate={"accuracy": new / SAMPLES},
+            baseline={"accuracy": old / SAMPLES},
+            discordant=(old - new + 3, 3),
+        )
+    )
+
+
+def conclude(store: Store, job: Job, *, tasks: list[Evaluate]) -> None:
+    path = store.tmp_dir / "candidate"
+    path.write_bytes(b"candidate")
+
+    async def limits() -> Limits:
+        return Limits()
+
+    async def ask(task: Evaluate) -> Evaluated:
+        tasks.append(task)
+        return await asyncio.to_thread(measured, task)
+
+    recorder = Recorder(job, store, announce=lambda *_: None)
+    publication = Publication(job, store, recorder, limits=limits, ask=ask)
+    done = Done(
+        path=str(path),
+        step=1,
+        epoch=1,
+        train_loss=0.5,
+        validation={},
+        baseline={},
+        reason="finished",
+    )
+    asyncio.run(publication.conclude(done))
+
+
+def test_a_candidate_is_measured_against_latest_and_against_the_best(
+    store: Store, model: Model
+) -> None:
+    tasks: list[Evaluate] = []
+
+    conclude(store, start_job(store, model.id), tasks=tasks)
+
+    assert [Path(task.baseline).read_bytes() for task in tasks] == [b"latest", b"best"]
+    made = store.versions.get(model.id, 4)
+    assert not made.promoted
+    assert "version 3" in made.reason
+    assert "version 2, the best that was promoted" in made.reason
+    assert store.versions.by_alias(model.id, "latest").version == 3
+
+
+def test_while_latest_is_the_best_one_comparison_is_enough(store: Store, model: Model) -> None:
+    store.aliases.set(model.id, "latest", 2)
+    tasks: list[Evaluate] = []
+
+    conclude(store, start_job(store, model.id), tasks=tasks)
+
+    assert [Path(task.baseline).read_bytes() for task in tasks] == [b"best"]
