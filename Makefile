@@ -6,8 +6,10 @@ else
   BIN := .venv/bin
 endif
 INSTALLED := .venv/.installed
+# How many processes run tests, and which tests: make test TESTS=tests/api WORKERS=4
 WORKERS ?= logical
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+TESTS ?=
+PYTEST := pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 # Where the zoo's models are kept; 1 GB.
 ZOO ?= /tmp/hone-zoo
 
@@ -16,18 +18,28 @@ ZOO ?= /tmp/hone-zoo
 demo: $(INSTALLED)
 	$(BIN)/honed demo
 
-# Files of tests are spread over the processors, in alphabetical order.
+# Files of tests are spread over the processors, in alphabetical order: the longest come first.
 test: $(INSTALLED)
-	$(BIN)/pytest $(PARALLEL)
+	$(BIN)/$(PYTEST)
+
+# The same on another Python that is installed: make test-python3.12
+test-python%: .venv-python%/.installed
+	.venv-python$*/bin/$(PYTEST)
+
+.PRECIOUS: .venv-python%/.installed
+.venv-python%/.installed: pyproject.toml
+	python$* -m venv .venv-python$*
+	.venv-python$*/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,browser]'
+	@touch $@
 
 # Exactly what CI runs.
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest $(PARALLEL)
+	$(BIN)/$(PYTEST)
 
-# Before a release: what takes half an hour and packages of its own.
+# Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
 check-release: check zoo fuzz
 
 format: $(INSTALLED)
@@ -61,10 +73,10 @@ $(ZOO)/.made: .venv-zoo/.installed tests/zoo/make.py tests/zoo/fold.py tests/zoo
 
 # Hostile inputs at every door that reads what apps send; `make test` gives each a hundred.
 fuzz: $(INSTALLED)
-	HONE_FUZZ_INPUTS=100000 $(BIN)/pytest -q tests/fuzz
+	HONE_FUZZ_INPUTS=100000 $(BIN)/pytest -n $(WORKERS) tests/fuzz
 
 clean:
-	rm -rf .venv .venv-zoo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-zoo .venv-python* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installed anew only when pyproject.toml is newer than the stamp.
