@@ -184,7 +184,8 @@ class Client:
                 "Or say where it is: --url, or the variable HONED_URL"
             ) from error
         except httpx.TransportError as error:
-            raise Failure(f"the connection to {self.url} broke: {error!r}") from error
+            why = str(error) or type(error).__name__
+            raise Failure(f"the connection to {self.url} broke: {why}") from error
 
     def _checked(self, response: httpx.Response) -> httpx.Response:
         if not response.is_error:

@@ -9,6 +9,7 @@ import click
 
 from cli.client import Client
 from cli.errors import from_error
+from cli.groups import Group
 from storage.errors import HoneError
 
 COMMANDS = {
@@ -35,7 +36,7 @@ COMMANDS = {
 """Each command's module, where it stands under its own name, with _ for -."""
 
 
-class Commands(click.Group):
+class Commands(Group):
     """Loads a command when it is called; shows errors of ours as text, not as a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -58,7 +59,10 @@ class Commands(click.Group):
             raise from_error(error) from error
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
 @click.option(
     "--url",
     envvar="HONED_URL",
@@ -76,7 +80,8 @@ class Commands(click.Group):
 def honed(ctx: click.Context, url: str | None, token: str | None) -> None:
     """Train models on the device where the data is born.
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the storage failed: restart.
+    Exit codes: 0 done, 1 failed, 2 wrong usage; 3 from `honed serve` when the disk or the database
+    failed and a restart is needed, which supervisors do by themselves.
     """
     ctx.obj = Client(url=url, token=token)
     ctx.call_on_close(ctx.obj.close)

@@ -7,8 +7,25 @@ from typing import Any, TypeVar
 
 import click
 
+from cli.client import Client
+from storage.errors import HoneError
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+def _models(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Names of the daemon's models that begin so; none if it cannot be asked."""
+    given_options = ctx.find_root().params
+    client = Client(url=given_options.get("url"), token=given_options.get("token"))
+    try:
+        names = [model["name"] for model in client.items("/v1/models")]
+    except (HoneError, click.ClickException):
+        return []
+    return [name for name in names if name.startswith(begun)]
+
+
+model_argument = click.argument("model", shell_complete=_models)
+optional_model_argument = click.argument("model", required=False, shell_complete=_models)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 output_option = click.option(
@@ -23,7 +40,7 @@ trainable_option = click.option(
 )
 
 _HYPERPARAMETERS: tuple[tuple[str, Any, str], ...] = (
-    ("epochs", int, "Passes over the samples."),
+    ("epochs", int, "Passes over the samples. Default: 5, unless steps or seconds are given."),
     ("max_steps", int, "End after this many optimizer steps."),
     ("max_seconds", float, "End after this many seconds of training."),
     ("batch_size", int, "Samples in a batch."),

@@ -1,8 +1,9 @@
-"""Progress bars, on stderr and only where a person is looking."""
+"""Progress on stderr: a bar on a terminal, now and then a line elsewhere."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
@@ -10,6 +11,7 @@ from typing import IO
 import click
 
 Advance = Callable[[int], None]
+LINE_INTERVAL_S = 10.0
 
 
 class Watched:
@@ -27,11 +29,32 @@ class Watched:
         return data
 
 
+class Lines:
+    """Tells of progress on a line of its own, at most every ten seconds: for logs and pipes."""
+
+    def __init__(
+        self, length: int, label: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._length, self._label, self._clock = length, label, clock
+        self._reached = 0
+        self._told_at = clock()
+
+    def __call__(self, amount: int) -> None:
+        """Move on by this."""
+        self._reached += amount
+        if self._length and self._clock() - self._told_at >= LINE_INTERVAL_S:
+            self._told_at = self._clock()
+            click.echo(f"{self._label}: {self._reached / self._length:.0%}", err=True)
+
+
 @contextmanager
 def bar(length: int, label: str, *, show: bool = True) -> Iterator[Advance]:
-    """A bar of `length` units; the value moves it on. Silent if stderr is no terminal."""
-    if not (show and sys.stderr.isatty()):
+    """A bar of `length` units; the value moves it on. Lines where stderr is no terminal."""
+    if not show:
         yield _ignore
+        return
+    if not sys.stderr.isatty():
+        yield Lines(length, label)
         return
     with click.progressbar(length=length, label=label, file=sys.stderr, width=30) as moving:
         yield moving.update

@@ -14,7 +14,12 @@ INTRODUCTION = """\
 Made from the commands by `python -m cli.reference > docs/cli.md`; a test keeps both equal.
 
 `--url` and `--token` stand before the command: `honed --url http://127.0.0.1:9000 status`. What
-`--json` prints goes to stdout and is for scripts; progress bars and errors go to stderr.
+`--json` prints goes to stdout and is for scripts; progress and errors go to stderr: a bar on a
+terminal, elsewhere a line every ten seconds.
+
+The shell completes commands, options and names of models after
+`eval "$(_HONED_COMPLETE=bash_source honed)"` in `~/.bashrc` (zsh: `zsh_source`), or
+`_HONED_COMPLETE=fish_source honed | source` in fish.
 """
 
 
@@ -52,7 +57,7 @@ def _text(command: click.Command) -> str:
 def _row(option: click.Option) -> str:
     names = ", ".join([*option.opts, *option.secondary_opts])
     meaning = (option.help or "").replace("|", "\\|")
-    if option.show_default and option.default is not None:
+    if isinstance(option.default, str | int | float) and not option.is_flag:
         meaning += f" Default: {option.default}."
     if option.show_envvar:
         meaning += f" Variable: {option.envvar}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import datetime, timezone
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
@@ -14,6 +15,7 @@ from api.schemas import Page
 from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
 from service.triggers.change import change
 from service.triggers.rule import Rule, checked_rule
+from service.triggers.schedule import next_time
 from storage.errors import NotFound
 from storage.records.jobs import NewTrigger, Trigger
 from storage.records.models import Model
@@ -113,6 +115,7 @@ def _body(trigger: Trigger) -> TriggerBody:
         id=trigger.id,
         model=trigger.model,
         created_at=trigger.created_at,
+        next_at=next_time(trigger, now=datetime.now(timezone.utc)),
         tried_at=trigger.tried_at if trigger.outcome else None,
         fired_at=trigger.fired_at,
         job_id=trigger.job_id,

@@ -158,6 +158,7 @@ class TriggerBody(Body):
     """A trigger. fired_at, job_id: of the last job it asked for.
 
     tried_at, outcome: of its last try; null and empty from a change until it tries again.
+    next_at: when it fires next, or may fire; null if it waits for samples or is switched off.
     """
 
     id: int
@@ -173,6 +174,7 @@ class TriggerBody(Body):
     priority: int
     enabled: bool
     created_at: datetime
+    next_at: datetime | None
     tried_at: datetime | None
     fired_at: datetime | None
     job_id: int | None

@@ -14,7 +14,15 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.options import as_json, given, hyperparameters, output_option, trainable_option
+from cli.groups import Group
+from cli.options import (
+    as_json,
+    given,
+    hyperparameters,
+    model_argument,
+    output_option,
+    trainable_option,
+)
 from cli.output import echo_fields, echo_json, echo_table
 from cli.progress import Watched, bar
 
@@ -23,7 +31,7 @@ LOSSES = ("cross_entropy", "mse", "bce_with_logits", "l1")
 OPTIMIZERS = ("adamw", "sgd")
 
 
-@click.group()
+@click.group(cls=Group)
 def models() -> None:
     """Register, list, show and remove models."""
 
@@ -40,10 +48,9 @@ def models() -> None:
 )
 @click.option(
     "--preprocess",
-    type=click.File("rb"),
-    metavar="FILE",
-    help="JSON: how samples become what the model takes, one description or a list; see "
-    "docs/samples.md.",
+    metavar="JSON|FILE",
+    help="How samples become what the model takes: JSON, one description or a list, or a file of "
+    "it; see docs/samples.md.",
 )
 @click.option("--weight-decay", type=float, help="AdamW's weight decay.")
 @click.option("--max-grad-norm", type=float, help="Clip gradients to this norm.")
@@ -87,7 +94,7 @@ def list_models(client: Client, *, as_json: bool) -> None:
 
 
 @models.command("show")
-@click.argument("model")
+@model_argument
 @as_json
 @click.pass_obj
 def show(client: Client, model: str, *, as_json: bool) -> None:
@@ -113,7 +120,7 @@ def show(client: Client, model: str, *, as_json: bool) -> None:
 
 
 @models.command("remove")
-@click.argument("model")
+@model_argument
 @click.confirmation_option(
     prompt="Remove the model with its samples, jobs and versions?", help="Do not ask."
 )
@@ -130,7 +137,7 @@ def _spec(
     name: str | None,
     trainable: Any,
     classes: Any,
-    preprocess: IO[bytes] | None,
+    preprocess: str | None,
     **rest: Any,
 ) -> dict[str, Any]:
     own = {key: rest.pop(key) for key in ("loss", "optimizer", "output")}
@@ -146,11 +153,15 @@ def _spec(
     )
 
 
-def _parse(file: IO[bytes]) -> Any:
+def _parse(given_text: str) -> Any:
+    """JSON that begins with a brace or a bracket, else what the named file holds."""
+    is_inline = given_text.lstrip()[:1] in ("{", "[")
     try:
-        return json.load(file)
+        return json.loads(given_text if is_inline else Path(given_text).read_bytes())
+    except OSError as error:
+        raise Failure(f"--preprocess {given_text}: {error.strerror}") from error
     except ValueError as error:
-        raise Failure(f"--preprocess {file.name}: not JSON: {error}") from error
+        raise Failure(f"--preprocess {given_text}: not JSON: {error}") from error
 
 
 @contextmanager

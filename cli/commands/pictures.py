@@ -39,14 +39,16 @@ def find(
     """The image, or all images below the folder, by path; and the faults of those left out.
 
     classes: of each image in a folder one is the name of a folder that it lies in, the nearest
-    counts; None labels nothing. skip: leave out an image without a class. Raises Failure before
-    anything is sent.
+    counts; None labels nothing. Images that lie side by side in a folder of no class have no label.
+    skip: leave out an image without a class. Raises Failure before anything is sent.
     """
     if not source.is_dir():
         return [Picture(source, source.stat().st_size)], []
     paths = sorted(path for path in source.rglob("*") if _is_image(path))
     if not paths:
         raise Failure(f"{source}: there is no image below it ({', '.join(ENDINGS)})")
+    if classes is not None and _is_unsorted(paths, source, classes):
+        classes = None
     found, faults = [], []
     for path in paths:
         label = _label(path, source, classes)
@@ -111,6 +113,11 @@ def _send_batch(
 def _is_image(path: Path) -> bool:
     hidden = path.name.startswith(".")
     return path.suffix.lower() in ENDINGS and not hidden and path.is_file()
+
+
+def _is_unsorted(paths: Sequence[Path], source: Path, classes: Sequence[str]) -> bool:
+    """Whether all lie in one folder that is no class: nobody has labelled them."""
+    return source.resolve().name not in classes and {path.parent for path in paths} == {source}
 
 
 def _label(image: Path, source: Path, classes: Sequence[str] | None) -> str | None:

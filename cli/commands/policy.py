@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from cli.client import Client
+from cli.groups import Group
 from cli.options import as_json
 from cli.output import echo_fields, echo_json
 
 
-@click.group()
+@click.group(cls=Group)
 def policy() -> None:
     """Show and change when the device trains; docs/policy.md explains each setting."""
 

@@ -12,7 +12,8 @@ import click
 from cli.client import Client, model_path
 from cli.commands import pictures
 from cli.errors import Failure
-from cli.options import as_json, given
+from cli.groups import Group
+from cli.options import as_json, given, model_argument
 from cli.output import echo_json
 from cli.progress import Advance, bar
 
@@ -21,13 +22,13 @@ BATCH_BYTES = 4 * 2**20
 """Lines of a .jsonl file that travel in one request."""
 
 
-@click.group()
+@click.group(cls=Group)
 def samples() -> None:
     """Add samples."""
 
 
 @samples.command("add")
-@click.argument("model")
+@model_argument
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--split",

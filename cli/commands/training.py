@@ -10,7 +10,7 @@ import click
 from cli.client import Client, model_path
 from cli.commands.jobs import scalars, why_not
 from cli.errors import Failure
-from cli.options import as_json, given, hyperparameters
+from cli.options import as_json, given, hyperparameters, model_argument
 from cli.output import echo_fields, echo_json
 from cli.progress import bar
 
@@ -20,7 +20,7 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
 
 
 @click.command()
-@click.argument("model")
+@model_argument
 @hyperparameters
 @click.option(
     "--from", "start", help="Where to begin: latest, base or a checkpoint's id. Default: latest."
@@ -65,7 +65,7 @@ def train(
     if as_json:
         echo_json(job)
     elif watch:
-        _echo_end(job)
+        _echo_end(client, job)
     if watch and job["state"] != "succeeded":
         raise Failure(why_not(job))
 
@@ -118,8 +118,11 @@ def _number(start: str | None) -> str | int | None:
     return int(start) if start is not None and start.isdecimal() else start
 
 
-def _echo_end(job: dict[str, Any]) -> None:
-    click.echo(f"job {job['id']} {job['state']}")
+def _echo_end(client: Client, job: dict[str, Any]) -> None:
+    """How the job ended, what the gate decided, and the figures of what apps fetch."""
+    made = _version(client, job, job["version"])
+    fetched = _version(client, job, "latest") if made else None
+    click.echo(_headline(job, made, fetched))
     metrics = job["metrics"]
     echo_fields(
         [
@@ -127,5 +130,35 @@ def _echo_end(job: dict[str, Any]) -> None:
             ("train loss", metrics.get("train_loss")),
             ("validation", scalars(metrics.get("validation"))),
             ("baseline", scalars(metrics.get("baseline"))),
+            ("gate", made and made["reason"]),
+            ("apps fetch", fetched and _fetched(job, fetched)),
         ]
     )
+
+
+def _version(client: Client, job: dict[str, Any], which: str | int | None) -> dict[str, Any] | None:
+    if which is None:
+        return None
+    place = ("latest",) if which == "latest" else ("versions", which)
+    found: dict[str, Any] = client.get(model_path(job["model"], *place))
+    return found
+
+
+def _headline(
+    job: dict[str, Any], made: dict[str, Any] | None, fetched: dict[str, Any] | None
+) -> str:
+    if made is None or fetched is None:
+        return f"job {job['id']} {job['state']}"
+    if made["promoted"]:
+        return f"job {job['id']} succeeded: version {made['version']} is promoted"
+    return (
+        f"job {job['id']} ended, but version {made['version']} is not promoted: "
+        f"apps go on with version {fetched['version']}"
+    )
+
+
+def _fetched(job: dict[str, Any], fetched: dict[str, Any]) -> str:
+    """The baseline was measured on the same samples as the job's own version."""
+    is_new = fetched["version"] == job["version"]
+    figures = scalars(job["metrics"].get("validation" if is_new else "baseline"))
+    return f"version {fetched['version']}" + (f": {figures}" if figures else "")

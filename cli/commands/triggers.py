@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from cli.client import Client, model_path
-from cli.options import as_json, given, hyperparameters
+from cli.groups import Group
+from cli.options import as_json, given, hyperparameters, model_argument, optional_model_argument
 from cli.output import echo_json, echo_table, plain
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -36,13 +37,13 @@ def _rule(command: Command) -> Command:
     return command
 
 
-@click.group()
+@click.group(cls=Group)
 def triggers() -> None:
     """Ask for a model's jobs by time or by new samples; docs/triggers.md has the rules."""
 
 
 @triggers.command("add")
-@click.argument("model")
+@model_argument
 @_rule
 @hyperparameters
 @as_json
@@ -59,12 +60,13 @@ def add(client: Client, /, model: str, *, as_json: bool, **options: Any) -> None
 
 
 @triggers.command("list")
-@click.argument("model")
+@optional_model_argument
 @as_json
 @click.pass_obj
-def list_triggers(client: Client, model: str, *, as_json: bool) -> None:
-    """List the triggers of MODEL, and what became of their last try."""
-    found = list(client.items(_path(model)))
+def list_triggers(client: Client, model: str | None, *, as_json: bool) -> None:
+    """List the triggers of MODEL or of all, when they fire next, and how their last try ended."""
+    models = [each["name"] for each in client.items("/v1/models")] if model is None else [model]
+    found = [trigger for name in models for trigger in client.items(_path(name))]
     if as_json:
         echo_json(found)
     else:
@@ -72,7 +74,7 @@ def list_triggers(client: Client, model: str, *, as_json: bool) -> None:
 
 
 @triggers.command("enable")
-@click.argument("model")
+@model_argument
 @click.argument("trigger_id", type=int)
 @as_json
 @click.pass_obj
@@ -82,7 +84,7 @@ def enable(client: Client, model: str, trigger_id: int, *, as_json: bool) -> Non
 
 
 @triggers.command("disable")
-@click.argument("model")
+@model_argument
 @click.argument("trigger_id", type=int)
 @as_json
 @click.pass_obj
@@ -92,7 +94,7 @@ def disable(client: Client, model: str, trigger_id: int, *, as_json: bool) -> No
 
 
 @triggers.command("remove")
-@click.argument("model")
+@model_argument
 @click.argument("trigger_id", type=int)
 @click.pass_obj
 def remove(client: Client, model: str, trigger_id: int) -> None:
@@ -120,13 +122,15 @@ def _echo(trigger: dict[str, Any], *, as_json: bool) -> None:
 
 def _echo_table(found: list[dict[str, Any]]) -> None:
     echo_table(
-        ("ID", "NAME", "WHEN", "ON", "FIRED", "JOB", "LAST TRY"),
+        ("ID", "MODEL", "NAME", "WHEN", "ON", "NEXT", "FIRED", "JOB", "LAST TRY"),
         (
             (
                 each["id"],
+                each["model"],
                 each["name"],
                 plain({name: each[name] for name in _SHOWN if each[name]}),
                 each["enabled"],
+                each["next_at"],
                 each["fired_at"],
                 each["job_id"],
                 each["outcome"] or None,

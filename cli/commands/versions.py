@@ -11,21 +11,22 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.options import as_json
-from cli.output import echo_json, echo_table, file_size
+from cli.groups import Group
+from cli.options import as_json, model_argument
+from cli.output import echo_json, echo_table, file_size, plain
 from cli.progress import Advance, bar
 
 if TYPE_CHECKING:
     import httpx
 
 
-@click.group()
+@click.group(cls=Group)
 def versions() -> None:
     """List versions."""
 
 
 @versions.command("list")
-@click.argument("model")
+@model_argument
 @as_json
 @click.pass_obj
 def list_versions(client: Client, model: str, *, as_json: bool) -> None:
@@ -35,11 +36,22 @@ def list_versions(client: Client, model: str, *, as_json: bool) -> None:
         echo_json(found)
         return
     echo_table(
-        ("VERSION", "ALIASES", "JOB", "SIZE", "SHA-256", "CREATED"),
+        (
+            "VERSION",
+            "ALIASES",
+            "METRIC",
+            "BASELINE",
+            "VERDICT",
+            "JOB",
+            "SIZE",
+            "SHA-256",
+            "CREATED",
+        ),
         (
             (
                 version["version"],
                 version["aliases"],
+                *judged(version),
                 version["job_id"],
                 file_size(version["size_bytes"]),
                 version["sha256"][:12],
@@ -50,8 +62,19 @@ def list_versions(client: Client, model: str, *, as_json: bool) -> None:
     )
 
 
+def judged(version: dict[str, Any]) -> tuple[str | None, str | None, str]:
+    """What the gate measured of the version, of the one before, and what it decided."""
+    found = version["verdict"].get("validation") or {}
+    decision = "promoted" if version["promoted"] else "not promoted"
+    if found.get("candidate") is None:
+        return None, None, decision if version["job_id"] else version["reason"]
+    metric = version["verdict"]["policy"]["metric"]
+    measured = f"{metric} {plain(found['candidate'])}"
+    return measured, plain(found["baseline"]), f"{decision}, {found['outcome']}"
+
+
 @click.command()
-@click.argument("model")
+@model_argument
 @click.option(
     "-o",
     "--output",

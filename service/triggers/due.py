@@ -44,7 +44,7 @@ def is_rested(trigger: Trigger, rule: Rule, *, now: datetime) -> bool:
     """
     if rule.at_most_every_hours is None:
         return True
-    last = _interval_begin(trigger) if rule.kind == "interval" else trigger.fired_at
+    last = interval_begin(trigger) if rule.kind == "interval" else trigger.fired_at
     if last is None:
         return True
     if rule.kind == "cron":
@@ -62,7 +62,7 @@ def _waits_since(trigger: Trigger) -> datetime:
     return trigger.tried_at or trigger.created_at
 
 
-def _interval_begin(trigger: Trigger) -> datetime:
+def interval_begin(trigger: Trigger) -> datetime:
     """Its last firing; before the first its making, and either way not before its last change."""
     begin = trigger.fired_at or trigger.created_at
     return max(begin, _waits_since(trigger)) if _is_untried(trigger) else begin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
@@ -17,6 +17,7 @@ from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Look
 from service.triggers.asking import Asking
 from service.triggers.cron import cron_trigger
+from service.triggers.due import interval_begin
 from service.triggers.rule import UNUSABLE, Rule, moment_of
 from service.triggers.zone import zone_of
 from storage.records.jobs import Trigger
@@ -123,3 +124,32 @@ def _eligible_trigger(rule: Rule, text: str) -> BaseTrigger:
     if isinstance(moment, datetime):
         return DateTrigger(moment, timezone=timezone.utc)
     return cron_trigger(f"{moment[1]} {moment[0]} * * *", zone_of(rule.time_zone))
+
+
+def next_time(trigger: Trigger, *, now: datetime) -> datetime | None:
+    """When it fires next, or may from then on, in UTC.
+
+    None for one that is switched off, waits for samples, or has fired for good or cannot.
+    """
+    try:
+        rule = Rule(**trigger.rule)
+        moment = _next_moment(trigger, rule, now) if trigger.enabled else None
+    except UNUSABLE:
+        return None
+    return moment and moment.astimezone(timezone.utc)
+
+
+def _next_moment(trigger: Trigger, rule: Rule, now: datetime) -> datetime | None:
+    if rule.cron is not None:
+        when: BaseTrigger = cron_trigger(rule.cron, zone_of(rule.time_zone))
+    elif rule.eligible_after is not None:
+        if rule.is_once and trigger.fired_at is not None:
+            return None
+        when = _eligible_trigger(rule, rule.eligible_after)
+    elif rule.kind == "interval" and rule.at_most_every_hours is not None:
+        rest = timedelta(hours=rule.at_most_every_hours)
+        return max(now, interval_begin(trigger) + rest)
+    else:
+        return None
+    found: datetime | None = when.get_next_fire_time(None, now)
+    return found

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -45,3 +48,45 @@ def test_a_daemon_that_is_not_there_is_said_with_the_remedy() -> None:
     assert result.exit_code == 1
     assert "no daemon answers at http://127.0.0.1:1" in result.stderr
     assert "honed serve" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "told"),
+    [
+        (["statsu"], "did you mean status?"),
+        (["models", "lst"], "did you mean list?"),
+        (["triggers", "delete"], "there are add, disable, enable, list, remove"),
+    ],
+)
+def test_a_mistyped_command_is_told_what_was_meant(mistyped: list[str], told: str) -> None:
+    result = CliRunner().invoke(honed, mistyped)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_help_shows_defaults() -> None:
+    result = CliRunner().invoke(honed, ["samples", "add", "--help"])
+    assert "[default: refuse]" in result.stdout
+
+
+def test_the_shell_completes_names_of_models(add_model: Callable[..., str], variables: Any) -> None:
+    name = add_model()
+    words = {"COMP_WORDS": f"honed models show {name[:6]}", "COMP_CWORD": "3"}
+    asked = {**os.environ, **variables, **words, "_HONED_COMPLETE": "bash_complete"}
+    command = [sys.executable, "-c", "from cli.main import main; main()"]
+    done = subprocess.run(command, env=asked, capture_output=True, text=True, check=True)
+    assert name in done.stdout
+
+
+def test_the_shell_completes_nothing_where_no_daemon_is() -> None:
+    words = {"COMP_WORDS": "honed models show a", "COMP_CWORD": "3"}
+    asked = {**os.environ, **words, "HONED_URL": "http://127.0.0.1:1", "HONED_TOKEN": "none"}
+    command = [sys.executable, "-c", "from cli.main import main; main()"]
+    done = subprocess.run(
+        command,
+        env={**asked, "_HONED_COMPLETE": "bash_complete"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout + done.stderr).strip() == ""

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from cli.progress import Lines
+
 CODE = (
     "from cli.progress import bar\n"
     "with bar(4, 'Moving') as advance:\n"
@@ -13,7 +15,15 @@ CODE = (
 )
 
 
-def test_nothing_is_drawn_where_nobody_looks() -> None:
+def test_a_pipe_gets_a_line_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter((0.0, 4.0, 9.9, 10.0, 10.0, 15.0, 20.5, 20.5))
+    advance = Lines(200, "Uploading", clock=lambda: next(times))
+    for _ in range(5):
+        advance(20)
+    assert capsys.readouterr().err == "Uploading: 30%\nUploading: 50%\n"
+
+
+def test_what_takes_no_time_says_nothing_in_a_pipe() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, check=True)
     assert done.stdout == done.stderr == b""
 

@@ -172,11 +172,45 @@ def test_an_image_outside_a_class_is_skipped_and_named(
     assert labels(client, model) == [1, 0, 0]
 
 
+def test_a_folder_of_images_that_nobody_sorted_is_taken_without_labels(
+    honed: Honed, client: Client, model: str, tmp_path: Path
+) -> None:
+    (tmp_path / "camera").mkdir()
+    for at in range(2):
+        (tmp_path / "camera" / f"{at}.png").write_bytes(photo(60 + at, at))
+
+    done = honed("samples", "add", model, tmp_path / "camera")
+
+    assert done.returncode == 0, done.stderr
+    assert labels(client, model) == [None, None]
+
+
+def test_a_description_may_stand_in_the_command(honed: Honed, tmp_path: Path) -> None:
+    (tmp_path / "inline.onnx").write_bytes(image_model())
+    done = honed(
+        *("models", "add", tmp_path / "inline.onnx", "--loss", "cross_entropy", "--json"),
+        *("--preprocess", json.dumps(PREPROCESS)),
+    )
+    assert done.returncode == 0, done.stderr
+    wrong = honed(
+        *(
+            "models",
+            "add",
+            tmp_path / "inline.onnx",
+            "--loss",
+            "mse",
+            "--preprocess",
+            "nowhere.json",
+        )
+    )
+    assert "nowhere.json: No such file" in wrong.stderr
+
+
 def test_a_folder_in_which_no_image_has_a_class_is_refused(
     honed: Honed, model: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "others").mkdir()
-    (tmp_path / "others" / "a.png").write_bytes(photo(60, 3))
+    (tmp_path / "others" / "more").mkdir(parents=True)
+    (tmp_path / "others" / "more" / "a.png").write_bytes(photo(60, 3))
 
     refused = honed("samples", "add", model, tmp_path / "others", "--on-error", "skip")
 

@@ -21,8 +21,28 @@ def test_a_watched_job_ends_with_its_version(
 ) -> None:
     done = honed("train", add_model(samples=100), *QUICK, "--watch")
     assert done.returncode == 0, done.stderr
-    assert "succeeded" in done.stdout
     assert "version     2" in done.stdout
+    assert "gate        " in done.stdout
+    assert "apps fetch  version " in done.stdout
+
+
+def test_a_version_that_the_gate_refused_is_no_success_to_see(
+    honed: Callable[..., Any], add_model: Callable[..., str]
+) -> None:
+    name = add_model(samples=200)
+    ruined = ("--epochs", 2, "--learning-rate", 50, "--watch")
+    done = honed("train", name, *ruined)
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.splitlines()[1]
+    assert first.endswith("version 2 is not promoted: apps go on with version 1")
+    assert "succeeded" not in done.stdout
+    assert "apps fetch  version 1: " in done.stdout
+
+    header, refused, registered = honed("versions", "list", name).stdout.splitlines()
+    assert header.split()[2:5] == ["METRIC", "BASELINE", "VERDICT"]
+    assert "not promoted, worse" in refused
+    assert "accuracy" in refused
+    assert "registered" in registered
 
 
 def test_a_job_for_a_script_is_one_json_document(

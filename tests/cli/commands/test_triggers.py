@@ -30,10 +30,16 @@ def test_a_trigger_is_added_listed_switched_and_removed(
     assert honed("triggers", "add", model, "--new-samples", 500).returncode == 0
 
     header, first, second = honed("triggers", "list", model).stdout.splitlines()
-    assert header.split() == ["ID", "NAME", "WHEN", "ON", "FIRED", "JOB", "LAST", "TRY"]
+    assert header.split() == [
+        *("ID", "MODEL", "NAME", "WHEN", "ON", "NEXT", "FIRED", "JOB", "LAST", "TRY")
+    ]
     assert "weekdays" in first
     assert "cron=30 2 * * mon-fri, time_zone=Europe/Berlin" in first
     assert "new_samples=500" in second
+
+    everywhere = json.loads(honed("triggers", "list", "--json").stdout)
+    (mine,) = [each for each in everywhere if each["id"] == trigger["id"]]
+    assert mine["next_at"] > mine["created_at"]
 
     for command, on in (("disable", False), ("enable", True)):
         switched = honed("triggers", command, model, trigger["id"], "--json")

@@ -7,6 +7,7 @@ import pytest
 from service.errors import InvalidInput
 from service.triggers.due import is_due
 from service.triggers.rule import Rule, checked_rule
+from service.triggers.schedule import next_time
 from storage.records.jobs import Trigger
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc)
@@ -35,6 +36,22 @@ def trigger(**changes):
 
 def due(rule, *, now, labelled=100, eligible=True, **changes):
     return is_due(trigger(**changes), rule, now=now, labelled=labelled, eligible=eligible)
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "expected"),
+    [
+        ({"cron": "30 14 * * *", "time_zone": "UTC"}, {}, NOON + 2.5 * HOUR),
+        ({"cron": "30 14 * * *", "time_zone": "UTC"}, {"enabled": False}, None),
+        ({"cron": "30 14 * * *", "time_zone": "Nowhere/Here"}, {}, None),
+        ({"eligible_after": "13:00", "time_zone": "UTC"}, {}, NOON + HOUR),
+        ({"at_most_every_hours": 5}, {}, NOON + 5 * HOUR),
+        ({"at_most_every_hours": 5}, {"fired_at": NOON - 9 * HOUR, "outcome": "asked"}, NOON),
+        ({"new_samples": 10}, {}, None),
+    ],
+)
+def test_the_next_time_follows_from_the_rule(rule, changes, expected):
+    assert next_time(trigger(rule=rule, **changes), now=NOON) == expected
 
 
 def test_new_samples_are_counted_from_the_last_firing():
