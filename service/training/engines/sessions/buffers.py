@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -67,8 +68,9 @@ def aligned(size: int) -> Vector:
     return room[start : start + size]
 
 
-def edges(count: int, shares: int) -> list[tuple[int, int]]:
+@lru_cache(maxsize=64)
+def edges(count: int, shares: int) -> tuple[tuple[int, int], ...]:
     """Where each share of `count` things begins and ends; none is empty, so there may be fewer."""
     shares = max(1, min(shares, count))
     cuts = [count * each // shares for each in range(shares + 1)]
-    return list(pairwise(cuts))
+    return tuple(pairwise(cuts))

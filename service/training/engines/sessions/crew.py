@@ -27,6 +27,9 @@ class Crew:
 
         Raises what the first of those that failed raised.
         """
+        if len(calls) == 1:
+            calls[0]()
+            return
         others = calls[1:]
         while len(self._helpers) < len(others):
             self._helpers.append(_Helper())

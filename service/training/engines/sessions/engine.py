@@ -78,7 +78,8 @@ class SessionsEngine:
             self._state.buffers.put_gradients_by()
         rows = len(target)
         feeds = self._feeds(inputs, target)
-        feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=self._batches, rows=rows)
+        if self._manifest.draws:
+            feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=self._batches, rows=rows)
         if self._manifest.sample_weight is not None:
             weights = np.ones(rows, np.float32) if weights is None else weights
             feeds[self._manifest.sample_weight] = weights

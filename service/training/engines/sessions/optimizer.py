@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from service.training.engines.runtime import open_session
@@ -12,6 +14,7 @@ from service.training.optimizer import graph
 from service.training.optimizer.recipe import Recipe
 from service.training.optimizer.rules import EPSILON, RULES
 
+Parts = Sequence[tuple[int, int]]
 NORM_EPSILON = 1e-6
 """What torch.nn.utils.clip_grad_norm_ adds to the norm that it divides by."""
 
@@ -32,18 +35,18 @@ class Optimizer:
         self._scalars = {name: np.zeros(1, np.float32) for name in graph.scalar_names(recipe)}
         self._square_sums = np.zeros((layout.rows, 1), np.float32)
         parts = edges(layout.rows, threads)
-        self._updates = self._bind_updates(buffers, parts)
-        self._norms = [] if recipe.max_grad_norm is None else self._bind_norms(buffers, parts)
+        self._updates = [each.run for each in self._bind_updates(buffers, parts)]
+        clips = recipe.max_grad_norm is not None
+        self._norms = [each.run for each in self._bind_norms(buffers, parts)] if clips else []
 
     def step(self, rate: float, *, number: int) -> None:
         """rate: the learning rate. number: of the step, from 1."""
         scalars = self._rule.scalars
         factor, epsilon = (1.0, 0.0) if scalars is None else scalars(self._recipe, number)
-        rates = self._factors * rate
-        self._rows[graph.RATE][:] = rates * factor
+        self._rows[graph.RATE][:] = self._factors * (rate * factor)
         if graph.DECAY in self._rows:
-            decays = 1 - rates * self._decays if self._rule.decoupled else self._decays
-            self._rows[graph.DECAY][:] = decays
+            decoupled = 1 - self._factors * self._decays * rate
+            self._rows[graph.DECAY][:] = decoupled if self._rule.decoupled else self._decays
         values = {
             EPSILON: epsilon,
             # The first average is the parameter itself, as in torch.optim.swa_utils.
@@ -52,16 +55,16 @@ class Optimizer:
         }
         for name, scalar in self._scalars.items():
             scalar[0] = values[name]
-        self._crew.run([binding.run for binding in self._updates])
+        self._crew.run(self._updates)
 
     def _clipping(self) -> float:
         """The factor that brings the norm of all gradients down to the most that is allowed."""
         assert self._recipe.max_grad_norm is not None
-        self._crew.run([binding.run for binding in self._norms])
+        self._crew.run(self._norms)
         norm = float(np.sqrt(self._square_sums.sum(dtype=np.float64)))
         return min(1.0, self._recipe.max_grad_norm / (norm + NORM_EPSILON))
 
-    def _bind_updates(self, buffers: Buffers, parts: list[tuple[int, int]]) -> list[Binding]:
+    def _bind_updates(self, buffers: Buffers, parts: Parts) -> list[Binding]:
         model = graph.update_model(
             self._recipe, gradients=len(buffers.gradients), rows=buffers.layout.rows
         )
@@ -81,7 +84,7 @@ class Optimizer:
                 binding.read(name, scalar)
         return bindings
 
-    def _bind_norms(self, buffers: Buffers, parts: list[tuple[int, int]]) -> list[Binding]:
+    def _bind_norms(self, buffers: Buffers, parts: Parts) -> list[Binding]:
         model = graph.norm_model(gradients=len(buffers.gradients))
         session = open_session(model.SerializeToString(), threads=1)
         bindings = [Binding(session) for _ in parts]

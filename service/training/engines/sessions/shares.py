@@ -45,4 +45,4 @@ class Shares:
             for name, array in feeds.items():
                 binding.read(name, array[first:last])
         self._crew.run([binding.run for binding in working])
-        return float(self._losses[: len(parts)].sum()), len(parts)
+        return sum(self._losses[: len(parts)].tolist()), len(parts)
