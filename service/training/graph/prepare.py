@@ -19,7 +19,7 @@ from service.training.graph.modes import switch_off
 from service.training.graph.pads import spell_out_pads
 from service.training.graph.sequences import open_sequences
 from service.training.graph.shapes import fold_shapes
-from service.training.graph.simplify import simplify
+from service.training.graph.simplify import pool_before_relu, simplify
 
 OLDEST, NEWEST = 18, 21
 """Opsets whose operators the rules write: Reduce takes its axes as an input since 18."""
@@ -64,6 +64,7 @@ def prepare(
         fold_shapes(model)
     open_sequences(model)
     simplify(model)
+    pool_before_relu(model)
     stamp(model)
     model = infer(model)
     spell_out_pads(model)

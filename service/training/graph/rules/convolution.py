@@ -113,16 +113,21 @@ def weight_gradient(x: Tensor, g: Tensor, weight: Tensor, windows: Windows, grou
 
 MANY_PLACES = 49
 """Kernels larger than 7 by 7 would make graphs of very many nodes."""
+FEW_CHANNELS = 8
+"""Up to this many, one product with all places side by side is faster than one for each."""
 
 
 def _by_matrices(x: Tensor, g: Tensor, weight: Tensor, windows: Windows) -> Tensor:
     """One product (out, samples·places)·(samples·places, in) for each place of the kernel."""
     outs, ins = fixed(weight, 0), fixed(weight, 1)
     rows = g.swap(0, 1).reshape(outs, -1)
-    parts = [
-        multiply(rows, part.reshape(ins, -1), tb=True).unsqueeze(2)
-        for part in _shifted(_with_borders(x.swap(0, 1), windows), g, windows)
-    ]
+    shifted = _shifted(_with_borders(x.swap(0, 1), windows), g, windows)
+    if ins <= FEW_CHANNELS:
+        columns = [part.reshape(ins, -1) for part in shifted]
+        whole = columns[0] if len(columns) == 1 else g.graph.op("Concat", *columns, axis=0)
+        product_ = multiply(rows, whole, tb=True).reshape(outs, len(columns), ins)
+        return product_.swap(1, 2).reshape_like(weight)
+    parts = [multiply(rows, part.reshape(ins, -1), tb=True).unsqueeze(2) for part in shifted]
     joined = parts[0] if len(parts) == 1 else g.graph.op("Concat", *parts, axis=2)
     return joined.reshape_like(weight)
 

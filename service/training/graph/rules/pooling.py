@@ -15,8 +15,10 @@ def max_pool(node: Node, g: Tensor) -> Gradients:
 
     Places count through the whole tensor. Windows that tile it put each number back; others add.
     """
-    x, places = node.x, node.output(1)
-    windows = _windows(node)
+    windows, x = _windows(node), node.x
+    if _is_tiling(node, windows) and len(windows.kernel) == 2:
+        return [_to_firsts(node, g, windows.kernel)]
+    places = node.output(1)
     if _is_tiling(node, windows):
         shape = {"kernel_shape": list(windows.kernel), "strides": list(windows.strides)}
         return [g.op("MaxUnpool", places, x.dims(), **shape).known_like(x)]
@@ -26,6 +28,35 @@ def max_pool(node: Node, g: Tensor) -> Gradients:
     rows = places.op("Reshape", g.graph.ints([-1, 1]))
     spread = zeros.op("ScatterND", rows, g.op("Reshape", flat), reduction="add")
     return [spread.reshape_like(x)]
+
+
+def _to_firsts(node: Node, g: Tensor, kernel: tuple[int, ...]) -> Tensor:
+    """By numbers that fall within each window: the largest of those that are equal to the maximum.
+
+    Faster than to ask for places: pooling with them takes ten times as long as without.
+    """
+    x = node.x
+    shape = {"kernel_shape": list(kernel), "strides": list(kernel)}
+    counts = [fixed(x, axis) // k for axis, k in zip((2, 3), kernel, strict=True)]
+    falling = np.arange(kernel[0] * kernel[1], 0, -1).reshape(kernel)
+    numbers = g.graph.numbers(np.tile(falling, counts)[None, None], g.dtype)
+    candidates = x.equal(_repeated(node.y, kernel)).cast_like(g) * numbers
+    firsts = candidates.op("MaxPool", **shape).known_like(node.y)
+    chosen = candidates.equal(_repeated(firsts, kernel)).cast_like(g)
+    return (chosen * _repeated(g, kernel)).known_like(x)
+
+
+def _repeated(tensor: Tensor, kernel: tuple[int, ...]) -> Tensor:
+    """Every number as a block of the kernel's size."""
+    scales = tensor.graph.constant(np.array([1, 1, *kernel], np.float32))
+    return tensor.op(
+        "Resize",
+        None,
+        scales,
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
 
 
 def max_unpool(node: Node, g: Tensor) -> Gradients:

@@ -192,3 +192,17 @@ def test_pads_of_some_axes_become_pads_of_all() -> None:
     x = normal(2, 4, 6)
     expected = np.pad(x, [(0, 0), (1, 2), (0, 0)])
     np.testing.assert_array_equal(run(prepared, {"x": x})["y"], expected)
+
+
+def test_a_relu_that_only_a_pool_reads_goes_behind_it() -> None:
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("MaxPool", ["r"], ["p"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+        node("Relu", ["p"], ["q"]),
+        node("MaxPool", ["q"], ["m"], kernel_shape=[1, 1]),
+        node("Add", ["m", "q"], ["y"]),
+    ]
+    original = model(nodes, shape=["batch", 2, 5, 6])
+    prepared = prepare(original)
+    assert operators(prepared) == ["MaxPool", "Relu", "Relu", "MaxPool", "Add"]
+    check_equal(original, prepared, 3, 2, 5, 6)
