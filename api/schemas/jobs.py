@@ -79,12 +79,17 @@ class ProgressBody(Body):
 
 
 class MetricsBody(Body):
-    """train_loss: mean of the last epoch. baseline: validation before the first step."""
+    """train_loss: mean of the last epoch. baseline: validation before the first step.
+
+    promoted, reason: what the gate has decided on the version, null until there is one.
+    """
 
     train_loss: float | None = None
     validation: dict[str, Any] | None = None
     baseline: dict[str, Any] | None = None
     ended: str | None = None
+    promoted: bool | None = None
+    reason: str | None = None
 
 
 class JobErrorBody(Body):

@@ -60,7 +60,7 @@ class Versions:
 
         `latest` does not move to it while it is held. compared_with: what `latest` named when the
         gate decided; if it has moved since, nothing is kept, and the answer is None. job_metrics:
-        replace the job's own.
+        replace the job's own, with what the gate has decided.
         Raises NotFound, and StateConflict if the job is not running.
         """
 
@@ -72,12 +72,14 @@ class Versions:
             version = _insert(transaction, _unless_held(transaction, new, latest=latest))
             if version.promoted:
                 move_alias(transaction, version, LATEST)
+            decided = {"promoted": version.promoted, "reason": version.reason}
+            metrics = {**job_metrics, **decided}
             move_job(
                 transaction,
                 new.job_id,
                 from_=JobState.RUNNING,
                 to=JobState.SUCCEEDED,
-                fields={"version": version.version, "metrics": dump(job_metrics)},
+                fields={"version": version.version, "metrics": dump(metrics)},
             )
             return find_version(transaction.connection, new.model_id, version.version)
 

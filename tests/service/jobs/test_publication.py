@@ -80,7 +80,9 @@ def test_a_candidate_is_measured_against_latest_and_against_the_best(
 ) -> None:
     tasks: list[Evaluate] = []
 
-    conclude(store, start_job(store, model.id), tasks=tasks)
+    job = start_job(store, model.id)
+
+    conclude(store, job, tasks=tasks)
 
     assert [Path(task.baseline).read_bytes() for task in tasks] == [b"latest", b"best"]
     made = store.versions.get(model.id, 4)
@@ -88,6 +90,8 @@ def test_a_candidate_is_measured_against_latest_and_against_the_best(
     assert "version 3" in made.reason
     assert "version 2, the best that was promoted" in made.reason
     assert store.versions.by_alias(model.id, "latest").version == 3
+    told = store.jobs.get(job.id).metrics
+    assert (told["promoted"], told["reason"]) == (False, made.reason)
 
 
 def test_while_latest_is_the_best_one_comparison_is_enough(store: Store, model: Model) -> None:

@@ -37,7 +37,8 @@ def test_publishing_is_version_alias_and_job_at_once(store, model, publish):
     version = publish()
     assert (version.version, version.aliases, version.promoted) == (2, ("latest",), True)
     job = store.jobs.get(version.job_id)
-    assert (job.state, job.version, job.metrics) == (JobState.SUCCEEDED, 2, {"train_loss": 0.3})
+    told = {"train_loss": 0.3, "promoted": True, "reason": "lower loss"}
+    assert (job.state, job.version, job.metrics) == (JobState.SUCCEEDED, 2, told)
     assert store.models.get("digits").latest_version == 2
     kinds = [event.type for event in store.events.since(0, 100)]
     assert kinds[-3:] == ["version.created", "version.promoted", "job.succeeded"]
