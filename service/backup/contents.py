@@ -27,7 +27,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BackupFile:
     """A file of the backup, and what it must be."""
 
     name: str
@@ -42,7 +42,7 @@ class Contents:
     honed: str
     schema: str
     created_at: str
-    entries: tuple[Entry, ...]
+    entries: tuple[BackupFile, ...]
     missing: tuple[str, ...]
     damaged: tuple[str, ...]
 
@@ -65,7 +65,7 @@ def open_backup(path: Path) -> zipfile.ZipFile:
     """Raises InvalidInput if it is no whole zip."""
     try:
         return zipfile.ZipFile(path)
-    except READ_FAULTS as error:
+    except (ValueError, *READ_FAULTS) as error:  # a name that is not UTF-8 is a ValueError
         raise _wrong("", f"{path} is no whole zip: {error}") from error
     except OSError as error:
         raise _wrong("", f"cannot read {path}: {error.strerror}") from error
@@ -92,7 +92,7 @@ def _complaints(
         yield Problem("", "its entries have more bytes than it has: they overlap")
 
 
-def _complaint(info: zipfile.ZipInfo, expected: Entry | None) -> str | None:
+def _complaint(info: zipfile.ZipInfo, expected: BackupFile | None) -> str | None:
     if not _NAME.fullmatch(info.orig_filename):
         return "no file of a backup has this name"
     if expected is None:
@@ -128,22 +128,22 @@ def _manifest(archive: zipfile.ZipFile) -> Contents:
 def _contents(given: dict[str, Any]) -> Contents:
     try:
         return Contents(
-            honed=str(given["honed"]),
-            schema=str(given["schema"]),
-            created_at=str(given["created_at"]),
+            honed=_text(given["honed"]),
+            schema=_text(given["schema"]),
+            created_at=_text(given["created_at"]),
             entries=tuple(_entry(each) for each in given["files"]),
-            missing=tuple(str(each) for each in given["missing"]),
-            damaged=tuple(str(each) for each in given["damaged"]),
+            missing=tuple(_text(each) for each in given["missing"]),
+            damaged=tuple(_text(each) for each in given["damaged"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _wrong(f"/{MANIFEST}", f"it is not one that Hone wrote: {error!r}") from error
 
 
-def _entry(given: dict[str, Any]) -> Entry:
-    entry = Entry(name=given["name"], size_bytes=given["size_bytes"], sha256=given["sha256"])
+def _entry(given: dict[str, Any]) -> BackupFile:
+    name = _text(given["name"])
+    entry = BackupFile(name=name, size_bytes=given["size_bytes"], sha256=given["sha256"])
     well = (
-        isinstance(entry.name, str)
-        and type(entry.size_bytes) is int
+        type(entry.size_bytes) is int
         and entry.size_bytes >= 0
         and isinstance(entry.sha256, str)
         and _SHA256.fullmatch(entry.sha256)
@@ -151,6 +151,14 @@ def _entry(given: dict[str, Any]) -> Entry:
     if not well:
         raise ValueError(f"{given!r} is no file")
     return entry
+
+
+def _text(given: object) -> str:
+    """Raises ValueError if it is no text, or half a character that nobody can print."""
+    if not isinstance(given, str):
+        raise ValueError(f"{given!r} is no text")
+    given.encode()
+    return given
 
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:

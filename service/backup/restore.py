@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import IO
 
 from service.backup.backup import CHUNK_BYTES
-from service.backup.contents import READ_FAULTS, Contents, Entry
+from service.backup.contents import READ_FAULTS, BackupFile, Contents
 from service.errors import InvalidInput
 from storage.backup import swap
 from storage.backup.copies import check_copy
+from storage.backup.foreign import foreign_contents
 from storage.backup.reconciling import Lost
 from storage.backup.snapshot import DATABASE
 from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
@@ -128,7 +129,9 @@ def _unpack(
             sync_folder(each)
 
 
-def _copy(archive: zipfile.ZipFile, entry: Entry, target: IO[bytes], *, advance: Advance) -> None:
+def _copy(
+    archive: zipfile.ZipFile, entry: BackupFile, target: IO[bytes], *, advance: Advance
+) -> None:
     digest = sha256()
     try:
         with archive.open(entry.name) as source:
@@ -147,6 +150,15 @@ def _copy(archive: zipfile.ZipFile, entry: Entry, target: IO[bytes], *, advance:
 def _prove(folder: Path, contents: Contents) -> tuple[int, int, int, Lost]:
     """Open what was unpacked as a daemon would: models, samples, interrupted jobs, what is lost."""
     check_copy(folder / DATABASE)
+    if (foreign := foreign_contents(folder / DATABASE)) is not None:
+        raise _wrong(f"/{DATABASE}", foreign)
+    try:
+        return _count(folder, contents)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _wrong(f"/{DATABASE}", f"Hone did not write its rows: {error!r}") from error
+
+
+def _count(folder: Path, contents: Contents) -> tuple[int, int, int, Lost]:
     store = Store.open(folder, is_partial=True)
     try:
         lost = store.lost

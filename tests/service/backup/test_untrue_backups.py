@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -118,6 +120,26 @@ def drop_file(archive: bytes) -> bytes:
     return rewritten(changed, lambda info, data: None if info.filename == name else (info, data))
 
 
+def altered(sql: str) -> Callable[[bytes], bytes]:
+    """A backup whose database somebody has run these statements in."""
+
+    def alter(content: bytes) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "hone.db")
+            path.write_bytes(content)
+            with closing(sqlite3.connect(path)) as connection:
+                connection.executescript(f"PRAGMA foreign_keys = OFF; {sql};")
+            return path.read_bytes()
+
+    return lambda data: with_content(data, "hone.db", alter)
+
+
+def not_utf8(archive: bytes) -> bytes:
+    added = rewritten(archive, same, (entry("p\u00e4ck"), b"x"))
+    return added.replace("p\u00e4ck".encode(), b"p\xff\xa4ck")
+
+
+CLIMBING = "../" * 21 + "x"
 ELSEWHERE = "packs/../../elsewhere"
 BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "no zip": (lambda _: b"no zip at all", "no whole zip"),
@@ -165,6 +187,35 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "file gone": (drop_file, "not in it"),
     "damaged database": (lambda data: with_content(data, "hone.db", corrupt), "damaged|malformed"),
+    "trigger": (
+        altered("CREATE TRIGGER more AFTER INSERT ON events BEGIN DELETE FROM models; END"),
+        "trigger that is not Hone's: 'more'",
+    ),
+    "another trigger under our name": (
+        altered(
+            "DROP TRIGGER samples_uncounted; CREATE TRIGGER samples_uncounted AFTER INSERT ON "
+            "events BEGIN DELETE FROM models; END"
+        ),
+        "trigger that is not Hone's: 'samples_uncounted'",
+    ),
+    "view": (
+        altered("DROP TABLE triggers; CREATE VIEW triggers AS SELECT 1 AS id"),
+        "view that is not Hone's",
+    ),
+    "file that climbs": (
+        altered(f"INSERT INTO files VALUES ('{CLIMBING}', 1)"),
+        "which is no SHA-256",
+    ),
+    "row that refers to nothing": (altered("DELETE FROM files"), "that is not there"),
+    "model that cannot be read": (
+        altered("UPDATE models SET signature = '[]'"),
+        "Hone did not write its rows",
+    ),
+    "name that is not UTF-8": (not_utf8, "no whole zip"),
+    "half a character": (
+        lambda data: with_manifest(data, lambda m: m.update(missing=["\ud800"])),
+        "not one that Hone wrote",
+    ),
     "no database": (
         lambda data: with_content(data, "hone.db", lambda _: b"text " * 2000),
         "not a database",

@@ -1,0 +1,49 @@
+"""What a database may hold that Hone did not write: a backup may come from anybody.
+
+A trigger would run with the next write, a view or a virtual table with the next read, and a name
+that is no digest leads out of the data folder.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from storage.database.connection import sqlite3, translate
+from storage.database.migrations import migrate
+
+_PROGRAMS = """
+SELECT type, name, sql FROM sqlite_schema
+WHERE type IN ('trigger', 'view') OR sql LIKE 'CREATE VIRTUAL%'
+"""
+_NO_DIGEST = """
+SELECT sha256 FROM files WHERE length(sha256) <> 64 OR sha256 GLOB '*[^0-9a-f]*' LIMIT 1
+"""
+_BROKEN_REFERENCE = "PRAGMA foreign_key_check"
+
+
+def foreign_contents(path: Path) -> str | None:
+    """The first thing in a database that is not Hone's own; None if there is nothing.
+
+    Raises StorageBroken.
+    """
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            own = _own_programs()
+            for kind, name, sql in connection.execute(_PROGRAMS).fetchall():
+                if (kind, name, sql) not in own:
+                    return f"it holds a {kind} that is not Hone's: {name!r}"
+            if (row := connection.execute(_NO_DIGEST).fetchone()) is not None:
+                return f"a file is named {row[0]!r}, which is no SHA-256"
+            if (row := connection.execute(_BROKEN_REFERENCE).fetchone()) is not None:
+                return f"a row of {row[0]} refers to one of {row[2]} that is not there"
+    except sqlite3.Error as error:
+        raise translate(error) from error
+    return None
+
+
+def _own_programs() -> set[tuple[str, str, str]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection)
+        return {(kind, name, sql) for kind, name, sql in connection.execute(_PROGRAMS)}
