@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.hints import meant
 from service.logs import event
+from storage.disk.durable import fault_of, is_of_disk
 from storage.errors import HoneError, Problem
 
 logger = logging.getLogger(__name__)
@@ -128,6 +129,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HoneError, _hone_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(OSError, _os_error)
     app.add_exception_handler(UnicodeEncodeError, _not_unicode)
     app.add_exception_handler(ClientDisconnect, _client_left)
     app.add_exception_handler(Exception, _unexpected)
@@ -137,6 +139,15 @@ async def _hone_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HoneError)
     headers = {"Retry-After": "1"} if STATUS[error.code] == 503 else None
     return problem(error.code, error.detail, errors=error.problems, headers=headers)
+
+
+async def _os_error(request: Request, error: Exception) -> JSONResponse:
+    """A full or failing disk, or too many open files, where nobody expected them."""
+    assert isinstance(error, OSError)
+    if not is_of_disk(error):
+        return await _unexpected(request, error)
+    logger.error("request.failed", exc_info=error, extra={"fields": {"path": request.url.path}})
+    return await _hone_error(request, fault_of(error, "the request failed"))
 
 
 async def _not_unicode(_: Request, error: Exception) -> JSONResponse:

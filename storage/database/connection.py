@@ -30,9 +30,10 @@ from storage.errors import (
     StorageBroken,
 )
 
-__all__ = ["Readers", "connect_reader", "connect_writer", "sqlite3", "translate"]
+__all__ = ["Readers", "connect_reader", "connect_writer", "sqlite3", "translate", "translated"]
 
-_BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _CONSTRAINT, _NOTADB = 5, 6, 10, 11, 13, 19, 26
+_BUSY, _LOCKED, _NOMEM, _IOERR, _CORRUPT, _FULL, _CANTOPEN = 5, 6, 7, 10, 11, 13, 14
+_CONSTRAINT, _NOTADB = 19, 26
 # Python 3.10 has no `sqlite_errorcode`; these texts are SQLite's own and fixed per code.
 _CODE_BY_TEXT = {
     "database is locked": _BUSY,
@@ -40,7 +41,15 @@ _CODE_BY_TEXT = {
     "disk I/O error": _IOERR,
     "database disk image is malformed": _CORRUPT,
     "database or disk is full": _FULL,
+    "unable to open database file": _CANTOPEN,
+    "out of memory": _NOMEM,
     "file is not a database": _NOTADB,
+}
+_PASSING = {
+    _BUSY: "another program holds the database",
+    _LOCKED: "another program holds the database",
+    _NOMEM: "too little memory is free",
+    _CANTOPEN: "too many files are open",
 }
 FATAL = frozenset({_IOERR, _CORRUPT, _NOTADB})
 UNDONE_AT_COMMIT = frozenset({_BUSY, _LOCKED, _FULL, _CONSTRAINT})
@@ -67,13 +76,22 @@ def translate(error: sqlite3.Error) -> HoneError:
     if code in FATAL:
         fault = StorageBroken if code == _IOERR else DatabaseDamaged
         return fault(f"the database failed: {text}; restart the daemon")
-    if code in (_BUSY, _LOCKED):
-        return Busy(f"another program holds the database: {text}; try again in a moment")
+    if code in _PASSING:
+        return Busy(f"{_PASSING[code]}: {text}; try again in a moment")
     if text.startswith("UNIQUE constraint failed"):
         return AlreadyExists(f"this exists already: {text}")
     if text.startswith("FOREIGN KEY constraint failed"):
         return NotFound("the thing that this row refers to does not exist, or is still referred to")
     return StorageBroken(f"the database refused a statement: {text}")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise an error of ours for one of SQLite, as `translate` does."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error) from error
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:

@@ -9,24 +9,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from storage.errors import StorageBroken, StorageFull
+from storage.errors import Busy, HoneError, StorageBroken, StorageFull
 
 if sys.platform == "darwin":
     from fcntl import F_FULLFSYNC, fcntl
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
+_SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Of descriptors or memory, which others give back."""
+_DISK = _FULL | _SHORT_OF | {errno.EIO, errno.EROFS, getattr(errno, "ESTALE", errno.EIO)}
 
 
 @contextmanager
 def file_faults(what: str) -> Iterator[None]:
-    """Raise StorageFull or StorageBroken for an OSError; what: the work, in words."""
+    """Raise StorageFull, Busy or StorageBroken for an OSError; what: the work, in words."""
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        if error.errno in _FULL:
-            raise StorageFull(f"{what}: {reason}; free some space and try again") from error
-        raise StorageBroken(f"{what}: {reason}; check the disk and the data folder") from error
+        raise fault_of(error, what) from error
+
+
+def fault_of(error: OSError, what: str) -> HoneError:
+    """The error of ours that says what an error of the file system means to a caller."""
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        return StorageFull(f"{what}: {reason}; free some space and try again")
+    if error.errno in _SHORT_OF:
+        return Busy(f"{what}: {reason}; try again in a moment")
+    return StorageBroken(f"{what}: {reason}; check the disk and the data folder")
+
+
+def is_of_disk(error: OSError) -> bool:
+    """Whether the machine is at fault, and not what was asked of it."""
+    return error.errno in _DISK
 
 
 def sync_file(descriptor: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from storage.database.connection import sqlite3, translate
+from storage.database.connection import sqlite3, translated
 from storage.disk.durable import file_faults
 from storage.records.samples import SAMPLE_COLUMNS
 
@@ -59,20 +59,16 @@ class StagedRows:
             os.close(descriptor)
         self._path = Path(name)
         self._keyed = False
-        try:
+        with translated():
             self._connection = _open(self._path)
-        except sqlite3.Error as error:
-            raise translate(error) from error
 
     def add(self, rows: Iterable[tuple[Any, ...]], *, keyed: bool) -> None:
         """rows: ordinal, digest, offset and length of the bytes, label, and SAMPLE_COLUMNS.
 
         Raises StorageFull.
         """
-        try:
+        with translated():
             self._connection.executemany(_INSERT, rows)
-        except sqlite3.Error as error:
-            raise translate(error) from error
         self._keyed = self._keyed or keyed
 
     def drop_known_keys(self, database: sqlite3.Connection, model_id: int) -> None:
@@ -92,28 +88,29 @@ class StagedRows:
 
     def repeated(self) -> Iterator[Any]:
         """As in `batches`, the rows whose digest others have too: by digest, then by ordinal."""
-        return self._connection.execute(_REPEATED)
+        with translated():
+            yield from self._connection.execute(_REPEATED)
 
     def drop(
         self, n: int, *, stored: int | None = None, of: int | None = None, key: str | None = None
     ) -> None:
         """Drop a row that equals a stored sample or another row, and remember its key for that."""
-        self._connection.execute("INSERT INTO dropped VALUES (?, ?, ?, ?)", (n, stored, of, key))
-        self._connection.execute("DELETE FROM staged WHERE n = ?", (n,))
+        self._execute("INSERT INTO dropped VALUES (?, ?, ?, ?)", (n, stored, of, key))
+        self._execute("DELETE FROM staged WHERE n = ?", (n,))
 
     def conflict(self, n: int, *, split: str | None) -> None:
         """Note that others of the same content have another label; it goes where they are."""
-        self._connection.execute(
+        self._execute(
             "UPDATE staged SET conflicts = 1, split = coalesce(split, ?) WHERE n = ?", (split, n)
         )
 
     def set_label(self, n: int, label: object) -> None:
         """Label a row by one that equals it."""
-        self._connection.execute("UPDATE staged SET label = ? WHERE n = ?", (label, n))
+        self._execute("UPDATE staged SET label = ? WHERE n = ?", (label, n))
 
     def label_stored(self, sample_id: int, label: object) -> None:
         """Remember that a stored sample without a label takes this one."""
-        self._connection.execute("INSERT INTO labelled VALUES (?, ?)", (sample_id, label))
+        self._execute("INSERT INTO labelled VALUES (?, ?)", (sample_id, label))
 
     def stored_labels(self) -> Iterator[tuple[int, Any]]:
         """(sample id, label) of the stored samples that take one."""
@@ -162,6 +159,10 @@ class StagedRows:
     def close(self) -> None:
         self._connection.close()
         self._path.unlink(missing_ok=True)
+
+    def _execute(self, sql: str, parameters: tuple[object, ...]) -> None:
+        with translated():
+            self._connection.execute(sql, parameters)
 
     def _pages(self, query: str) -> Iterator[list[Any]]:
         last = -1

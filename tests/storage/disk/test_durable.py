@@ -1,0 +1,52 @@
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from storage.disk.durable import file_faults
+from storage.errors import Busy, StorageBroken, StorageFull
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, StorageFull),
+        (errno.EFBIG, StorageFull),
+        (errno.EMFILE, Busy),
+        (errno.ENFILE, Busy),
+        (errno.ENOMEM, Busy),
+        (errno.EIO, StorageBroken),
+        (errno.EACCES, StorageBroken),
+    ],
+)
+def test_a_fault_of_the_file_system_says_what_it_means_to_a_caller(number, kind):
+    with pytest.raises(kind, match="cannot store it: ") as raised, file_faults("cannot store it"):
+        raise OSError(number, "the reason")
+    assert type(raised.value) is kind
+
+
+def test_an_upload_without_a_descriptor_left_is_asked_to_come_again(store, add_model, upload):
+    """Real descriptors: as many as the system allows are open."""
+    resource = pytest.importorskip("resource")
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("descriptors are counted by /proc")
+    model = add_model(store)
+    upload(store, model, [1])
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, before[1]))
+    try:
+        taken = []
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        with pytest.raises(Busy, match="try again"):
+            upload(store, model, [2], first=1)
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert upload(store, model, [2], first=1).accepted == 1
+    assert store.broken is None
