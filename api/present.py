@@ -8,7 +8,7 @@ from api import schemas
 from api.schemas.samples import DeletionBody, SampleBody, SamplesAccepted
 from service.models.promotion.policy import gate_policy
 from service.models.retention import retention_policy
-from service.samples.ingest.result import IngestResult
+from service.samples.ingest.intake import IngestResult
 from service.samples.updates import shown_label
 from storage.erasure.unlearning import Deletion
 from storage.records.jobs import Job
@@ -41,6 +41,8 @@ def model(row: Model) -> schemas.ModelBody:
         notes=list(row.notes),
         preprocess=list(row.preprocess),
         quota=schemas.QuotaSettings(**asdict(row.quota)),
+        duplicates="keep" if row.keeps_duplicates else "merge",
+        features=None if row.features is None else list(row.features),
     )
 
 
@@ -53,6 +55,8 @@ def accepted(result: IngestResult) -> SamplesAccepted:
         rejected=result.rejected,
         errors=[schemas.FaultBody(**asdict(problem)) for problem in result.problems],
         evicted=result.evicted,
+        conflicts=result.conflicts,
+        warnings=list(result.warnings),
     )
 
 

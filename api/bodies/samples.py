@@ -13,13 +13,12 @@ from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.images import ImageUpload, read_about, store_images
+from service.samples.ingest.intake import IngestResult, UploadOptions
 from service.samples.ingest.json_upload import label_reader, store_json
 from service.samples.ingest.npz_upload import store_npz
 from service.samples.ingest.require import require_images
-from service.samples.ingest.result import IngestResult
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import Split
 
 JSON, NPZ, CSV, FORM = "application/json", "application/x-npz", "text/csv", "multipart/form-data"
 IMAGES = ("image/png", "image/jpeg", "image/webp")
@@ -30,19 +29,17 @@ JSON_TOO_LARGE = (
 
 
 async def add_json(
-    request: Request, daemon: Daemon, model: Model, *, split: Split | None, skip_bad: bool
+    request: Request, daemon: Daemon, model: Model, options: UploadOptions
 ) -> IngestResult:
     """One sample, or a list of them."""
     payload = await read_small(
         request, max_bytes=daemon.settings.max_json_bytes, refusal=JSON_TOO_LARGE
     )
-    return await threads.upload(
-        request, store_json, daemon.store, model, payload, split=split, skip_bad=skip_bad
-    )
+    return await threads.upload(request, store_json, daemon.store, model, payload, options)
 
 
 async def add_npz(
-    request: Request, daemon: Daemon, model: Model, *, split: Split | None, skip_bad: bool
+    request: Request, daemon: Daemon, model: Model, options: UploadOptions
 ) -> IngestResult:
     """One array for each input, batch first."""
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
@@ -52,33 +49,17 @@ async def add_npz(
             daemon.store,
             model,
             path,
-            split=split,
-            skip_bad=skip_bad,
+            options,
             max_bytes=daemon.settings.max_upload_bytes,
         )
 
 
 async def add_csv(
-    request: Request,
-    daemon: Daemon,
-    model: Model,
-    *,
-    label_column: str | None,
-    split: Split | None,
-    skip_bad: bool,
+    request: Request, daemon: Daemon, model: Model, options: UploadOptions
 ) -> IngestResult:
     """A header line, then one sample a line."""
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
-        return await threads.upload(
-            request,
-            store_csv,
-            daemon.store,
-            model,
-            path,
-            label_column=label_column,
-            split=split,
-            skip_bad=skip_bad,
-        )
+        return await threads.upload(request, store_csv, daemon.store, model, path, options)
 
 
 async def add_images(
@@ -86,9 +67,9 @@ async def add_images(
     daemon: Daemon,
     model: Model,
     given: str,
+    options: UploadOptions,
     *,
     about: dict[str, object],
-    skip_bad: bool,
 ) -> IngestResult:
     """One image as the body, or the files of a form; about: what the query says of each."""
     require_images(model)
@@ -97,7 +78,7 @@ async def add_images(
         async with spooled(request, folder=folder) as path:
             upload = ImageUpload("the image", given, 0, path.stat().st_size, about)
             return await threads.upload(
-                request, store_images, store, model, path, [upload], skip_bad=skip_bad
+                request, store_images, store, model, path, [upload], options
             )
     async with streamed_form(request, folder=folder) as form:
         if about["key"] is not None and len(form.files) > 1:
@@ -109,7 +90,7 @@ async def add_images(
             for name, part, each in zip(names, form.files, said, strict=True)
         ]
         return await threads.upload(
-            request, store_images, store, model, form.path, uploads, skip_bad=skip_bad
+            request, store_images, store, model, form.path, uploads, options
         )
 
 

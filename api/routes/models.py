@@ -23,6 +23,7 @@ from service.errors import InvalidInput
 from service.models import updates as catalogue
 from service.models.registry import Form, ModelSpec
 from storage.errors import Problem
+from storage.records.samples import UNSET
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=Route)
 
@@ -88,7 +89,7 @@ def show_model(model: TheModel) -> ModelBody:
 
 @router.patch("/{name}", summary="Change a model", responses=answers("not_found", "storage_full"))
 def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBody:
-    """Its jobs' default hyperparameters, the names of its classes, its gate, its retention."""
+    """Jobs' default hyperparameters, names of classes and CSV columns, gate, retention, quota."""
     hyperparameters = patch.hyperparameters
     changed = catalogue.change_model(
         store,
@@ -97,7 +98,9 @@ def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBo
         classes=patch.classes,
         gate=patch.gate.model_dump(exclude_unset=True) if patch.gate else {},
         retention=patch.retention.model_dump(exclude_unset=True) if patch.retention else {},
-        quota=patch.quota.model_dump(exclude_unset=True) if patch.quota else None,
+        quota=patch.quota.model_dump(exclude_unset=True) if patch.quota else {},
+        keeps_duplicates=None if patch.duplicates is None else patch.duplicates == "keep",
+        features=patch.features if "features" in patch.model_fields_set else UNSET,
     )
     return present.model(changed)
 
@@ -134,6 +137,8 @@ async def _spec(form: FormData) -> ModelSpec:
         gate=spec.gate.model_dump(exclude_none=True),
         retention=spec.retention.model_dump(exclude_unset=True),
         preprocess=tuple(spec.preprocess),
+        keeps_duplicates=spec.duplicates == "keep",
+        features=None if spec.features is None else tuple(spec.features),
     )
 
 

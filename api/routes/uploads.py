@@ -27,6 +27,7 @@ from api.routing import Route
 from api.schemas.samples import SamplesAccepted, SplitName
 from service.daemon import Daemon
 from service.samples.disk_reserve import require_room
+from service.samples.ingest.intake import UploadOptions
 from storage.records.samples import Split
 
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=Route)
@@ -48,6 +49,17 @@ LabelColumn = Annotated[
     str | None,
     Query(max_length=4096, description="Of CSV: the label's column, or several, with commas."),
 ]
+IgnoreColumns = Annotated[
+    str | None,
+    Query(
+        max_length=4096,
+        description="Of CSV: columns to leave out, with commas; `*`: all that the model lacks.",
+    ),
+]
+AllowDuplicates = Annotated[
+    bool, Query(description="Store samples although the model has others with the same inputs.")
+]
+FEEDS = {JSON: add_json, NPZ: add_npz, CSV: add_csv}
 ONE_SAMPLE = {
     "type": "object",
     "required": ["inputs"],
@@ -125,8 +137,11 @@ async def add_samples(
     label: LabelQuery = None,
     key: KeyQuery = None,
     label_column: LabelColumn = None,
+    ignore_columns: IgnoreColumns = None,
+    allow_duplicates: AllowDuplicates = False,
 ) -> SamplesAccepted:
-    """All or nothing. A key that is there already is a duplicate, not an error.
+    """All or nothing. A key that is there already is a duplicate, not an error; so are inputs that
+    are there with the same label, or without one, unless the model keeps duplicates.
 
     JSON: one sample, or a list of them. npz: one array per input, batch first, and `label`,
     optionally `key`. CSV: a header line, then one sample a line. Images, for a model whose
@@ -135,18 +150,18 @@ async def add_samples(
     """
     given = require_media_type(request, JSON, NPZ, CSV, FORM, *IMAGES)
     await _require_room(request, daemon)
-    chosen, skip_bad = Split(split) if split else None, on_error == "skip"
-    if given == JSON:
-        result = await add_json(request, daemon, model, split=chosen, skip_bad=skip_bad)
-    elif given == NPZ:
-        result = await add_npz(request, daemon, model, split=chosen, skip_bad=skip_bad)
-    elif given == CSV:
-        result = await add_csv(
-            request, daemon, model, label_column=label_column, split=chosen, skip_bad=skip_bad
-        )
+    options = UploadOptions(
+        split=Split(split) if split else None,
+        skip_bad=on_error == "skip",
+        allow_duplicates=allow_duplicates,
+        label_column=label_column,
+        ignore_columns=ignore_columns,
+    )
+    if given in FEEDS:
+        result = await FEEDS[given](request, daemon, model, options)
     else:
         about = {"label": label_of(model, label), "key": key, "split": split}
-        result = await add_images(request, daemon, model, given, about=about, skip_bad=skip_bad)
+        result = await add_images(request, daemon, model, given, options, about=about)
     if result.evicted:
         await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)
     if result.ids is not None:

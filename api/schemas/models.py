@@ -49,12 +49,19 @@ class RetentionSettings(Request):
     max_bytes: int | None = Field(None, ge=0, lt=2**63)
 
 
+Duplicates = Literal["merge", "keep"]
+"""Whether samples with equal inputs are one sample of a model."""
+Features = Annotated[list[Text] | None, Field(min_length=1, max_length=1_000_000)]
+
+
 class ModelSpecBody(Request):
     """What an author says of a model at registration; only name and loss are required.
 
     trainable: glob patterns over initializer names, "last:N" for the last N layers, "head" for the
     last; one may stand alone; default: every float weight. output: the tensor that the loss takes;
-    default: the graph's only output.
+    default: the graph's only output. duplicates: `keep` stores samples with equal inputs, for
+    sensors that repeat themselves. features: names of CSV columns, in the order of the inputs;
+    default: those of the first CSV.
     """
 
     name: str
@@ -71,6 +78,8 @@ class ModelSpecBody(Request):
     preprocess: Annotated[list[dict[str, Any]], BeforeValidator(_listed)] = Field(
         [], max_length=1000, description="From what apps send to tensors; see docs/samples.md."
     )
+    duplicates: Duplicates = "merge"
+    features: Features = None
 
 
 class QuotaSettings(Request):
@@ -82,7 +91,10 @@ class QuotaSettings(Request):
 
 
 class ModelPatch(Request):
-    """What may change after registration. hyperparameters: merged; null takes a default away."""
+    """What may change after registration. hyperparameters: merged; null takes a default away.
+
+    features: null forgets them, and the next CSV names them.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"hyperparameters": {"epochs": 10}}]})
 
@@ -91,6 +103,8 @@ class ModelPatch(Request):
     gate: GateSettings | None = None
     retention: RetentionSettings | None = None
     quota: QuotaSettings | None = None
+    duplicates: Duplicates | None = None
+    features: Features = None
 
 
 class InputBody(Body):
@@ -138,6 +152,7 @@ class ModelBody(Body):
     """A registered model. notes: what was changed in the graph so that it trains.
 
     preprocess: how samples become what it takes, complete enough for an app to do the same.
+    features: names of CSV columns, in the order of the inputs; null until a CSV has named them.
     """
 
     name: str
@@ -157,3 +172,5 @@ class ModelBody(Body):
     notes: list[str]
     preprocess: list[dict[str, Any]]
     quota: QuotaSettings
+    duplicates: Duplicates
+    features: list[str] | None

@@ -17,7 +17,8 @@ class SamplesAccepted(Body):
     """What became of an upload. ids: first and last accepted, null if none was.
 
     rejected, errors: with ?on_error=skip, the bad samples that were left out. evicted: samples that
-    the model's quota took away for these.
+    the model's quota took away for these. conflicts: accepted samples with the inputs of another,
+    and another label. warnings: what may make the model worse, for people.
     """
 
     accepted: int
@@ -26,6 +27,8 @@ class SamplesAccepted(Body):
     rejected: int = 0
     errors: list[FaultBody] = Field(default_factory=list)
     evicted: int = 0
+    conflicts: int = 0
+    warnings: list[str] = Field(default_factory=list)
 
 
 class SampleBody(Body):

@@ -51,6 +51,16 @@ def samples() -> None:
     metavar="NAME",
     help="Of .csv: the label's column, or several with commas. Default: label.",
 )
+@click.option(
+    "--ignore-columns",
+    metavar="NAMES",
+    help="Of .csv: columns to leave out, with commas, or * for all that the model lacks.",
+)
+@click.option(
+    "--allow-duplicates",
+    is_flag=True,
+    help="Store samples although the model has others with the same inputs.",
+)
 @as_json
 @click.pass_obj
 def add(
@@ -60,7 +70,7 @@ def add(
     files: tuple[Path, ...],
     *,
     as_json: bool,
-    **options: str | None,
+    **options: Any,
 ) -> None:
     """Add the samples of FILES to MODEL.
 
@@ -68,7 +78,8 @@ def add(
     list of them, or {"samples": [...]}. .jsonl: one sample a line, sent in requests of about 4 MiB.
     .csv: a header line, then one sample a line. .png, .jpg, .webp: an image. A folder: all images
     below it; if the model has classes, the name of an image's folder is its label.
-    A request is stored whole or not at all; with keys, a file can be sent again without harm.
+    A request is stored whole or not at all. A file can be sent again without harm: samples with
+    the same inputs and label are duplicates, which are counted and not stored.
     """
     results = []
     for file in files:
@@ -125,18 +136,23 @@ def _query(
     on_error: str | None,
     label: str | None,
     label_column: str | None,
+    ignore_columns: str | None,
+    allow_duplicates: bool,
 ) -> dict[str, str]:
     """What the query says of a file's samples. Raises UsageError for what its kind has not."""
     if label is not None and not is_image:
         raise click.UsageError(f"{file}: --label is of images; other files hold their labels")
-    if label_column is not None and file.suffix.lower() != ".csv":
-        raise click.UsageError(f"{file}: --label-column is of .csv files")
+    is_csv = file.suffix.lower() == ".csv"
+    if (label_column is not None or ignore_columns is not None) and not is_csv:
+        raise click.UsageError(f"{file}: --label-column and --ignore-columns are of .csv files")
     return given(
         {
             "split": split,
             "on_error": "skip" if on_error == "skip" else None,
             "label": label,
             "label_column": label_column,
+            "ignore_columns": ignore_columns,
+            "allow_duplicates": "true" if allow_duplicates else None,
         }
     )
 
@@ -188,13 +204,14 @@ def _send_batch(
 ) -> dict[str, Any]:
     if split := params.get("split"):
         batch = [{**each, "split": split} if isinstance(each, dict) else each for each in batch]
-    query = given({"on_error": params.get("on_error")})
+    query = given({name: params.get(name) for name in ("on_error", "allow_duplicates")})
     answer: dict[str, Any] = client.request(
         "POST", path, params=query, json={"samples": batch}
     ).json()
     return answer
 
 
+COUNTS = ("accepted", "duplicates", "conflicts", "rejected")
 WHOLE = {".npz": "application/x-npz", ".csv": "text/csv"}
 """Media types of files that travel as they are."""
 SENDERS = {**dict.fromkeys(WHOLE, _send_whole), ".json": _send_json, ".jsonl": _send_lines}
@@ -222,27 +239,24 @@ def _parse(text: bytes, where: str) -> Any:
 
 
 def _total(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    accepted, duplicates, rejected = 0, 0, 0
+    counts = dict.fromkeys(COUNTS, 0)
+    warnings: list[str] = []
     ids: list[int] = []
     errors: list[dict[str, str]] = []
     for answer in answers:
-        accepted += answer["accepted"]
-        duplicates += answer["duplicates"]
-        rejected += answer["rejected"]
+        for name in COUNTS:
+            counts[name] += answer[name]
+        warnings += [each for each in answer["warnings"] if each not in warnings]
         ids += answer["ids"] or []
         errors += answer["errors"]
     span = [ids[0], ids[-1]] if ids else None
-    return {
-        "accepted": accepted,
-        "duplicates": duplicates,
-        "rejected": rejected,
-        "ids": span,
-        "errors": errors,
-    }
+    return {**counts, "ids": span, "errors": errors, "warnings": warnings}
 
 
 def _echo(result: dict[str, Any]) -> None:
-    counts = (f"{result[name]:,} {name}" for name in ("accepted", "duplicates", "rejected"))
-    click.echo(f"{result['file']}: {', '.join(counts)}")
+    told = [name for name in COUNTS if name != "conflicts" or result[name]]
+    click.echo(f"{result['file']}: {', '.join(f'{result[name]:,} {name}' for name in told)}")
+    for warning in result["warnings"]:
+        click.echo(f"  warning: {warning}", err=True)
     for fault in result["errors"]:
         click.echo(f"  skipped {fault['pointer']}: {fault['detail']}", err=True)

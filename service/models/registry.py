@@ -21,6 +21,7 @@ from service.logs import event
 from service.models.prepared import MADE_OF, describe, find_prepared
 from service.models.promotion.policy import merge_gate
 from service.processes.children import Children
+from service.samples.ingest.csv_header import check_features
 from service.samples.ingest.require import require_names
 from service.settings import Settings
 from service.training.errors import GraphRefused
@@ -65,6 +66,8 @@ class ModelSpec:
     gate: dict[str, Any] = field(default_factory=dict)
     retention: dict[str, Any] = field(default_factory=dict)
     preprocess: tuple[dict[str, Any], ...] = ()
+    keeps_duplicates: bool = False
+    features: tuple[str, ...] | None = None
 
 
 class Registry:
@@ -171,6 +174,7 @@ class Registry:
     def _store_model(self, spec: ModelSpec, prepared: Prepared, *, made_of: Path) -> Model:
         described = preprocess.parse(spec.preprocess, prepared.signature)
         require_names(prepared.signature, described)
+        features = check_features(prepared.signature, spec.features, at="/spec/features")
         paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
         files = {role: self._adopt(path) for role, path in paths.items() if path is not None}
         files[MADE_OF] = self._adopt(str(made_of))
@@ -191,6 +195,8 @@ class Registry:
                 preprocess=described,
                 gate=spec.gate,
                 retention=spec.retention,
+                keeps_duplicates=spec.keeps_duplicates,
+                features=features,
             ),
             base_version=self._adopt(prepared.base_model),
         )

@@ -8,8 +8,10 @@ from typing import Any
 
 from service.errors import InvalidInput
 from service.models.promotion.policy import merge_gate
+from service.samples.ingest.csv_header import check_features
 from storage.errors import Problem
 from storage.records.models import Model
+from storage.records.samples import UNSET, Unset
 from storage.store import Store
 
 
@@ -22,15 +24,17 @@ def change_model(
     gate: dict[str, Any],
     retention: dict[str, Any],
     quota: dict[str, Any] | None = None,
+    keeps_duplicates: bool | None = None,
+    features: Sequence[str] | Unset | None = UNSET,
 ) -> Model:
-    """Merge hyperparameters (None takes one away), gate, retention and quota; name the classes.
+    """Merge hyperparameters (None takes one away), gate, retention, quota; name classes, columns.
 
     All of it, or nothing. Raises InvalidInput with every problem, unless there are as many names as
     classes and the metric is the model's, and StorageFull if the quota cannot be met.
     """
 
     def edit(now: Model) -> Model:
-        new_gate = _checked(now, classes, gate)
+        new_gate, new_features = _checked(now, classes, gate, features)
         target = now.signature.target
         named = target if classes is None else replace(target, classes=tuple(classes))
         merged = {**now.hyperparameters, **hyperparameters}
@@ -41,13 +45,20 @@ def change_model(
             gate=new_gate,
             retention={**now.retention, **retention},
             quota=replace(now.quota, **(quota or {})),
+            keeps_duplicates=now.keeps_duplicates if keeps_duplicates is None else keeps_duplicates,
+            features=now.features if isinstance(features, Unset) else new_features,
         )
 
     return store.models.change(model.name, edit)[0]
 
 
-def _checked(model: Model, classes: Sequence[str] | None, gate: dict[str, Any]) -> dict[str, Any]:
-    """The gate as it shall be. Raises InvalidInput with what is wrong with it and the classes."""
+def _checked(
+    model: Model,
+    classes: Sequence[str] | None,
+    gate: dict[str, Any],
+    features: Sequence[str] | Unset | None,
+) -> tuple[dict[str, Any], tuple[str, ...] | None]:
+    """Gate and features as they shall be. Raises InvalidInput with all that is wrong."""
     problems: list[Problem] = []
     target = model.signature.target
     if classes is not None and len(set(classes)) != target.num_classes:
@@ -55,10 +66,16 @@ def _checked(model: Model, classes: Sequence[str] | None, gate: dict[str, Any]) 
         detail = f"{len(classes)} names given, the model takes {wanted}"
         problems.append(Problem("/classes", detail))
     merged: dict[str, Any] = {}
+    names: tuple[str, ...] | None = None
     try:
         merged = merge_gate(model.gate, gate, loss=model.loss)
     except InvalidInput as error:
         problems += error.problems
+    try:
+        given = None if isinstance(features, Unset) else features
+        names = check_features(model.signature, given, at="/features")
+    except InvalidInput as error:
+        problems += error.problems
     if problems:
         raise InvalidInput("the change does not fit the model", problems=problems)
-    return merged
+    return merged, names

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from service.errors import InvalidInput
 from service.prediction.frames import Tensors
 from service.samples.ingest import tensors
+from service.samples.ingest.intake import Faults, stage
 from service.samples.ingest.json_upload import SampleParser
 from service.samples.ingest.json_value import read_json as parse_json
 from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import NpzBatch
-from service.samples.ingest.result import Faults
 from storage.errors import Problem
 from storage.records.models import Model
+from storage.records.samples import StageResult
 from storage.records.signatures import TensorSpec
 from storage.store import Store
 
@@ -44,6 +45,8 @@ class Batch:
         return found
 
 
+KEPT_AT_ONCE = 1000
+"""As many duplicates the store tells apart."""
 Reader = Callable[[Model, bytes, int], Batch]
 """From a model, a body and the most bytes that it may hold unpacked."""
 
@@ -87,22 +90,30 @@ READERS: dict[str, Reader] = {"application/json": read_json, "application/x-npz"
 
 
 def keep(store: Store, model: Model, batch: Batch) -> list[int]:
-    """Store the inputs as unlabelled samples; their ids, in order. Blocking."""
-    with store.samples.stage(model.id, tensors.record_bytes(model.signature.inputs)) as staging:
-        staging.add(batch.records, [None] * len(batch.records))
-        stored = staging.commit()
-    assert stored.first_id is not None
-    assert stored.last_id is not None
-    return list(range(stored.first_id, stored.last_id + 1))
+    """Store the inputs as unlabelled samples; their ids, in order. Blocking.
+
+    Inputs that the model has already keep the id that is there.
+    """
+    ids: list[int] = []
+    for start in range(0, len(batch.records), KEPT_AT_ONCE):
+        some = batch.records[start : start + KEPT_AT_ONCE]
+        with stage(store, model) as staging:
+            staging.add(some, [None] * len(some))
+            ids += _ids(staging.commit(), len(some))
+    return ids
 
 
 def keep_image(store: Store, model: Model, image: bytes) -> list[int]:
     """Store an image as an unlabelled sample; its id. Blocking."""
-    with store.samples.stage(model.id, None) as staging:
+    with stage(store, model) as staging:
         staging.add(image, [None], lengths=[len(image)])
-        stored = staging.commit()
-    assert stored.first_id is not None
-    return [stored.first_id]
+        return _ids(staging.commit(), 1)
+
+
+def _ids(stored: StageResult, count: int) -> list[int]:
+    """The sample of each of `count` inputs: a new one, or the one that it equals."""
+    new = iter(range(stored.first_id or 0, (stored.last_id or -1) + 1))
+    return [stored.twins[at] if at in stored.twins else next(new) for at in range(count)]
 
 
 def _instances(body: bytes) -> tuple[list[Any], str]:

@@ -11,10 +11,9 @@ from typing import Any
 
 from service.errors import InvalidInput
 from service.samples.archive_chunk import TITLE, ArchiveEntry, ChunkReader, wrong
-from service.samples.ingest import tensors
+from service.samples.ingest.intake import IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.require import takes_images
-from service.samples.ingest.result import Faults, IngestResult, commit
 from service.samples.ingest.zip_reader import open_zip
 from service.samples.updates import shown_label
 from service.zip_stream import ForwardBuffer
@@ -60,16 +59,15 @@ def read_archive(store: Store, model: Model, path: Path, *, max_bytes: int) -> I
         with ArchiveEntry(archive, MANIFEST) as manifest:
             version = _check_manifest(model, manifest.read(MAX_MANIFEST_BYTES))
         chunks = _count_chunks(archive, version)
-        size = None if takes_images(model) else tensors.record_bytes(model.signature.inputs)
-        with store.samples.stage(model.id, size) as staging:
-            reader = ChunkReader(model, staging)
+        with Intake(store, model, UploadOptions()) as intake:
+            reader = ChunkReader(model, intake)
             for number in range(chunks):
                 with (
                     ArchiveEntry(archive, _entry("samples", number)) as lines,
                     ArchiveEntry(archive, _entry("data", number)) as data,
                 ):
                     reader.stage(lines, data)
-            return commit(staging, Faults())
+            return intake.commit(reader.samples)
 
 
 def _count_chunks(archive: zipfile.ZipFile, version: int) -> int:

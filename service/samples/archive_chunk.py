@@ -16,6 +16,7 @@ from typing import Any, cast
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
 from service.samples.ingest.images import MAX_IMAGE_BYTES
+from service.samples.ingest.intake import Intake
 from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label
@@ -25,7 +26,6 @@ from service.samples.ingest.zip_reader import ZIP_FAULTS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split
-from storage.samples.staging import Staging
 
 TITLE = "the archive cannot be read"
 GROUP_BYTES = 4 * 2**20
@@ -96,9 +96,10 @@ class _Group:
 class ChunkReader:
     """Checks the chunks of an archive, and stages them, for one model."""
 
-    def __init__(self, model: Model, staging: Staging) -> None:
+    def __init__(self, model: Model, intake: Intake) -> None:
         self._model = model
-        self._staging = staging
+        self._intake = intake
+        self.samples = 0
         self._labels = label_reader(model)
         self._most_line = LINE_BYTES + VALUE_BYTES * prod(model.signature.target.shape)
         self._most_record = max(MAX_IMAGE_BYTES, tensors.record_bytes(model.signature.inputs))
@@ -108,10 +109,11 @@ class ChunkReader:
         end = 0
         for group in self._groups(lines, data):
             end += len(group.data)
+            self.samples += len(group.lengths)
             self._check_records(group, at=lines.name)
             try:
-                self._staging.add(
-                    group.data,
+                self._intake.add(
+                    bytes(group.data),
                     group.labels,
                     key=group.keys,
                     split=group.splits,

@@ -20,6 +20,7 @@ from service.errors import InvalidInput, TooLarge
 from service.samples.archive import read_archive, write_archive
 from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.images import ImageUpload, read_about, store_images
+from service.samples.ingest.intake import UploadOptions
 from service.samples.ingest.json_upload import store_json
 from service.samples.ingest.npz_upload import store_npz
 from service.samples.updates import sample_filter
@@ -57,7 +58,7 @@ ONE_SAMPLE = nearly(["inputs", "label", "key", "split"], JSON_VALUES) | st.fixed
 )
 def test_json(doors: Doors, body: bytes, skip_bad: bool, several: bool) -> None:
     model = doors.several if several else doors.classes
-    refused_or_done(lambda: store_json(doors.store, model, body, split=None, skip_bad=skip_bad))
+    refused_or_done(lambda: store_json(doors.store, model, body, UploadOptions(skip_bad=skip_bad)))
 
 
 @FUZZ
@@ -69,8 +70,7 @@ def test_npz(doors: Doors, body_path: Path, body: bytes, skip_bad: bool) -> None
             doors.store,
             doors.classes,
             body_path,
-            split=None,
-            skip_bad=skip_bad,
+            UploadOptions(skip_bad=skip_bad),
             max_bytes=MAX_BYTES,
         )
     )
@@ -91,8 +91,7 @@ def test_a_damaged_npz(doors: Doors, body_path: Path, body: bytes, skip_bad: boo
             doors.store,
             doors.classes,
             body_path,
-            split=None,
-            skip_bad=skip_bad,
+            UploadOptions(skip_bad=skip_bad),
             max_bytes=MAX_BYTES,
         )
     )
@@ -109,26 +108,22 @@ HEADERS = st.sampled_from(
 )
 
 
+OPTIONS = st.builds(
+    UploadOptions,
+    skip_bad=SKIP,
+    label_column=st.none() | st.text(max_size=8),
+    ignore_columns=st.none() | st.sampled_from(["*", "a,b", "", "label"]),
+)
+
+
 @FUZZ
 @given(
     text=st.one_of(st.tuples(HEADERS, LINES).map("".join).map(str.encode), st.binary(max_size=60)),
-    label_column=st.none() | st.text(max_size=8),
-    skip_bad=SKIP,
+    options=OPTIONS,
 )
-def test_csv(
-    doors: Doors, body_path: Path, text: bytes, label_column: str | None, skip_bad: bool
-) -> None:
+def test_csv(doors: Doors, body_path: Path, text: bytes, options: UploadOptions) -> None:
     body_path.write_bytes(text)
-    refused_or_done(
-        lambda: store_csv(
-            doors.store,
-            doors.classes,
-            body_path,
-            label_column=label_column,
-            split=None,
-            skip_bad=skip_bad,
-        )
-    )
+    refused_or_done(lambda: store_csv(doors.store, doors.classes, body_path, options))
 
 
 def picture(kind: str) -> bytes:
@@ -146,7 +141,7 @@ def test_images(doors: Doors, body_path: Path, data: bytes, about: dict[str, Any
     body_path.write_bytes(data)
     upload = ImageUpload("it.png", "image/png", 0, len(data), about)
     refused_or_done(
-        lambda: store_images(doors.store, doors.images, body_path, [upload], skip_bad=False)
+        lambda: store_images(doors.store, doors.images, body_path, [upload], UploadOptions())
     )
 
 
@@ -165,7 +160,7 @@ def test_a_label_that_is_asked_for(doors: Doors, label: str) -> None:
 @pytest.fixture(scope="module")
 def archive(doors: Doors) -> bytes:
     body = as_body({"samples": [{"inputs": {"x": [1, 2, at]}, "key": f"k{at}"} for at in range(3)]})
-    store_json(doors.store, doors.values, body, split=None, skip_bad=False)
+    store_json(doors.store, doors.values, body, UploadOptions())
     return b"".join(write_archive(doors.store, doors.values))
 
 

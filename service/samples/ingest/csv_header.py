@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from math import prod
 
 from service.errors import InvalidInput
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.signatures import TensorSpec
+from storage.records.signatures import Signature
 
 LABEL, KEY, SPLIT = "label", "key", "split"
 _INDEXED = re.compile(r"([^\[\]]+)\[([0-9]{1,9})\]")
@@ -19,20 +18,31 @@ _INDEXED = re.compile(r"([^\[\]]+)\[([0-9]{1,9})\]")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where in a line everything stands. inputs: for each input its columns, in flat order."""
+    """Where in a line everything stands. inputs: for each input its columns, in flat order.
+
+    features: the names of those, where they are a CSV's own and not `input[0]`.
+    """
 
     count: int
     inputs: tuple[tuple[int, ...], ...]
     label: tuple[int, ...]
     key: int | None
     split: int | None
+    features: tuple[str, ...] | None = None
 
 
-def read_header(model: Model, names: Sequence[str], *, label_column: str | None) -> Columns:
+def read_header(
+    model: Model,
+    names: Sequence[str],
+    *,
+    label_column: str | None,
+    ignore_columns: str | None = None,
+) -> Columns:
     """What stands in which column.
 
-    Columns named `input[0]`, `input[1]`, … may stand in any order; else a model's only input is
-    the columns that are left, in their order. Raises InvalidInput.
+    Columns named `input[0]`, `input[1]`, … or as the model's features may stand in any order; else
+    a model's only input is the columns that are left, in their order. ignore_columns: see
+    UploadOptions. Raises InvalidInput.
     """
     names = [name.strip() for name in names]
     at = {name: position for position, name in enumerate(names)}
@@ -47,9 +57,69 @@ def read_header(model: Model, names: Sequence[str], *, label_column: str | None)
     label = _label_columns(model, at, label_column)
     key, split = (at.get(name) if at.get(name) not in label else None for name in (KEY, SPLIT))
     taken = {*label, key, split}
-    rest = [position for position in range(len(names)) if position not in taken]
-    inputs = _input_columns(model.signature.inputs, names, rest)
-    return Columns(len(names), inputs, label, key, split)
+    rest = {name: place for place, name in enumerate(names) if place not in taken}
+    known = _known_features(model, rest)
+    ignored = _ignored(ignore_columns, rest, known=known)
+    rest = {name: place for name, place in rest.items() if name not in ignored}
+    if known is None:
+        known = _features_by_order(model, rest)
+        learned = known
+    else:
+        learned = None
+    _refuse_others(rest, known)
+    inputs, start = [], 0
+    for spec in model.signature.inputs:
+        end = start + prod(spec.shape)
+        inputs.append(tuple(rest[name] for name in known[start:end]))
+        start = end
+    return Columns(len(names), tuple(inputs), label, key, split, learned)
+
+
+def _known_features(model: Model, rest: Mapping[str, int]) -> tuple[str, ...] | None:
+    """The columns of the inputs in flat order, by name; None if they have to be told by place."""
+    inputs = model.signature.inputs
+    indexed = tuple(f"{spec.name}[{at}]" for spec in inputs for at in range(prod(spec.shape)))
+    own = {spec.name for spec in inputs}
+    if any((match := _INDEXED.fullmatch(name)) and match[1] in own for name in rest):
+        return indexed
+    return model.features
+
+
+def _features_by_order(model: Model, rest: Mapping[str, int]) -> tuple[str, ...]:
+    inputs = model.signature.inputs
+    if len(inputs) > 1:
+        detail = f"name the columns {inputs[0].name}[0], …: the model has {len(inputs)} inputs"
+        raise wrong_csv(Problem("/1", detail))
+    size = prod(inputs[0].shape)
+    if len(rest) != size:
+        detail = f"{len(rest)} columns are left for input {inputs[0].name!r}, which takes {size}"
+        raise wrong_csv(Problem("/1", f"{detail}: {list(rest)[:20]}"))
+    return tuple(rest)
+
+
+def _ignored(
+    asked: str | None, rest: Mapping[str, int], *, known: Collection[str] | None
+) -> set[str]:
+    """The columns that are left out. `*`: all that the model does not know."""
+    if asked is None:
+        return set()
+    if asked.strip() == "*":
+        if known is None:
+            detail = "which columns the model knows is not known yet; name those to be ignored"
+            raise wrong_csv(Problem("/query/ignore_columns", detail))
+        return set(rest) - set(known)
+    return {name.strip() for name in asked.split(",")}
+
+
+def _refuse_others(rest: Mapping[str, int], known: Sequence[str]) -> None:
+    """Raises InvalidInput for columns that are missing, or that the model does not know."""
+    wanted = set(known)
+    missing = [name for name in known if name not in rest]
+    strangers = [name for name in rest if name not in wanted]
+    if missing or strangers:
+        what = f"lacks {missing[:5]}" if missing else f"has too many columns: {strangers[:5]}"
+        advice = "ignore_columns leaves columns out, PATCH features names the model's anew"
+        raise wrong_csv(Problem("/1", f"the header {what}; {advice}"))
 
 
 def _label_columns(model: Model, at: dict[str, int], label_column: str | None) -> tuple[int, ...]:
@@ -63,7 +133,7 @@ def _label_columns(model: Model, at: dict[str, int], label_column: str | None) -
         for name in wanted
         if name not in at
     ]
-    values = int(np.prod(model.signature.target.shape))
+    values = prod(model.signature.target.shape)
     if not problems and len(wanted) not in (1, values):
         detail = f"{len(wanted)} columns are named, a label of this model is {values} numbers"
         problems.append(Problem("/query/label_column", detail))
@@ -72,39 +142,25 @@ def _label_columns(model: Model, at: dict[str, int], label_column: str | None) -
     return tuple(at[name] for name in wanted)
 
 
-def _input_columns(
-    inputs: Sequence[TensorSpec], names: Sequence[str], rest: Sequence[int]
-) -> tuple[tuple[int, ...], ...]:
-    """For each input its columns in flat order."""
-    sizes = {spec.name: int(np.prod(spec.shape)) for spec in inputs}
-    places: dict[tuple[str, int], int] = {}
-    for position in rest:
-        match = _INDEXED.fullmatch(names[position])
-        if match is not None and match[1] in sizes:
-            places[match[1], int(match[2])] = position
-    if places:
-        missing = [
-            f"{name}[{index}]"
-            for name, size in sizes.items()
-            for index in range(size)
-            if (name, index) not in places
-        ]
-        known = set(places.values())
-        strangers = [names[each] for each in rest if each not in known]
-        if missing or strangers or len(places) != sum(sizes.values()):
-            what = f"lacks {missing[:5]}" if missing else f"has too many columns: {strangers[:5]}"
-            raise wrong_csv(Problem("/1", f"the header {what}"))
-        return tuple(
-            tuple(places[name, index] for index in range(size)) for name, size in sizes.items()
-        )
-    if len(inputs) > 1:
-        detail = f"name the columns {inputs[0].name}[0], …: the model has {len(inputs)} inputs"
-        raise wrong_csv(Problem("/1", detail))
-    (size,) = sizes.values()
-    if len(rest) != size:
-        detail = f"{len(rest)} columns are left for input {inputs[0].name!r}, which takes {size}"
-        raise wrong_csv(Problem("/1", f"{detail}: {[names[each] for each in rest][:20]}"))
-    return (tuple(rest),)
+def check_features(
+    signature: Signature, features: Sequence[str] | None, *, at: str
+) -> tuple[str, ...] | None:
+    """The names of CSV columns, as a model may have them. Raises InvalidInput; at: JSON pointer."""
+    if features is None:
+        return None
+    names = tuple(name.strip() for name in features)
+    size = sum(prod(spec.shape) for spec in signature.inputs)
+    reserved = sorted({LABEL, KEY, SPLIT} & set(names))
+    detail = None
+    if len(names) != size:
+        detail = f"{len(names)} names are given, the inputs of a sample are {size} values"
+    elif len(set(names)) < size or not all(names):
+        detail = "every feature has a name of its own"
+    elif reserved:
+        detail = f"a feature cannot be named {reserved[0]!r}, which a CSV says of samples"
+    if detail is not None:
+        raise InvalidInput("the features do not fit the model", problems=[Problem(at, detail)])
+    return names
 
 
 def wrong_csv(*problems: Problem) -> InvalidInput:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,10 @@ from service import allocator
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import Columns, read_header, wrong_csv
 from service.samples.ingest.csv_lines import Row, in_groups, most_line_characters, read_lines
+from service.samples.ingest.intake import Faults, IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.labels import SHOWN_CHARACTERS, Label, LabelReader
 from service.samples.ingest.require import require_tensors
-from service.samples.ingest.result import Faults, IngestResult, commit
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
 from storage.errors import Problem
@@ -29,49 +30,48 @@ WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
 """A whole number as programs write it that know no integers where some are missing."""
 
 
-def store_csv(
-    store: Store,
-    model: Model,
-    path: Path,
-    *,
-    label_column: str | None,
-    split: Split | None,
-    skip_bad: bool,
-) -> IngestResult:
+def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) -> IngestResult:
     """Check and stage the lines some thousand at a time, then store all, or the good ones.
 
-    label_column: its name, or several separated by commas for a label that is a list; default:
-    `label` if there is one. split: for lines that name none. Raises InvalidInput with every bad
+    The names of a model's first CSV are kept as its features. Raises InvalidInput with every bad
     line.
     """
     require_tensors(model)
-    faults, total = Faults(), 0
+    total = 0
     try:
         with (
             file_faults(READ_BACK),
             path.open(encoding="utf-8-sig", newline="") as text,
-            store.samples.stage(model.id, tensors.record_bytes(model.signature.inputs)) as staging,
+            Intake(store, model, options) as intake,
         ):
             lines = read_lines(text, most_characters=most_line_characters(model))
-            columns = read_header(model, next(lines, (1, []))[1], label_column=label_column)
+            columns = read_header(
+                model,
+                next(lines, (1, []))[1],
+                label_column=options.label_column,
+                ignore_columns=options.ignore_columns,
+            )
             for rows in in_groups(lines):
                 total += len(rows)
                 chunk = _Chunk(model, columns, rows)
-                chunk.check(faults)
-                if skip_bad or not faults.samples:
-                    staging.add(
-                        chunk.records,
-                        chunk.labels,
-                        key=chunk.keys,
-                        split=[each or split for each in chunk.splits],
-                    )
+                chunk.check(intake.faults)
+                splits = [each or options.split for each in chunk.splits]
+                intake.add(chunk.records, chunk.labels, key=chunk.keys, split=splits)
             if total == 0:
                 raise wrong_csv(Problem("/2", "there is no line behind the header"))
-            if not skip_bad:
-                faults.refuse(total)
-            return commit(staging, faults)
+            result = intake.commit(total)
+        if result.accepted and columns.features is not None:
+            _learn_features(store, model, columns.features)
+        return result
     finally:
         allocator.trim()
+
+
+def _learn_features(store: Store, model: Model, names: tuple[str, ...]) -> None:
+    """Keep the names, unless others are known by now."""
+    store.models.change(
+        model.name, lambda now: now if now.features else replace(now, features=names)
+    )
 
 
 class _Chunk:

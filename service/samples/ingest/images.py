@@ -6,15 +6,15 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from service.errors import InvalidInput
 from service.preprocess.kind import Unreadable
+from service.samples.ingest.intake import IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label, LabelReader
 from service.samples.ingest.require import require_images
-from service.samples.ingest.result import Faults, IngestResult, commit
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
 from storage.errors import Problem
@@ -54,47 +54,47 @@ def store_images(
     model: Model,
     path: Path,
     uploads: Sequence[ImageUpload],
-    *,
-    skip_bad: bool,
+    options: UploadOptions,
 ) -> IngestResult:
-    """Check every image, then store all of them, or with skip_bad the good ones.
+    """Check every image, then store all of them, or the good ones.
 
     One image is in memory at a time. Raises InvalidInput with every bad one.
     """
     require_images(model)
-    faults, labels = Faults(), label_reader(model)
+    labels = label_reader(model)
     if not uploads:
         problem = Problem("/files", "send at least one image")
         raise InvalidInput("there is no image", problems=[problem])
     with (
         file_faults(READ_BACK),
-        store.samples.stage(model.id, None) as staging,
+        Intake(store, model, options) as intake,
         path.open("rb") as file,
     ):
         for position, upload in enumerate(uploads):
             at = f"/files/{position}"
             checked, problems = _check_about(upload, labels, at=at)
-            if upload.length > MAX_IMAGE_BYTES:
-                detail = f"{upload.name}: an image has at most {MAX_IMAGE_BYTES} bytes"
-                problems.append(Problem(at, detail))
-                data = b""
-            else:
-                file.seek(upload.offset)
-                data = file.read(upload.length)
-                problems += _check_image(upload, data, at=at)
+            data, faults = _read_image(file, upload, at=at)
+            problems += faults
             if problems:
-                faults.sample(problems)
-            elif skip_bad or not faults.samples:
-                staging.add(
-                    data,
-                    [checked.label],
-                    key=[checked.key],
-                    split=[checked.split],
-                    lengths=[len(data)],
-                )
-        if not skip_bad:
-            faults.refuse(len(uploads))
-        return commit(staging, faults)
+                intake.faults.sample(problems)
+                continue
+            intake.add(
+                data,
+                [checked.label],
+                lengths=[len(data)],
+                key=[checked.key],
+                split=[checked.split or options.split],
+            )
+        return intake.commit(len(uploads))
+
+
+def _read_image(file: IO[bytes], upload: ImageUpload, *, at: str) -> tuple[bytes, list[Problem]]:
+    if upload.length > MAX_IMAGE_BYTES:
+        detail = f"{upload.name}: an image has at most {MAX_IMAGE_BYTES} bytes"
+        return b"", [Problem(at, detail)]
+    file.seek(upload.offset)
+    data = file.read(upload.length)
+    return data, _check_image(upload, data, at=at)
 
 
 def read_about(

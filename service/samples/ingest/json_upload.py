@@ -7,10 +7,10 @@ from typing import Any
 
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
+from service.samples.ingest.intake import IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label, LabelReader
 from service.samples.ingest.require import require_tensors
-from service.samples.ingest.result import Faults, IngestResult, commit
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split
@@ -30,34 +30,29 @@ class ParsedSample:
     split: Split | None
 
 
-def store_json(
-    store: Store, model: Model, body: bytes, *, split: Split | None, skip_bad: bool
-) -> IngestResult:
-    """Check every sample, then store all of them, or with skip_bad the good ones.
+def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) -> IngestResult:
+    """Check every sample, then store all of them, or the good ones.
 
-    split: for samples that name none. Raises InvalidInput with every bad sample.
+    Raises InvalidInput with every bad sample.
     """
     require_tensors(model)
     samples, prefix = _parse_body(body)
     parser = SampleParser(model)
-    faults = Faults()
-    good: list[ParsedSample] = []
-    for position, sample in enumerate(samples):
-        parsed, problems = parser.parse(sample, at=prefix and f"{prefix}/{position}")
-        if parsed is None:
-            faults.sample(problems)
-        else:
-            good.append(parsed)
-    if not skip_bad:
-        faults.refuse(len(samples))
-    with store.samples.stage(model.id, tensors.record_bytes(model.signature.inputs)) as staging:
-        staging.add(
+    with Intake(store, model, options) as intake:
+        good: list[ParsedSample] = []
+        for position, sample in enumerate(samples):
+            parsed, problems = parser.parse(sample, at=prefix and f"{prefix}/{position}")
+            if parsed is None:
+                intake.faults.sample(problems)
+            else:
+                good.append(parsed)
+        intake.add(
             b"".join(sample.record for sample in good),
             [sample.label for sample in good],
             key=[sample.key for sample in good],
-            split=[sample.split or split for sample in good],
+            split=[sample.split or options.split for sample in good],
         )
-        return commit(staging, faults)
+        return intake.commit(len(samples))
 
 
 class SampleParser:

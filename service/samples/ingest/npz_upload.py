@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from service import allocator
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
+from service.samples.ingest.intake import Faults, IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.labels import Label
 from service.samples.ingest.npz import Member, open_npz
 from service.samples.ingest.require import require_tensors
-from service.samples.ingest.result import Faults, IngestResult, commit
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
 from storage.store import Store
 
@@ -28,13 +27,7 @@ CHUNK_BYTES = 2 * 2**20
 
 
 def store_npz(
-    store: Store,
-    model: Model,
-    path: Path,
-    *,
-    split: Split | None,
-    skip_bad: bool,
-    max_bytes: int,
+    store: Store, model: Model, path: Path, options: UploadOptions, *, max_bytes: int
 ) -> IngestResult:
     """Check and stage the rows chunk by chunk, then store all of them, or the good ones.
 
@@ -42,19 +35,15 @@ def store_npz(
     Raises InvalidInput with every bad row, TooLarge.
     """
     require_tensors(model)
-    faults, record_bytes = Faults(), tensors.record_bytes(model.signature.inputs)
     try:
         with (
             open_npz(path, max_bytes=max_bytes) as members,
-            store.samples.stage(model.id, record_bytes) as staging,
+            Intake(store, model, options) as intake,
         ):
             batch = NpzBatch(model, members)
-            for chunk in batch.chunks(faults=faults):
-                if skip_bad or not faults.samples:
-                    staging.add(chunk.records, chunk.labels, key=chunk.keys, split=split)
-            if not skip_bad:
-                faults.refuse(batch.length)
-            return commit(staging, faults)
+            for chunk in batch.chunks(faults=intake.faults):
+                intake.add(chunk.records, chunk.labels, key=chunk.keys, split=options.split)
+            return intake.commit(batch.length)
     finally:
         allocator.trim()
 

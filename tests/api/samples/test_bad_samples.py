@@ -224,7 +224,7 @@ def test_a_mistyped_query_is_refused(refused: Callable[..., dict[str, Any]]) -> 
 
 
 def test_on_error_skip_keeps_the_good_ones_and_lists_the_others(served: Served) -> None:
-    served.register("skip", mlp(3, 4, 2))
+    served.register("skip", mlp(3, 4, 2), duplicates="keep")
     batch = [sample(), sample(label=7), sample(inputs={"x": [1, 2]}), sample(label=0)]
 
     answer = served.http.post("/v1/models/skip/samples?on_error=skip", json={"samples": batch})

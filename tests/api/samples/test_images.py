@@ -282,8 +282,8 @@ def test_a_wrong_form_is_refused(
 
 
 def test_a_thousand_files_go_up_at_once_and_some_may_be_bad(served: Served, model: str) -> None:
-    good, bad = photo(60, 1), b"%PDF-1.7"
-    files = [(f"{n}.png", bad if n % 100 == 7 else good) for n in range(1000)]
+    bad = b"%PDF-1.7"
+    files = [(f"{n}.png", bad if n % 100 == 7 else photo(60, n)) for n in range(1000)]
 
     answer = served.http.post(
         f"/v1/models/{model}/samples",

@@ -45,10 +45,11 @@ def test_one_sample_a_batch_and_a_class_name(served: Served, model: str) -> None
 
 def test_the_same_key_again_is_a_duplicate(served: Served, model: str) -> None:
     body = {"inputs": {"x": [1, 2, 3]}, "label": 0, "key": "same"}
+    other = {"inputs": {"x": [3, 2, 1]}, "label": 0, "key": "b"}
     url = f"/v1/models/{model}/samples"
 
     first = served.http.post(url, json=body).json()
-    again = served.http.post(url, json={"samples": [body, {**body, "key": "b"}, body]}).json()
+    again = served.http.post(url, json={"samples": [body, other, body]}).json()
 
     assert (first["accepted"], first["duplicates"]) == (1, 0)
     assert (again["accepted"], again["duplicates"]) == (1, 2)
@@ -107,8 +108,9 @@ def test_a_split_that_is_not_given_is_a_tenth_validation_and_stays(
 
 def test_samples_are_listed_filtered_changed_and_deleted(served: Served, model: str) -> None:
     url = f"/v1/models/{model}/samples"
-    served.upload(model, split="train", x=np.ones((5, 3)), label=np.array([0, 1, 1, 0, 1]))
-    served.upload(model, x=np.zeros((2, 3)))
+    x = np.arange(21, dtype=np.float32).reshape(7, 3)
+    served.upload(model, split="train", x=x[:5], label=np.array([0, 1, 1, 0, 1]))
+    served.upload(model, x=x[5:])
     dogs = served.http.get(url, params={"label": "dog"}).json()["items"]
     waiting = served.http.get(url, params={"unlabelled": True}).json()["items"]
 

@@ -23,7 +23,7 @@ def upload(served: Served, model: str, *, bad: int, split: str = "train") -> int
 @pytest.mark.parametrize("trainable", [["*"], ["head.*"]], ids=["whole", "head"])
 def test_the_job_sets_the_sample_aside_and_goes_on(served: Served, trainable: list[str]) -> None:
     model = f"token-ids-{len(trainable[0])}"
-    served.register(model, embedding_model(), trainable=trainable)
+    served.register(model, embedding_model(), trainable=trainable, duplicates="keep")
     bad = upload(served, model, bad=999)
     bad_too = upload(served, model, bad=-31, split="validation")
 

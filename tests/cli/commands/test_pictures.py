@@ -76,7 +76,7 @@ def test_a_label_holds_for_every_image_and_a_file_has_none_without(
 ) -> None:
     image = folder / "dark" / "a.png"
     for arguments in ((folder, "--label", "bright"), (image, "--label", 0), (image,)):
-        done = honed("samples", "add", model, *arguments)
+        done = honed("samples", "add", model, *arguments, "--allow-duplicates")
         assert done.returncode == 0, done.stderr
 
     assert labels(client, model) == [1, 1, 1, 0, None]

@@ -12,16 +12,21 @@ from cli.client import Client, model_path
 from cli.commands import samples
 
 
+def gray(row: int) -> list[Any]:
+    """An image of one brightness."""
+    return [[[row / 100] * 8] * 8]
+
+
 @pytest.fixture
 def lines(tmp_path: Path) -> Callable[[list[Any]], Path]:
-    """Write a .jsonl file of blank digits with these labels."""
+    """Write a .jsonl file of gray digits with these labels."""
 
     def write(labels: list[Any]) -> Path:
         path = tmp_path / "samples.jsonl"
-        image = [[[0.0] * 8] * 8]
         path.write_text(
             "".join(
-                json.dumps({"inputs": {"image": image}, "label": label, "key": f"k{row}"}) + "\n"
+                json.dumps({"inputs": {"image": gray(row)}, "label": label, "key": f"k{row}"})
+                + "\n"
                 for row, label in enumerate(labels)
             )
         )
@@ -55,8 +60,9 @@ def test_the_split_of_every_sample_is_set(
 def test_a_json_file_holds_one_sample_or_many(
     honed: Callable[..., Any], add_model: Callable[..., str], tmp_path: Path
 ) -> None:
-    one = {"inputs": {"image": [[[0.5] * 8] * 8]}, "label": 7}
-    for stem, document in {"one": one, "list": [one, one], "body": {"samples": [one]}}.items():
+    one, two, three, four = ({"inputs": {"image": gray(at)}, "label": 7} for at in range(4))
+    documents = {"one": one, "list": [two, three], "body": {"samples": [four]}}
+    for stem, document in documents.items():
         (tmp_path / f"{stem}.json").write_text(json.dumps(document))
     files = [tmp_path / f"{stem}.json" for stem in ("one", "list", "body")]
     done = honed("samples", "add", add_model(), *files, "--json")

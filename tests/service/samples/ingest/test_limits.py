@@ -13,6 +13,7 @@ import pytest
 from service.errors import InvalidInput, TooLarge
 from service.samples.ingest.csv_header import read_header
 from service.samples.ingest.csv_upload import store_csv
+from service.samples.ingest.intake import UploadOptions
 from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import store_npz
 from storage.errors import StorageBroken
@@ -40,7 +41,7 @@ def test_a_line_longer_than_any_sample_is_refused_before_it_is_whole(
     path = tmp_path / "long.csv"
     path.write_bytes(b"a,b,c,d\n" + b'"1\n",' * 2_000_000)
     with pytest.raises(InvalidInput) as refused:
-        store_csv(store, model, path, label_column=None, split=None, skip_bad=False)
+        store_csv(store, model, path, UploadOptions())
     assert "a row has at most" in refused.value.problems[0].detail
 
 
@@ -83,7 +84,7 @@ def test_keys_whose_characters_are_none_are_refused(
     keys = np.array([0x110000, 0xD800], np.uint32).view("<U1")
     np.savez(path, x=np.ones((2, 4), np.float32), key=keys)
     with pytest.raises(InvalidInput) as refused:
-        store_npz(store, model, path, split=None, skip_bad=False, max_bytes=MAX_BYTES)
+        store_npz(store, model, path, UploadOptions(), max_bytes=MAX_BYTES)
     assert len(refused.value.problems) == 2
 
 
@@ -100,11 +101,11 @@ def test_a_zip_of_very_many_entries_is_refused_before_they_are_listed(tmp_path: 
 def test_a_disk_that_cannot_be_read_is_no_fault_of_a_csv(store: Store, model: Model) -> None:
     unreadable = Path("/proc/self/mem")  # opens, and gives EIO when its beginning is read
     with pytest.raises(StorageBroken):
-        store_csv(store, model, unreadable, label_column=None, split=None, skip_bad=False)
+        store_csv(store, model, unreadable, UploadOptions())
 
 
 def test_a_file_that_cannot_be_opened_is_no_fault_of_an_npz(
     store: Store, model: Model, tmp_path: Path
 ) -> None:
     with pytest.raises(StorageBroken):
-        store_npz(store, model, tmp_path, split=None, skip_bad=False, max_bytes=MAX_BYTES)
+        store_npz(store, model, tmp_path, UploadOptions(), max_bytes=MAX_BYTES)

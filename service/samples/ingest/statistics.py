@@ -1,0 +1,183 @@
+"""Warns of inputs that are valid and yet make a model worse: another scale, no variation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.preprocess import Standardize, for_model
+from service.samples.ingest import tensors
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.records.signatures import TensorSpec
+from storage.store import Store
+
+MIN_ROWS = 20
+"""Fewer rows say little of a feature."""
+MAX_FEATURES = 1000
+SEEN_SAMPLES = 64
+"""The newest stored samples, with which an upload is compared."""
+FAR_STDS = 10.0
+LARGE = 1000.0
+MIN_VALIDATION = 10
+TOLD = 5
+"""Features that a warning names."""
+
+Floats = NDArray[np.float64]
+
+
+class Moments:
+    """Count, mean, standard deviation and bounds of each feature, in one pass."""
+
+    def __init__(self, features: int) -> None:
+        self.count = 0
+        self._sum, self._squares = np.zeros(features), np.zeros(features)
+        self.low, self.high = np.full(features, np.inf), np.full(features, -np.inf)
+
+    def add(self, rows: NDArray[np.generic]) -> None:
+        """rows: (n, features)."""
+        values = rows.astype(np.float64)
+        self.count += len(values)
+        with np.errstate(over="ignore"):
+            self._sum += values.sum(axis=0)
+            self._squares += np.square(values).sum(axis=0)
+        self.low = np.minimum(self.low, values.min(axis=0))
+        self.high = np.maximum(self.high, values.max(axis=0))
+
+    @property
+    def mean(self) -> Floats:
+        return np.asarray(self._sum / self.count)
+
+    @property
+    def std(self) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            variance = self._squares / self.count - np.square(self.mean)
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
+
+class Statistics:
+    """What an upload's float inputs look like beside what the model has seen."""
+
+    def __init__(self, store: Store, model: Model) -> None:
+        self._store = store
+        self._model = model
+        self._kinds = for_model(model).kinds
+        self._moments = {
+            spec.name: Moments(features)
+            for spec, features in _features(model)
+            if 0 < features <= MAX_FEATURES
+        }
+
+    def add(self, records: NDArray[np.uint8]) -> None:
+        """records: (n, record bytes)."""
+        for name, rows in _split(self._model, records):
+            if name in self._moments:
+                self._moments[name].add(rows)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Call before the upload is committed: what is stored is what the model has seen."""
+        told = [(name, each) for name, each in self._moments.items() if each.count >= MIN_ROWS]
+        seen = self._seen() if told else {}
+        return tuple(
+            warning
+            for name, moments in told
+            for warning in self._about(name, moments, seen.get(name))
+        )
+
+    def _about(self, name: str, moments: Moments, seen: Moments | None) -> Iterator[str]:
+        kind = self._kinds.get(name)
+        if isinstance(kind, Standardize) and kind.mean is not None and kind.std is not None:
+            mean, std = np.array(kind.mean), np.array(kind.std)
+            yield from self._far(name, moments, mean, std, whose="standardize has learned")
+        elif seen is not None:
+            yield from self._far(
+                name, moments, seen.mean, seen.std, whose="the samples before have"
+            )
+        largest = float(max(moments.high.max(), -moments.low.min()))
+        if not isinstance(kind, Standardize) and largest > LARGE:
+            yield (
+                f"input {name!r} holds values up to {largest:g}; models train best on values of "
+                "about 1, which preprocess of kind standardize makes"
+            )
+        constant = np.flatnonzero(moments.low == moments.high)
+        if len(constant):
+            yield (
+                f"input {name!r}, {self._named(name, constant)}: the same value in all "
+                f"{moments.count} samples, from which nothing can be learned"
+            )
+
+    def _far(
+        self, name: str, moments: Moments, mean: Floats, std: Floats, *, whose: str
+    ) -> Iterator[str]:
+        shift = np.abs(moments.mean - mean)
+        far = np.flatnonzero((shift > FAR_STDS * std) & (std > 0))
+        if len(far):
+            worst = int(far[np.argmax(shift[far] / std[far])])
+            yield (
+                f"input {name!r}, {self._named(name, far)}: a mean of {moments.mean[worst]:g} "
+                f"where {whose} {mean[worst]:g} and a standard deviation of {std[worst]:g}; "
+                "are the units and the order of columns the same?"
+            )
+
+    def _named(self, name: str, which: NDArray[np.int64]) -> str:
+        """Some of the features, by their names where they are known."""
+        start = 0
+        for spec, features in _features(self._model):
+            if spec.name == name:
+                break
+            start += features
+        names = self._model.features
+        shown = [names[start + at] if names else f"feature {at}" for at in which[:TOLD].tolist()]
+        more = f" and {len(which) - TOLD} more" if len(which) > TOLD else ""
+        return ", ".join(shown) + more
+
+    def _seen(self) -> dict[str, Moments]:
+        """Moments of the newest stored samples, none where there are too few."""
+        newest = self._store.samples.list(self._model.id, limit=SEEN_SAMPLES, newest_first=True)
+        if len(newest) < MIN_ROWS:
+            return {}
+        contents = b"".join(self._store.samples.content(self._model.id, each.id) for each in newest)
+        records = np.frombuffer(contents, np.uint8).reshape(len(newest), -1)
+        seen = {name: Moments(len(each.low)) for name, each in self._moments.items()}
+        for name, rows in _split(self._model, records):
+            if name in seen:
+                seen[name].add(rows)
+        return seen
+
+
+def balance_warnings(store: Store, model: Model) -> Iterator[str]:
+    """Of the labels and the splits of all that a model has."""
+    counts = store.sample_stats.counts(model.id)
+    if counts.train >= MIN_ROWS and counts.validation < MIN_VALIDATION:
+        yield (
+            f"{counts.validation} labelled samples are for validation beside {counts.train} for "
+            "training, too few to compare versions; send some with split validation"
+        )
+    target = model.signature.target
+    if target.num_classes is None or target.num_classes < 2 or target.shape:
+        return
+    labels = store.sample_stats.label_counts(model.id)
+    found = {label for split, label, _ in labels if label is not None and split is Split.TRAIN}
+    if len(found) == 1 and counts.train >= MIN_ROWS:
+        (label,) = found
+        name = target.classes[label] if target.classes else label
+        yield f"all {counts.train} training samples are of class {name!r}; send others too"
+
+
+def _features(model: Model) -> Iterator[tuple[TensorSpec, int]]:
+    """Inputs, and how many features each has: 0 for one that is no vector of floats."""
+    for spec in model.signature.inputs:
+        is_vector = len(spec.shape) <= 1 and np.dtype(spec.dtype).kind == "f"
+        yield spec, int(np.prod(spec.shape)) if is_vector else 0
+
+
+def _split(model: Model, records: NDArray[np.uint8]) -> Iterator[tuple[str, NDArray[np.generic]]]:
+    """(name, rows) of each input. records: (n, record bytes)."""
+    start = 0
+    for spec in model.signature.inputs:
+        end = start + tensors.input_bytes(spec)
+        part = np.ascontiguousarray(records[:, start:end])
+        yield spec.name, part.view(tensors.little_endian(spec.dtype)).reshape(len(records), -1)
+        start = end
