@@ -140,10 +140,21 @@ def _lower(model: onnx.ModelProto) -> onnx.ModelProto:
             _spell_out(node, opset(model))
     weights = set_aside(model)
     inferred = shape_inference.infer_shapes(model, data_prop=True)
+    _declare_initializers(inferred.graph)
     ids = [("", name) for name in LOWERED]
     lowered = inliner.inline_selected_functions(inferred, ids, inline_schema_functions=True)
     bring_back(lowered, weights)
     return lowered
+
+
+def _declare_initializers(graph: onnx.GraphProto) -> None:
+    """Give their types, which the inliner does not read from them."""
+    known = {value.name for value in (*graph.value_info, *graph.input)}
+    graph.value_info.extend(
+        helper.make_tensor_value_info(t.name, t.data_type, t.dims)
+        for t in graph.initializer
+        if t.name not in known
+    )
 
 
 def _spell_out(node: onnx.NodeProto, version: int) -> None:

@@ -53,7 +53,13 @@ def make_step_models(model_path: Path, order: Prepare) -> Prepared:
 
 def _compile(conformed: Conformed, inference: onnx.ModelProto, order: Prepare) -> Files:
     model, output, loss = conformed.model, conformed.output, Loss(order.loss)
-    step = build_step(model, loss=loss, parameters=conformed.trainable, output=output)
+    step = build_step(
+        model,
+        loss=loss,
+        parameters=conformed.trainable,
+        output=output,
+        batch_statistics=_normalizes_by_batch(model),
+    )
     step = replace(step, batch_statistics=not rows_are_independent(step, conformed))
     moved = (*step.parameters, *step.updated)
     return compile_model(
@@ -63,6 +69,14 @@ def _compile(conformed: Conformed, inference: onnx.ModelProto, order: Prepare) -
         output=output,
         directory=Path(order.work_dir),
         recipe=_recipe(order),
+    )
+
+
+def _normalizes_by_batch(model: onnx.ModelProto) -> bool:
+    """Was it exported with a BatchNormalization that trains?"""
+    return any(
+        node.op_type == "BatchNormalization" and trial.trains(node, model.graph)
+        for node in model.graph.node
     )
 
 

@@ -27,12 +27,13 @@ from service.training.protocol.messages.preparation import Prepare, Prepared, Re
 
 GRAPHS = Path(__file__).parent.parent / "graphs"
 CURVES: list[dict[str, Any]] = json.loads((GRAPHS / "curves.json").read_text())
-WAITING = ("transformer_live", "group_norm_dy21", "cnn_bn_live", "regression_live")
-"""For rules that service/training/graph does not have yet."""
-CURVES = [case for case in CURVES if not case["name"].startswith(WAITING)]
+CURVES = [case for case in CURVES if case["name"] != "cnn_bn_live_ts13"]
+"""Whose opset 13 onnx cannot convert: its BatchNormalization has five outputs."""
 BATCH, ROWS = 16, 48
 TOLERANCE = 5e-6
 """Of every loss of 30 steps without random operators."""
+RANDOM_TOLERANCE = 0.05
+"""Of the mean loss of the last epoch with Dropout, whose random bits are each engine's own."""
 Make = Callable[..., Prepared]
 
 
@@ -74,7 +75,12 @@ def test_an_exported_model_follows_the_loss_curve_of_pytorch(
         for part in batches:
             losses.append(engine.train_batch([x[part]], y[part]))
             engine.step(case["learning_rate"])
-    np.testing.assert_allclose(losses, case["losses"], rtol=0, atol=TOLERANCE)
+    if case["random"]:
+        ends = [np.mean(each[-3:]) for each in (losses, case["losses"])]
+        assert ends[0] == pytest.approx(ends[1], abs=RANDOM_TOLERANCE)
+        assert ends[0] < np.mean(losses[:3])
+    else:
+        np.testing.assert_allclose(losses, case["losses"], rtol=0, atol=TOLERANCE)
 
 
 def test_the_recipe_of_the_spec_is_that_of_jobs_which_bring_none(make: Make) -> None:
@@ -167,3 +173,23 @@ def test_every_node_without_a_gradient_is_named_at_once(tmp_path: Path) -> None:
     answer = prepare(order)
     assert isinstance(answer, Refused)
     assert [each.pointer for each in answer.problems] == ["/model/graph/node/first"]
+
+
+@pytest.mark.parametrize("name", ["cnn_bn_live_ts15", "transformer_live_ts17", "lstm_dy18"])
+def test_what_was_trained_is_exported_for_plain_inference(
+    name: str, make: Make, tmp_path: Path
+) -> None:
+    """Statistics that moved included, and Dropout switched off."""
+    (case,) = (each for each in CURVES if each["name"] == name)
+    prepared = make(GRAPHS / f"{name}.onnx", loss=case["loss"])
+    engine = open_engine(prepared, threads=2)
+    with np.load(GRAPHS / "data.npz") as data:
+        x, y = data[case["input"]][:5], data["label"][:5]
+    for _ in range(3):
+        engine.train_batch([x], y)
+        engine.step(0.05)
+    engine.export(tmp_path / "model.onnx")
+    onnx.checker.check_model(tmp_path / "model.onnx", full_check=True)
+    session = open_session(tmp_path / "model.onnx", threads=1)
+    (found,) = session.run([prepared.output], {case["input"]: x})
+    np.testing.assert_allclose(found, engine.evaluate([x], y)[1], rtol=1e-4, atol=1e-5)
