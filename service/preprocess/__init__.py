@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from service.errors import InvalidInput
 from service.preprocess.image import Image
-from service.preprocess.kind import TOO_LARGE, Kind, Unreadable, WrongDescription
+from service.preprocess.kind import TOO_LARGE, Kind, TensorKind, Unreadable, WrongDescription
 from service.preprocess.standardize import Standardize
 from storage.errors import Problem
 from storage.records.signatures import Signature, TensorSpec
@@ -25,11 +25,21 @@ from storage.records.signatures import Signature, TensorSpec
 if TYPE_CHECKING:  # the daemon's, not a child's
     from storage.records.models import Model
 
-__all__ = ["KINDS", "Image", "Kind", "Pipeline", "Standardize", "Unreadable", "for_model", "parse"]
+__all__ = [
+    "KINDS",
+    "Image",
+    "Kind",
+    "Pipeline",
+    "Standardize",
+    "TensorKind",
+    "Unreadable",
+    "for_model",
+    "parse",
+]
 
 Array = NDArray[Any]
 Description = Mapping[str, Any]
-KINDS: dict[str, type[Image | Standardize]] = {Image.kind: Image, Standardize.kind: Standardize}
+KINDS: dict[str, type[Kind]] = {Image.kind: Image, Standardize.kind: Standardize}
 """Kind by name."""
 
 
@@ -38,7 +48,7 @@ class Pipeline:
     """What is done to the inputs of one model. kinds: by input; inputs without one stay."""
 
     inputs: tuple[TensorSpec, ...]
-    kinds: Mapping[str, Image | Standardize]
+    kinds: Mapping[str, Kind]
 
     @property
     def image(self) -> Image | None:
@@ -52,10 +62,10 @@ class Pipeline:
         described = [[name, kind.describe()] for name, kind in sorted(self.kinds.items())]
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
-    def standardize(self, name: str, rows: Array) -> Array:
+    def apply(self, name: str, rows: Array) -> Array:
         """rows: (n, *shape) of an input as it is stored; the same, as the model takes it."""
         kind = self.kinds.get(name)
-        return kind.apply(rows) if isinstance(kind, Standardize) else rows
+        return kind.apply(rows) if isinstance(kind, TensorKind) else rows
 
     def tensors(self, raw: Sequence[bytes] | Mapping[str, Array]) -> dict[str, Array]:
         """Each input by its name, batch first, as the model takes it.
@@ -64,7 +74,7 @@ class Pipeline:
         first. Raises Unreadable for an image that cannot be decoded, with its position.
         """
         if isinstance(raw, Mapping):
-            return {spec.name: self.standardize(spec.name, raw[spec.name]) for spec in self.inputs}
+            return {spec.name: self.apply(spec.name, raw[spec.name]) for spec in self.inputs}
         assert self.image is not None
         spec = self.inputs[0]
         rows = np.empty((len(raw), *spec.shape), spec.dtype)

@@ -6,13 +6,12 @@ It is learned anew when samples that it may be made of are erased.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.preprocess import Standardize, for_model
+from service.preprocess import TensorKind, for_model
 from service.training.data.batches import Dataset
 from service.training.errors import SamplesInvalid
 from storage.erasure.unlearning import Descriptions
@@ -31,7 +30,7 @@ def learn_preprocess(store: Store, model: Model, *, watermark: int) -> Model:
     Mean and standard deviation come from the first `learn_from` labelled training samples, of all
     if there are fewer, and stay until `learn_without`. Without any the model is as it was.
     """
-    open_kinds = [kind for kind in _standardized(model) if not kind.is_learned]
+    open_kinds = [kind for kind in _tensor_kinds(model) if not kind.is_learned]
     if not open_kinds:
         return model
     index = _training_samples(store, model, watermark=watermark)
@@ -47,7 +46,7 @@ def learn_without(store: Store, model: Model, gone: NDArray[np.int64]) -> Descri
     Learned from the first samples that remain. Where none does, or one of them does not fit the
     model, it is open again.
     """
-    kinds = [kind for kind in _standardized(model) if kind.is_learned and kind.learn_from]
+    kinds = [kind for kind in _tensor_kinds(model) if kind.is_learned and kind.learn_from]
     if not kinds or not store.unlearning.may_have_taught(model.id, gone):
         return None
     index = _training_samples(store, model, watermark=EVERY_ID)
@@ -56,8 +55,8 @@ def learn_without(store: Store, model: Model, gone: NDArray[np.int64]) -> Descri
     return None if learned == kinds else _described(model, learned)
 
 
-def _standardized(model: Model) -> list[Standardize]:
-    return [kind for kind in for_model(model).kinds.values() if isinstance(kind, Standardize)]
+def _tensor_kinds(model: Model) -> list[TensorKind]:
+    return [kind for kind in for_model(model).kinds.values() if isinstance(kind, TensorKind)]
 
 
 def _training_samples(store: Store, model: Model, *, watermark: int) -> SampleIndex:
@@ -71,24 +70,24 @@ def _training_samples(store: Store, model: Model, *, watermark: int) -> SampleIn
     )
 
 
-def _learn(kinds: Iterable[Standardize], index: SampleIndex, model: Model) -> list[Standardize]:
+def _learn(kinds: Iterable[TensorKind], index: SampleIndex, model: Model) -> list[TensorKind]:
     samples = Dataset(index, model.signature)
     names = [spec.name for spec in model.signature.inputs]
     return [kind.learn(_rows(samples, names.index(kind.input), kind.learn_from)) for kind in kinds]
 
 
 def _learn_or_open(
-    kinds: Iterable[Standardize], index: SampleIndex, model: Model
-) -> list[Standardize]:
+    kinds: Iterable[TensorKind], index: SampleIndex, model: Model
+) -> list[TensorKind]:
     """What is wrong with a sample that stays must not keep one that is to go."""
-    opened = [replace(kind, mean=None, std=None) for kind in kinds]
+    opened = [kind.opened() for kind in kinds]
     try:
         return _learn(kinds, index, model) if len(index.ids) else opened
     except SamplesInvalid:
         return opened
 
 
-def _described(model: Model, learned: Iterable[Standardize]) -> Descriptions:
+def _described(model: Model, learned: Iterable[TensorKind]) -> Descriptions:
     """The model's descriptions, with what was learned in its place."""
     new = {kind.input: kind.describe() for kind in learned}
     return tuple(new.get(each["input"], each) for each in model.preprocess)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from service.preprocess.kind import WrongDescription, numbers, refuse_unknown
+from service.preprocess.kind import Kind, WrongDescription, numbers, refuse_unknown
 from storage.records.signatures import TensorSpec
 
 CHANNELS = {"rgb": 3, "gray": 1}
@@ -30,7 +30,7 @@ Resize = Literal["cover", "contain", "stretch"]
 
 
 @dataclass(frozen=True)
-class Image:
+class Image(Kind):
     """(pixels / scale - mean) / std of an image that was fitted to size.
 
     size: height, width. mean, std: of each channel, after `scale`.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
 
 from storage.records.signatures import TensorSpec
 
@@ -23,17 +26,47 @@ class WrongDescription(Exception):
         self.detail = detail
 
 
-class Kind(Protocol):
-    """One input's preprocessing, of one kind."""
+class Kind(ABC):
+    """One input's preprocessing, of one kind. input: its name."""
 
     kind: ClassVar[str]
+    input: str
 
     @classmethod
+    @abstractmethod
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Kind:
         """From a description, for an input. Raises WrongDescription."""
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """The complete description: with it alone an app can do the same."""
+
+
+class TensorKind(Kind):
+    """Preprocessing of an input that apps send as a tensor.
+
+    learn_from: how many samples it is fitted to, None where there is nothing to fit.
+    """
+
+    learn_from: int | None = None
+
+    @abstractmethod
+    def apply(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Rows as the model takes them, in their dtype; as they are until it is fitted."""
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether all is known that `apply` needs."""
+        return True
+
+    def learn(self, chunks: Iterable[NDArray[Any]]) -> TensorKind:
+        """Fitted to these rows, batch first."""
+        del chunks
+        return self
+
+    def opened(self) -> TensorKind:
+        """As it was before it was fitted."""
+        return self
 
 
 def refuse_unknown(given: Mapping[str, Any], known: Collection[str]) -> None:

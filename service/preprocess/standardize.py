@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from service.preprocess.kind import WrongDescription, numbers, refuse_unknown
+from service.preprocess.kind import TensorKind, WrongDescription, numbers, refuse_unknown
 from storage.records.signatures import TensorSpec
 
 LEARN_FROM = 1000
@@ -18,7 +18,7 @@ FIELDS = ("input", "kind", "mean", "std", "learn_from")
 
 
 @dataclass(frozen=True)
-class Standardize:
+class Standardize(TensorKind):
     """mean, std: of each feature, along the input's last axis; None until they are learned.
 
     learn_from: how many samples they are learned from, None where they were given.
@@ -72,6 +72,9 @@ class Standardize:
         made: NDArray[Any] = rows - np.asarray(self.mean, rows.dtype)
         made /= np.asarray(self.std, rows.dtype)
         return made
+
+    def opened(self) -> Standardize:
+        return replace(self, mean=None, std=None)
 
     def learn(self, chunks: Iterable[NDArray[Any]]) -> Standardize:
         """With mean and std of all rows, batch first; a feature that never varies gets std 1.

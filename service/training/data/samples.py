@@ -49,8 +49,8 @@ def load_samples(order: Train, reader: SampleReader) -> tuple[Batches, Batches]:
     return train_set, reader.read(Split.VALIDATION, watermark=order.watermark)
 
 
-class Standardized(Batches):
-    """Samples whose features are brought to mean 0 and standard deviation 1."""
+class Preprocessed(Batches):
+    """Samples to whose inputs the model's preprocessing is applied."""
 
     def __init__(self, samples: Batches, pipeline: Pipeline) -> None:
         row_bytes = sum(map(size_bytes, pipeline.inputs))
@@ -61,7 +61,7 @@ class Standardized(Batches):
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         stored = self._samples.inputs(chosen)
         return tuple(
-            self._pipeline.standardize(spec.name, rows)
+            self._pipeline.apply(spec.name, rows)
             for spec, rows in zip(self._pipeline.inputs, stored, strict=True)
         )
 
@@ -123,7 +123,7 @@ class SampleReader:
 
     def _read_tensors(self, index: SampleIndex) -> Batches:
         samples = Dataset(index, self._order.signature)
-        return Standardized(samples, self._pipeline) if self._pipeline.kinds else samples
+        return Preprocessed(samples, self._pipeline) if self._pipeline.kinds else samples
 
     def _bad_lookups(self, samples: Batches) -> dict[int, str]:
         """Why the engine cannot take samples with token ids, by position."""
