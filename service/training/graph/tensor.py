@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -140,6 +140,11 @@ class Tensor:
         """The shape if all of it is known."""
         known = tuple(d for d in self.shape or (None,) if isinstance(d, int))
         return known if self.shape is not None and len(known) == len(self.shape) else None
+
+    def sizes_of(self, axes: Iterable[int]) -> list[int]:
+        """Sizes that are known; those of other axes are left out."""
+        shape = self.shape or ()
+        return [size for axis in axes if isinstance(size := shape[axis], int)]
 
     def axis(self, axis: int) -> int:
         """An axis counted from the front."""

@@ -45,6 +45,12 @@ class Windows:
             "pads": self.pads,
         }
 
+    @property
+    def is_point(self) -> bool:
+        """One place at a time, all of them: a product of matrices."""
+        ones = {*self.kernel, *self.strides} == {1}
+        return ones and not any(self.pads)
+
     def share(self, axis: int, size: int, count: int) -> Array:
         """Which numbers each window holds, as 0 and 1. Shape: (count, size)."""
         i = axis - 2

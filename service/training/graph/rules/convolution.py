@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
+
 from service.training.graph.node import Gradients, Node, Rule
 from service.training.graph.pads import all_pads
 from service.training.graph.places import fixed
@@ -65,6 +67,14 @@ def _by_bias(node: Node, g: Tensor) -> Tensor | None:
 def _by_input(g: Tensor, weight: Tensor, x: Tensor, windows: Windows, groups: int) -> Tensor:
     if x.shape is None or not all(isinstance(d, int) for d in x.shape[2:]):
         return _by_input_of_any_size(g, weight, x, windows, groups)
+    if windows.is_point and groups == 1:
+        return g.op("Conv", weight.swap(0, 1)).known_like(x)
+    if groups > 1 and _is_depthwise(weight, groups) and set(windows.strides) == {1}:
+        pads = [s - 1 - p for s, p in zip(windows.spans * 2, windows.pads, strict=True)]
+        if min(pads) >= 0:
+            turned = weight.flip(*windows.axes)
+            attributes = {"dilations": list(windows.dilations), "pads": pads, "group": groups}
+            return g.op("Conv", turned, **attributes).known_like(x)
     extra = [
         size + before + after - (stride * (fixed(g, 2 + i) - 1) + span)
         for i, (size, before, after, stride, span) in enumerate(
@@ -104,15 +114,30 @@ def weight_gradient(x: Tensor, g: Tensor, weight: Tensor, windows: Windows, grou
     sized = g.shape is not None and all(isinstance(d, int) for d in g.shape[2:])
     if not sized or product(windows.kernel) > MANY_PLACES:
         return _by_convolution(x, g, weight, windows, groups)
+    if groups == 1 and windows.is_point and product(g.sizes_of(windows.axes)) >= MANY_POINTS:
+        return _by_samples(x, g, weight)
     if groups == 1:
         return _by_matrices(x, g, weight, windows)
-    if weight.shape is not None and weight.shape[1] == 1 and weight.shape[0] == groups:
-        return _depthwise(x, g, weight, windows)
+    if _is_depthwise(weight, groups):
+        narrow = len(windows.kernel) == 2 and fixed(x, 3) <= WIDE
+        return (_depthwise_by_rows if narrow else _depthwise)(x, g, weight, windows)
     return _by_convolution(x, g, weight, windows, groups)
 
 
 MANY_PLACES = 49
 """Kernels larger than 7 by 7 would make graphs of very many nodes."""
+MANY_POINTS = 128
+"""From this many places on, a product for each sample is faster than to bring samples together."""
+
+
+def _by_samples(x: Tensor, g: Tensor, weight: Tensor) -> Tensor:
+    """Of a kernel of one place: (out, places)·(places, in) for each sample, summed."""
+    places = product(g.sizes_of(range(2, g.rank)))
+    rows = g.reshape(-1, fixed(weight, 0), places)
+    columns = x.reshape(-1, fixed(weight, 1), places)
+    return (rows @ columns.swap(1, 2)).sum([0]).reshape_like(weight)
+
+
 FEW_CHANNELS = 8
 """Up to this many, one product with all places side by side is faster than one for each."""
 
@@ -140,6 +165,38 @@ def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: Windows) -> Tensor
         for part in _shifted(_with_borders(x, windows), g, windows)
     ]
     return g.graph.op("Concat", *parts, axis=1).reshape_like(weight)
+
+
+WIDE = 64
+"""From this width on, products of whole rows compute too much that is not read."""
+
+
+def _depthwise_by_rows(x: Tensor, g: Tensor, weight: Tensor, windows: Windows) -> Tensor:
+    """For each row of the kernel, x's rows times g's: every column of x with every one of g.
+
+    A 0/1 matrix then adds those pairs of columns that a place of the kernel brings together.
+    """
+    channels, counts = fixed(weight, 0), [fixed(g, axis) for axis in (2, 3)]
+    wide = _with_borders(x.swap(0, 1), windows)
+    width = fixed(x, 3) + windows.befores[1] + windows.afters[1]
+    rows = g.swap(0, 1).reshape(channels, -1, counts[1])
+    at = np.arange(counts[1]) * windows.strides[1]
+    columns = at[:, None] + np.arange(windows.kernel[1]) * windows.dilations[1]
+    pairs = (np.arange(width)[:, None, None] == columns).reshape(-1, windows.kernel[1])
+    ints, parts = g.graph.ints, []
+    for row in range(windows.kernel[0]):
+        start, step = row * windows.dilations[0], windows.strides[0]
+        end = start + step * (counts[0] - 1) + 1
+        seen = wide.op("Slice", ints([start]), ints([end]), ints([2]), ints([step]))
+        products = seen.reshape(channels, -1, width).swap(1, 2) @ rows
+        flat = products.reshape(channels, width * counts[1])
+        parts.append(flat @ g.graph.numbers(pairs, g.dtype))
+    return g.graph.op("Concat", *parts, axis=1).reshape_like(weight)
+
+
+def _is_depthwise(weight: Tensor, groups: int) -> bool:
+    """Has each channel a kernel of its own?"""
+    return weight.shape is not None and weight.shape[:2] == (groups, 1)
 
 
 def _with_borders(x: Tensor, windows: Windows) -> Tensor:

@@ -87,3 +87,28 @@ def test_large_kernels_and_depthwise_ones() -> None:
     x, weight = normal(2, 3, 5, 6), normal(3, 1, 3, 3, seed=1)
     model = one_node("Conv", [x, weight], pads=[1, 1, 1, 1], strides=[2, 1], group=3)
     check(model, {"x0": x, "x1": weight})
+
+
+@pytest.mark.parametrize("size", [(3, 4), (12, 12), (130,)])
+def test_a_kernel_of_one_place(size: tuple[int, ...]) -> None:
+    x, weight = normal(2, 3, *size), normal(4, 3, *(1 for _ in size), seed=1)
+    model = one_node("Conv", [x, weight])
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    check(model, {"x0": x, "x1": weight})
+
+
+FORMS: list[dict[str, Any]] = [
+    {"pads": [1, 1, 1, 1]},
+    {"pads": [0, 2, 1, 0], "strides": [2, 3]},
+    {"pads": [3, 3, 3, 3], "dilations": [2, 1]},
+    {"dilations": [1, 2], "strides": [1, 2]},
+]
+
+
+@pytest.mark.parametrize("attributes", FORMS)
+@pytest.mark.parametrize("width", [8, 70])
+def test_a_kernel_for_each_channel(attributes: dict[str, Any], width: int) -> None:
+    x, weight = normal(2, 3, 7, width), normal(3, 1, 3, 2, seed=1)
+    model = one_node("Conv", [x, weight], group=3, **attributes)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    check(model, {"x0": x, "x1": weight})
