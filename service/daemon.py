@@ -12,6 +12,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from service.backup.daily_backups import DailyBackups
 from service.events import Feed
 from service.jobs.scheduler import Scheduler
+from service.jobs.sleep import SleepWatch
 from service.logs import event
 from service.models.latest import LatestVersions
 from service.models.promotion_hook import PromotionHook
@@ -19,7 +20,6 @@ from service.models.registry import Registry
 from service.models.retention import prune_all
 from service.models.variants import Variants
 from service.policy.device_monitor import DeviceMonitor
-from service.policy.sleep import SleepWatch
 from service.prediction.predictor import Predictor
 from service.processes.children import Children
 from service.samples.erasure import Erasure

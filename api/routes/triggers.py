@@ -13,8 +13,7 @@ from api.openapi import answers
 from api.routing import Route
 from api.schemas import Page
 from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
-from service.triggers.change import change
-from service.triggers.rule import Rule, checked_rule
+from service.triggers.rule import Rule, change, checked_rule
 from service.triggers.schedule import next_time
 from storage.errors import NotFound
 from storage.records.jobs import NewTrigger, Trigger

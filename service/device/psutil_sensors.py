@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import psutil
 
-from service.device.linux import cpu, memory, processes
+from service.device import memory
+from service.device.linux import cpu, processes
 from service.device.power import UNITS, Power, readings
 from service.device.reading import Moment, Reading
 

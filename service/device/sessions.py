@@ -14,10 +14,11 @@ from threading import Lock
 from typing import Protocol
 
 from service.device.linux.idle import ActivityLog
-from service.device.peer import Address, process_behind
 from service.device.reading import Moment, Reading
 from service.errors import NoSession
 
+Address = tuple[str, int]
+"""IP address and port."""
 REPORT_HOLDS_S = 45.0
 """A report says nothing about what comes after it. The helper sends one every 15 s, or sooner."""
 SERVICES = 0
@@ -137,3 +138,21 @@ class SessionUserIdle:
             return f"{session.title} does not report its input; run `{SOURCE}` in it"
         self._log.was_active(report.last_input_s)
         return ""
+
+
+def process_behind(peer: Address, own: Address) -> int | None:
+    """The process that connected from `peer` to `own`; None if it is not of this device.
+
+    The kernel's table of sockets says so, which no process can write. Raises OSError.
+    """
+    if peer[0] != own[0]:
+        return None  # A device that calls itself calls from the address that it calls.
+    import psutil
+
+    try:
+        table = psutil.net_connections(kind="tcp")
+    except psutil.Error as error:
+        raise OSError(str(error)) from error
+    owners = [entry.pid for entry in table if (entry.laddr, entry.raddr) == (peer, own)]
+    pid: int | None = next(filter(None, owners), None)
+    return pid

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from service.errors import InvalidInput
-from service.jobs.hyperparameters import merge
 from service.training.errors import NoSamples
+from service.training.protocol.messages.training import Hyperparameters
 from storage.errors import NotFound, Problem
 from storage.records.jobs import Job, NewJob
 from storage.records.models import Model
 from storage.store import Store
 
 STARTS = ("latest", "base")
+
+
+ENDINGS = ("epochs", "max_steps", "max_seconds")
+"""Each of these ends a job; the first met does."""
+DEFAULT_EPOCHS = 5
+FOR_JOBS = frozenset(field.name for field in fields(Hyperparameters))
+FOR_ARTIFACTS = frozenset({"weight_decay", "max_grad_norm", "feature_dtype"})
+"""Written into the artifacts when they are made."""
 
 
 def random_seed() -> int:
@@ -66,3 +75,19 @@ def _check_start(store: Store, model: Model, start: str) -> None:
     if not found:
         detail = f"from is latest, base or the id of a checkpoint of {model.name!r}"
         raise InvalidInput("the job has nowhere to begin", problems=[Problem("/from", detail)])
+
+
+def merge(model_defaults: dict[str, Any], request: dict[str, Any], *, seed: int) -> dict[str, Any]:
+    """Every hyperparameter of a job. seed: for a request that names none.
+
+    A request that says how long to train takes the place of all that the model says about it.
+    """
+    asked = {name: value for name, value in request.items() if value is not None}
+    defaults = {name: value for name, value in model_defaults.items() if name in FOR_JOBS}
+    if any(name in asked for name in ENDINGS):
+        defaults = {name: value for name, value in defaults.items() if name not in ENDINGS}
+    merged = {"seed": seed, **defaults, **asked}
+    if not any(merged.get(name) for name in ENDINGS):
+        merged["epochs"] = DEFAULT_EPOCHS
+    whole = Hyperparameters(**merged)
+    return {field.name: getattr(whole, field.name) for field in fields(whole)}

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable
 from enum import Enum
 
-from service.jobs.blockers import conditions_of
 from service.jobs.run import JobRun
 from service.jobs.runner import JobRunner
+from service.jobs.waiting import conditions_of
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Look

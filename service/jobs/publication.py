@@ -10,8 +10,7 @@ from pathlib import Path
 from service.jobs.recorder import Recorder
 from service.jobs.tasks import evaluate_task
 from service.models.promotion.best import find_best
-from service.models.promotion.conclusion import conclude
-from service.models.promotion.gate import BestComparison
+from service.models.promotion.gate import BestComparison, conclude
 from service.models.promotion.policy import gate_policy
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
 from service.training.protocol.messages.endings import Failed

@@ -14,7 +14,7 @@ from typing import Any
 from service.events import Announce
 from service.logs import event
 from service.models import retention
-from service.models.promotion.conclusion import Conclusion
+from service.models.promotion.gate import Conclusion
 from service.training.protocol.messages.shared import Working
 from service.training.protocol.messages.training import (
     Decoded,
@@ -42,7 +42,7 @@ MAX_POINTS_KEPT = 10_000
 
 
 class Recorder:
-    """The written side of one job. Blocking: call it from a thread."""
+    """Writes one job. Blocking: call it from a thread."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class Recorder:
             self._log("versions.not_pruned", error=error.detail)
 
     def ended(self, to: JobState, **fields: Any) -> None:
-        """Move the job out of `running`."""
+        """Move the job out of `running`, and log why."""
         self.report()
         self._store.jobs.move(self._job.id, JobState.RUNNING, to, **fields)
         if blockers := fields.pop("blocked_by", ()):

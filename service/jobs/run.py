@@ -49,7 +49,7 @@ NO_SPACE = os.strerror(errno.ENOSPC)
 
 
 class JobRun:
-    """Trains one running job to its end, or until it is told to pause or cancel."""
+    """Runs one job to its end, or until it is told to pause or cancel."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class JobRun:
         self.job = replace(self.job, ignore_policy=True)
 
     async def cancel(self) -> None:
-        """Ask for the end; nothing more is saved."""
+        """Ask the child to stop; nothing more is saved."""
         await self._wish_for(Cancel())
 
     async def train(self) -> None:

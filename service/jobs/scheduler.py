@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from service.events import Announce
-from service.jobs.blockers import (
+from service.jobs.preemption import Preemptor
+from service.jobs.runner import JobRunner
+from service.jobs.waiting import (
     ANOTHER_JOB,
     BY_PERSON,
     DAEMON_KILLED,
     DAEMON_STOPPED,
     blockers_of,
     conditions_of,
+    in_turn,
 )
-from service.jobs.preemption import Preemptor
-from service.jobs.priority import in_turn
-from service.jobs.runner import JobRunner
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Look
@@ -90,7 +90,7 @@ class Scheduler:
             self._store.events.unsubscribe(on_event)
 
     async def step(self) -> None:
-        """Obey the verdict; then start a waiting job, and note why the others wait."""
+        """Act on the verdict, then start a waiting job and note why the others wait."""
         if await self._preemptor.tell():
             self._expect(jobs_wait=True)
         if self._runner.has_ended:
@@ -106,8 +106,8 @@ class Scheduler:
                 await self._consider(job)
 
     def shown(self, job: Job) -> Job:
-        """A job with what it waits for at this moment: the row tells the conditions as they were
-        when one of them last changed, and none of a job that is held in memory. From any thread.
+        """A job with what it waits for now: its row has the conditions as of their last change, and
+        none for a job that is held in memory. From any thread.
         """
         return replace(job, blocked_by=self._blockers(job))
 
@@ -160,7 +160,7 @@ class Scheduler:
         return self.shown(replace(job, **changes))
 
     async def rest(self) -> None:
-        """Return once no job trains; for when the verdict has turned already."""
+        """Return once no job trains; for when the verdict has changed already."""
         async with self._moving:
             pass  # a job that was being claimed has begun by now
         await self._runner.rest()

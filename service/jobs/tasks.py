@@ -1,4 +1,4 @@
-"""What a training child is told: paths, hyperparameters, where to begin, what it may take."""
+"""Tasks for training children: paths, hyperparameters, where to begin, and limits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from storage.records.models import Model
 from storage.records.versions import VariantName, Version
 from storage.store import Store
 
-ERRAND_NICE = 5
+SHORT_TASK_NICE = 5
 """Less than a job's: somebody waits for the answer."""
 
 
 def train_task(
     job: Job, store: Store, settings: Settings, *, limits: Limits, work_dir: Path
 ) -> Train:
-    """The order for a job, from its last checkpoint if it has one. limits: what it may take."""
+    """The task for a job, from its last checkpoint if it has one. limits: what it may take."""
     model = learn_preprocess(store, store.models.get_by_id(job.model_id), watermark=job.watermark)
     return Train(
         artifacts=artifacts(model, store),
@@ -73,25 +73,25 @@ def convert_task(
     settings: Settings,
     work_dir: Path,
 ) -> Convert:
-    """The order to make a variant of a version."""
+    """The task to make a variant of a version."""
     return Convert(
         source=str(store.files.path(version.file.sha256)),
         variant=variant,
         work_dir=str(work_dir),
         measurement=measurement(model, store),
-        limits=errand_limits(settings),
+        limits=short_task_limits(settings),
     )
 
 
 def score_task(
     model: Model, version: Version, store: Store, settings: Settings, *, newest: int
 ) -> Score:
-    """The order to tell how much a version doubts the newest unlabelled samples."""
+    """The task to rank by how uncertain a version is about the newest unlabelled samples."""
     return Score(
         model=str(store.files.path(version.file.sha256)),
         measurement=measurement(model, store),
         newest=newest,
-        limits=errand_limits(settings),
+        limits=short_task_limits(settings),
     )
 
 
@@ -119,11 +119,11 @@ def artifacts_sha256(model: Model) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def errand_limits(settings: Settings) -> Limits:
-    """What a child may take that checks or makes something: it is short, whatever the policy."""
+def short_task_limits(settings: Settings) -> Limits:
+    """Limits of a child that checks or makes something: it is short, whatever the policy says."""
     return Limits(
         threads=settings.training_threads or default_threads(),
-        nice=ERRAND_NICE if settings.training_nice is None else settings.training_nice,
+        nice=SHORT_TASK_NICE if settings.training_nice is None else settings.training_nice,
     )
 
 

@@ -1,4 +1,4 @@
-"""What `latest` names now, in memory: apps ask for it every second."""
+"""What `latest` names, kept in memory: apps ask for it every second."""
 
 from __future__ import annotations
 

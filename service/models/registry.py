@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from service import preprocess
 from service.errors import InvalidInput, PreparationFailed
-from service.jobs import tasks as orders
+from service.jobs import tasks
 from service.jobs.child import Child
 from service.logs import event
 from service.models.prepared import MADE_OF, describe, find_prepared
@@ -144,7 +144,7 @@ class Registry:
             max_grad_norm=spec.hyperparameters.get("max_grad_norm"),
             divide=form == "forward",
             feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
-            limits=orders.errand_limits(self._settings),
+            limits=tasks.short_task_limits(self._settings),
         )
         made_of = await asyncio.to_thread(describe, order)
         await asyncio.to_thread((work_dir / MADE_OF).write_bytes, made_of)

@@ -11,25 +11,26 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from service.device import Moment
+from service.device.reading import DeviceSnapshot
 from service.errors import NoSession, NotReady
-from service.policy import Policy, from_dict, to_dict
-from service.policy.child_limits import child_limits
+from service.policy import from_dict, to_dict
 from service.policy.observer import Look, Observer
+from service.policy.policy import Policy
+from service.policy.signals import Signals
 from service.settings import Settings
 from service.training.protocol.messages.shared import Limits
 from storage.records.jobs import Blocker, Job, StoredPolicy
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from service.device.peer import Address
-    from service.device.sessions import SessionTable, SessionUserIdle
+    from service.device.sessions import Address, SessionTable, SessionUserIdle
 
 WHILE_TRAINING_S = 0.5
 WHILE_WAITING_S = 1.0
 AT_REST_S = 5.0
 """Pause between two looks: with what one costs, less than 0.2 % of a processor."""
 WATCHED_S = 10.0
-"""Somebody who asks for the verdict is taken to watch for so long."""
+"""Whoever asks for the verdict is taken to be watching for this long."""
 MORNING_HOUR = 7
 NOT_LOOKED = Blocker("starting", "the daemon has not looked at the device yet")
 
@@ -37,7 +38,7 @@ Listener = Callable[[Look], None]
 
 
 class DeviceMonitor:
-    """The verdict, for all who want it. Belongs to the event loop; what may block runs in a thread.
+    """Keeps the current verdict. Belongs to the event loop; what may block runs in a thread.
 
     clock: both clocks; another in tests. Listeners are called after every look, and must neither
     block nor raise.
@@ -60,7 +61,7 @@ class DeviceMonitor:
         self._sessions = _reported_sessions()
 
     async def run(self) -> None:
-        """Look, tell, rest; until `stop`. Raises StorageBroken."""
+        """Look at the device, tell listeners and wait, until `stop`. Raises StorageBroken."""
         self._asked_for = await asyncio.to_thread(self._store.policy.get)
         observer = await asyncio.to_thread(
             Observer, self._store, self._settings, self._clock, user_idle=self._sessions
@@ -103,7 +104,7 @@ class DeviceMonitor:
         return await future
 
     def watch(self) -> None:
-        """Somebody looks on: look more often for a while."""
+        """Somebody is watching: look more often for a while."""
         self._watched_until_s = self.now().monotonic_s + WATCHED_S
 
     async def report_input(self, idle_s: float, *, peer: Address, own: Address) -> None:
@@ -132,7 +133,7 @@ class DeviceMonitor:
         return child_limits(look.policy, look.snapshot)
 
     async def change_policy(self, changes: Mapping[str, Any]) -> Policy:
-        """Take these settings, leave the others. Raises InvalidInput with every problem."""
+        """Set these settings and keep the others. Raises InvalidInput with every problem."""
         async with self._changing:
             policy = from_dict(changes, base=(await self.look()).policy)
             settings = to_dict(policy)
@@ -154,7 +155,7 @@ class DeviceMonitor:
             return await self._adopt(snoozed_until=until)
 
     async def pause_all(self, *, paused: bool) -> Look:
-        """Train nothing until it is taken back."""
+        """Train nothing while paused."""
         async with self._changing:
             await self.look(max_age_s=math.inf)
             await asyncio.to_thread(self._store.policy.set_paused, paused)
@@ -237,3 +238,16 @@ def _reported_sessions() -> SessionUserIdle | None:
     from service.device.sessions import SessionUserIdle
 
     return SessionUserIdle(table)
+
+
+def child_limits(policy: Policy, snapshot: DeviceSnapshot) -> Limits:
+    """Threads by whether somebody uses the device; unknown counts as used.
+
+    A job goes on bit for bit only with the threads that it began with.
+    """
+    idle_s = Signals(snapshot.signals).number("user_idle_s")
+    is_idle = idle_s is not None and idle_s >= policy.idle_minutes * 60
+    return Limits(
+        threads=policy.max_threads_idle if is_idle else policy.max_threads_busy,
+        nice=policy.nice,
+    )

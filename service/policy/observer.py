@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from service.device import Device, DeviceSnapshot, Moment
-from service.device.memory_size import usable_memory_bytes
+from service.device.memory import usable_memory_bytes
 from service.device.reading import Sensor
 from service.logs import event
 from service.policy import Given, Judge, Policy, Verdict, default_policy, from_dict

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from service.jobs.enqueue import random_seed
-from service.jobs.hyperparameters import merge
+from service.jobs.enqueue import merge, random_seed
 from storage.errors import NotFound
 from storage.records.jobs import Job, NewJob
 from storage.records.models import Model

@@ -11,6 +11,8 @@ from service.errors import InvalidInput
 from service.triggers.cron import check_cron
 from service.triggers.zone import zone_of
 from storage.errors import Problem
+from storage.records.jobs import NewTrigger, Trigger
+from storage.store import Store
 
 UNUSABLE = (ArithmeticError, LookupError, TypeError, ValueError)
 """What a rule may raise that was stored by another version, or whose zone this device lacks."""
@@ -116,3 +118,19 @@ def latest_moment(rule: Rule, now: datetime) -> datetime:
 
 def _is_time_of_day(text: str) -> bool:
     return len(text) == len("02:00")
+
+
+def change(store: Store, trigger: Trigger, new: NewTrigger) -> Trigger:
+    """Replace what people set; what was due under another rule, or while off, is not made up for.
+
+    trigger: as it was. Raises NotFound.
+    """
+    return store.triggers.update(trigger.id, new, anew=_begins_anew(trigger, new))
+
+
+def _begins_anew(trigger: Trigger, new: NewTrigger) -> bool:
+    """An instant comes once, whether it passed while the trigger was on or off."""
+    before, after = Rule(**trigger.rule), Rule(**new.rule)
+    if before.awaited != after.awaited:
+        return True
+    return new.enabled and not trigger.enabled and not after.is_once

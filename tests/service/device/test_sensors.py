@@ -14,11 +14,11 @@ from support import wait_until
 
 from service.device.disk import FreeDisk
 from service.device.linux.cpu import LinuxForeignCpu
-from service.device.linux.memory import LinuxMemory
 from service.device.linux.pressure import LinuxPressure
 from service.device.linux.processes import LinuxProcesses
 from service.device.linux.temperature import LinuxTemperature
 from service.device.localtime import LocalTime
+from service.device.memory import LinuxMemory
 from service.device.psutil_sensors import PsutilMemory, PsutilProcesses
 from service.device.reading import Moment
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from service.policy import default_policy
-from service.policy.child_limits import child_limits
+from service.policy.device_monitor import child_limits
 from service.training.protocol.messages.shared import Limits
 
 

@@ -10,7 +10,7 @@ from service.device import DeviceSnapshot
 from service.policy import Verdict, default_policy
 from service.policy.observer import Look
 from service.triggers.asking import Asking
-from service.triggers.change import change
+from service.triggers.rule import change
 from storage.records.jobs import JobState, NewTrigger, StoredPolicy
 
 SET_BY_PEOPLE = ("model_id", "name", "hyperparameters", "priority", "enabled")

@@ -1,11 +1,14 @@
-"""How much memory there is for this process and its children: the machine's, or its cgroup's."""
+"""Memory: how much there is for this process and its children, and how much is free now."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path, PurePosixPath
 
-from service.device.linux.files import read_attribute, read_int
+from service.device.linux.files import read_attribute, read_bytes, read_int, reason
+from service.device.reading import Moment, Reading
+
+NAME = "available_memory_bytes"
 
 
 def usable_memory_bytes(*, procfs: Path = Path("/proc"), sysfs: Path = Path("/sys")) -> int | None:
@@ -50,3 +53,30 @@ def _cgroup_limits(procfs: Path, sysfs: Path) -> list[int]:
             if limit is not None:
                 limits.append(limit)
     return limits
+
+
+def mem_available_bytes(content: bytes) -> int | None:
+    """MemAvailable of /proc/meminfo, or None before Linux 3.14. Raises ValueError."""
+    for line in content.splitlines():
+        name, _, value = line.partition(b":")
+        if name == b"MemAvailable":
+            return int(value.removesuffix(b"kB")) * 1024
+    return None
+
+
+class LinuxMemory:
+    """/proc/meminfo."""
+
+    def __init__(self, procfs: Path) -> None:
+        self._path = str(procfs / "meminfo")
+
+    def read(self, now: Moment) -> tuple[Reading, ...]:
+        """available_memory_bytes."""
+        available, detail = None, "the kernel tells no MemAvailable"
+        try:
+            available = mem_available_bytes(read_bytes(self._path))
+        except (OSError, ValueError) as error:
+            detail = reason(error, self._path)
+        return (
+            Reading(NAME, available, "B", self._path, now, "" if available is not None else detail),
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.device.memory_size import usable_memory_bytes
+from service.device.memory import usable_memory_bytes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and /sys")
 GIB = 2**30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.jobs.hyperparameters import DEFAULT_EPOCHS, merge
+from service.jobs.enqueue import DEFAULT_EPOCHS, merge
 
 
 def test_without_anything_the_defaults_train() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from service.jobs.priority import in_turn
+from service.jobs.waiting import in_turn
 from storage.records.jobs import Job, JobState
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc)

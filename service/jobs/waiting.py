@@ -1,6 +1,9 @@
-"""What keeps a job from running: a person, the daemon itself, another job, the device."""
+"""Jobs that wait: what keeps each from running, and which comes first."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
 
 from service.jobs.run import JobRun
 from storage.records.jobs import Blocker, Job, JobState
@@ -13,6 +16,9 @@ DAEMON_STOPPED = Blocker(
 )
 DAEMON_KILLED = Blocker("daemon_stopped", "the daemon ended in mid-job; the job goes on soon")
 WAITING = frozenset({JobState.QUEUED, JobState.PAUSED})
+
+
+NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
 def blockers_of(
@@ -42,3 +48,22 @@ def conditions_of(blockers: tuple[Blocker, ...]) -> list[str]:
 def _by(run: JobRun) -> Blocker:
     does = "is held in memory" if run.is_held else "is training"
     return Blocker(ANOTHER_JOB, f"job {run.job.id} of model {run.job.model!r} {does}")
+
+
+def in_turn(waiting: Iterable[Job], last_starts: Mapping[int, datetime]) -> list[Job]:
+    """The jobs, the one that should run first in front.
+
+    By priority; then what has begun before what has not, so that no half-trained jobs pile up; then
+    the model that has waited longest since a job of it began, so that none is starved by another's
+    long queue; then the oldest. last_starts: model id → when a job of it last began.
+    """
+
+    def key(job: Job) -> tuple[int, bool, datetime, int]:
+        return (
+            -job.priority,
+            job.started_at is None,
+            last_starts.get(job.model_id, NEVER),
+            job.id,
+        )
+
+    return sorted(waiting, key=key)
