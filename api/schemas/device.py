@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields as dc_fields
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
-from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, create_model
 
 from api.schemas import BlockerBody, JobHyperparameters, Priority, Request, Text
 from api.schemas.base import Body
+from service.policy import Policy, Unknown
 
-Rule = Literal["allow", "block"]
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 EXAMPLE_POLICY: dict[str, JsonValue] = {"require_idle": True, "max_minutes_per_day": 120}
 EXAMPLE_TRIGGER: dict[str, JsonValue] = {"new_samples": 500, "at_most_every_hours": 6}
@@ -55,53 +56,42 @@ class WindowBody(Body):
     end: str
 
 
-class UnknownBody(Body):
+def _fields_of(settings: type, **as_json: Any) -> Any:
+    """A body with the fields of a dataclass of the policy: each setting is declared there alone.
+
+    as_json: type of those fields that JSON shows in another form.
+    """
+    declared = {**get_type_hints(settings), **as_json}
+    fields: dict[str, Any] = {each.name: (declared[each.name], ...) for each in dc_fields(settings)}
+    return create_model(settings.__name__, __base__=Body, **fields)
+
+
+if TYPE_CHECKING:
+
+    class _UnknownFields(Body):
+        """Made below."""
+
+    class _PolicyFields(Body):
+        """Made below."""
+
+else:
+    _UnknownFields = _fields_of(Unknown)
+
+
+class UnknownBody(_UnknownFields):
     """What a signal that is not known means for its condition."""
 
-    power: Rule
-    battery: Rule
-    battery_saver: Rule
-    user_idle: Rule
-    foreign_cpu: Rule
-    pressure: Rule
-    temperature: Rule
-    memory: Rule
-    disk: Rule
-    processes: Rule
+
+if not TYPE_CHECKING:
+    _PolicyFields = _fields_of(
+        Policy, windows=list[WindowBody], blocking_processes=list[str], unknown=UnknownBody
+    )
 
 
-class PolicyBody(Body):
+class PolicyBody(_PolicyFields):
     """When a job may train and what it may take. docs/policy.md explains each setting."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_POLICY]})
-
-    require_ac_power: bool
-    min_battery_percent: float | None
-    resume_battery_percent: float | None
-    obey_battery_saver: bool
-    require_idle: bool
-    idle_minutes: float
-    max_foreign_cpu_percent: float | None
-    max_cpu_pressure_percent: float | None
-    max_memory_pressure_percent: float | None
-    max_io_pressure_percent: float | None
-    grace_seconds: float
-    settle_seconds: float
-    suspend_in_memory_seconds: float
-    max_temperature_c: float | None
-    resume_temperature_c: float | None
-    min_free_memory_bytes: int | None
-    resume_free_memory_bytes: int | None
-    min_free_disk_bytes: int | None
-    resume_free_disk_bytes: int | None
-    windows: list[WindowBody]
-    blocking_processes: list[str]
-    max_minutes_per_day: float | None
-    max_threads_busy: int
-    max_threads_idle: int
-    nice: int
-    memory_limit_bytes: int | None
-    unknown: UnknownBody
 
 
 class SnoozeRequest(Request):
