@@ -1,0 +1,116 @@
+"""The job runner on a real store: whatever ends a run, its row says so in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import start_job
+from support import until
+
+from service.jobs import runner as module
+from service.jobs.runner import JobRunner
+from service.policy.device_monitor import DeviceMonitor
+from service.processes.children import Children
+from service.settings import load_settings
+from storage.errors import DiskFull
+from storage.records.jobs import Job, JobState
+from storage.store import Store
+
+
+@pytest.fixture
+def job(store: Store, shop: Any) -> Job:
+    """A job whose model has no artifacts, so that it cannot even begin."""
+    return start_job(store, shop.add_model().id)
+
+
+def play(store: Store, tmp_path: Path, scenario: Callable[[JobRunner], Any]) -> None:
+    async def run() -> None:
+        settings = load_settings(
+            data_dir=store.data_dir, sysfs_root=tmp_path / "sys", procfs_root=Path("/proc")
+        )
+        monitor = DeviceMonitor(store, settings)
+        watching = asyncio.create_task(monitor.run())
+        runner = JobRunner(
+            store,
+            settings,
+            monitor=monitor,
+            children=Children(memory_cap_bytes=None),
+            announce=lambda *_: None,
+            on_free=lambda: None,
+        )
+        try:
+            await scenario(runner)
+        finally:
+            monitor.stop()
+            await watching
+
+    asyncio.run(run())
+
+
+def test_a_fault_of_ours_fails_the_job_and_frees_the_runner(
+    store: Store, job: Job, tmp_path: Path
+) -> None:
+    async def scenario(runner: JobRunner) -> None:
+        runner.start(job)
+        await runner.finish()
+        assert runner.run is None
+
+    play(store, tmp_path, scenario)
+
+    row = store.jobs.get(job.id)
+    assert row.state is JobState.FAILED
+    assert row.error is not None
+    assert row.error["code"] == "internal"
+
+
+def test_the_end_of_a_run_is_written_once_there_is_room(
+    store: Store, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "END_RETRY_S", 0.01)
+    move, tries = store.jobs.move, 0
+
+    def move_when_there_is_room(*given: Any, **fields: Any) -> Job:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise DiskFull("the database cannot grow")
+        return move(*given, **fields)
+
+    monkeypatch.setattr(store.jobs, "move", move_when_there_is_room)
+
+    async def scenario(runner: JobRunner) -> None:
+        runner.start(job)
+        await runner.finish()
+
+    play(store, tmp_path, scenario)
+
+    assert tries == 4
+    assert store.jobs.get(job.id).state is JobState.FAILED
+
+
+def test_a_daemon_that_stops_does_not_wait_for_room(
+    store: Store, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    def refuse(*_: object, **__: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise DiskFull("the database cannot grow")
+
+    with monkeypatch.context() as full:
+        full.setattr(store.jobs, "move", refuse)
+
+        async def scenario(runner: JobRunner) -> None:
+            runner.start(job)
+            await until(lambda: tries > 0, "the first try")
+            runner.close()
+            await runner.finish()
+
+        play(store, tmp_path, scenario)
+
+    assert store.jobs.get(job.id).state is JobState.RUNNING  # the next daemon takes it up

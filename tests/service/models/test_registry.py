@@ -1,0 +1,100 @@
+"""Registration on a real store, with a real child that checks the upload."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import mlp
+
+from service.errors import InvalidInput
+from service.models.registry import ModelSpec, Registry
+from service.processes.children import Children
+from service.settings import load_settings
+from storage.errors import AlreadyExists
+from storage.store import Store
+
+IMAGES = ({"input": "x", "kind": "image"},)
+
+
+@pytest.fixture
+def upload(tmp_path: Path) -> Path:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(mlp(4, 4, 2))
+    return path
+
+
+def register(store: Store, *specs: ModelSpec, upload: Path) -> list[Any]:
+    """Register models at once; what each returns or raises."""
+
+    async def run() -> list[Any]:
+        settings = load_settings(data_dir=store.data_dir)
+        made = Registry(store, settings, Children(memory_cap_bytes=None))
+        work = [made.register(spec, upload, form="forward") for spec in specs]
+        return await asyncio.gather(*work, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+def kept(store: Store) -> list[Path]:
+    files = [path for path in (store.data_dir / "files").rglob("*") if path.is_file()]
+    return files + list(store.tmp_dir.iterdir())
+
+
+def test_a_model_that_is_refused_for_its_preprocess_leaves_nothing(
+    store: Store, upload: Path
+) -> None:
+    spec = ModelSpec("m", "cross_entropy", preprocess=IMAGES)
+
+    (refused,) = register(store, spec, upload=upload)
+
+    assert isinstance(refused, InvalidInput)
+    assert kept(store) == []
+
+
+def test_a_model_is_ready_with_its_first_version(store: Store, upload: Path) -> None:
+    (model,) = register(store, ModelSpec("m", "cross_entropy"), upload=upload)
+
+    assert model.latest_version == 1
+    assert store.files.path(store.versions.get(model.id, 1).file.sha256).exists()
+
+
+def test_of_two_models_of_one_name_the_second_is_told_that_it_is_taken(
+    store: Store, upload: Path
+) -> None:
+    spec = ModelSpec("m", "cross_entropy")
+
+    answers = register(store, spec, spec, upload=upload)
+
+    (refused,) = [each for each in answers if isinstance(each, Exception)]
+    assert isinstance(refused, AlreadyExists)
+    assert refused.detail == "a model named 'm' exists; choose another name or delete it"
+
+
+@pytest.mark.parametrize(("free_bytes", "at_once"), [(2**20, 1), (2**40, 2)])
+def test_a_second_check_needs_memory(store: Store, free_bytes: int, at_once: int) -> None:
+    begun = 0
+    most = 0
+
+    async def answer(*_: object) -> None:
+        nonlocal begun, most
+        begun += 1
+        most = max(most, begun)
+        await asyncio.sleep(0)
+        begun -= 1
+
+    async def run() -> None:
+        settings = load_settings(data_dir=store.data_dir)
+        children = Children(memory_cap_bytes=free_bytes)
+        made = Registry(store, settings, children)
+
+        async def check() -> None:
+            async with made._turn():
+                await answer()
+
+        await asyncio.gather(*(check() for _ in range(5)))
+
+    asyncio.run(run())
+    assert most == at_once
