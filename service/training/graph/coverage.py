@@ -42,6 +42,7 @@ QUANTIZED = "quantized; export the float model"
 CONTROL = "control flow; an If that constants or fixed sizes decide is replaced by its branch"
 DRAWN = "drawn at random; a Dropout takes its draws as an input"
 REASONS = {
+    "AffineGrid": "not written by usual exporters of float networks",
     "Bernoulli": DRAWN,
     "Col2Im": "not written by usual exporters of float networks",
     "Constant": "a constant",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import onnx
@@ -26,7 +26,6 @@ OLDEST, NEWEST = 18, 21
 IR_VERSION = 10
 """The newest that onnxruntime 1.19.2 loads."""
 LOWERED = (
-    "AffineGrid",
     "CastLike",
     "CenterCropPad",
     "GroupNormalization",
@@ -51,7 +50,9 @@ def prepare(
     if output is not None:
         del model.graph.output[:]
         model.graph.output.append(helper.make_empty_tensor_value_info(output))
-    model = _lower(write_out(_convert(model)))
+    model = write_out(_convert(model))
+    for names in (LOWERED[1:], LOWERED[:1]):  # The definition of CastLike needs its input's type.
+        model = _lower(model, names)
     del model.training_info[:]
     _name_nodes(model)
     _lift_constants(model)
@@ -132,17 +133,26 @@ def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
     return converted
 
 
-def _lower(model: onnx.ModelProto) -> onnx.ModelProto:
-    if not any(node.op_type in LOWERED and node.domain in STANDARD for node in model.graph.node):
+def _lower(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    found = [n for n in model.graph.node if n.op_type in names and n.domain in STANDARD]
+    if not found:
         return model
-    for node in model.graph.node:
-        if node.op_type in LOWERED and node.domain in STANDARD:
-            _spell_out(node, opset(model))
+    for node in found:
+        _spell_out(node, opset(model))
     weights = set_aside(model)
     inferred = shape_inference.infer_shapes(model, data_prop=True)
     _declare_initializers(inferred.graph)
-    ids = [("", name) for name in LOWERED]
-    lowered = inliner.inline_selected_functions(inferred, ids, inline_schema_functions=True)
+    ids = [("", name) for name in names]
+    try:
+        lowered = inliner.inline_selected_functions(inferred, ids, inline_schema_functions=True)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:300]
+        nodes = ", ".join(f'"{node.name}" ({node.op_type})' for node in found)
+        raise refuse(
+            "/model/graph/node",
+            f"one of the nodes {nodes} cannot be written out by ONNX's definition of it: {reason}; "
+            "export the model with the shapes of its tensors",
+        ) from None
     bring_back(lowered, weights)
     return lowered
 

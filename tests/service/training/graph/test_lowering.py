@@ -1,0 +1,75 @@
+"""Operators that are written out by ONNX's own definitions of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gradients import Array, check, gradients, one_node, run, weighted
+from onnx import TensorProto, helper, numpy_helper
+
+from service.training.graph.prepare import LOWERED, prepare
+from service.training.graph.step import differentiate, gradient_of
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def test_center_crop_pad() -> None:
+    x = normal(4, 5)
+    model = one_node("CenterCropPad", [x, np.array([2, 8])], constants=[1])
+    assert not set(LOWERED) & {node.op_type for node in prepare(model).graph.node}
+    check(model, {"x0": x})
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("options", [{}, {"ignore_index": 1}])
+def test_a_loss_that_is_part_of_the_graph(reduction: str, options: dict[str, Any]) -> None:
+    """float32: its definition casts. Against the softmax less the target."""
+    logits = normal(4, 3).astype(np.float32)
+    target = np.array([0, 1, 2, 1])
+    model = one_node("SoftmaxCrossEntropyLoss", [logits, target], reduction=reduction, **options)
+    found = run(differentiate(model, loss="y0", parameters=["x0"]), {"x0": logits, "x1": target})
+    share = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    kept = target != options.get("ignore_index")
+    expected = (share - np.eye(3)[target]) * kept[:, None]
+    expected = expected / kept.sum() if reduction == "mean" else expected
+    np.testing.assert_allclose(found[gradient_of("x0")], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_castlike_becomes_a_cast_even_where_its_model_is_trained() -> None:
+    x, w = normal(2, 3), normal(3, seed=1)
+    model = one_node("Mul", [x, w])
+    like = helper.make_node("CastLike", ["x0", "x1"], ["c"], name="like")
+    model.graph.node.insert(0, like)
+    model.graph.node[1].input[0] = "c"
+    check(model, {"x0": x, "x1": w})
+
+
+def test_an_upsample_of_an_old_opset_is_trained_as_a_resize() -> None:
+    x = normal(1, 2, 3, 3).astype(np.float32)
+    model = one_node("Upsample", [x], opset=9, mode="nearest")
+    model.graph.node[0].input.append("scales")
+    scales = numpy_helper.from_array(np.array([1, 1, 2, 3], np.float32), "scales")
+    model.graph.initializer.append(scales)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y0", TensorProto.FLOAT, None))
+    found = run(differentiate(model, loss="y0", parameters=["x0"]), {"x0": x})
+    np.testing.assert_array_equal(found[gradient_of("x0")], np.full_like(x, 6))
+
+
+def test_sizes_that_are_only_known_when_it_runs() -> None:
+    """A batch that a Reshape hides from inference, through a bias and a product."""
+    x, w, b = normal(2, 3, 4), normal(4, 5, seed=1), normal(3, 1, seed=2)
+    shape = np.array([2, 3, 4])
+    model = one_node("MatMul", [x, w])
+    graph = model.graph
+    graph.node.insert(0, helper.make_node("Reshape", ["x0", "shape"], ["r"], name="r"))
+    graph.node[1].input[0], graph.node[1].output[0] = "r", "p"
+    graph.node.append(helper.make_node("Add", ["p", "b"], ["y0"], name="add"))
+    graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, [3]))
+    graph.input.append(helper.make_tensor_value_info("b", TensorProto.DOUBLE, ["n", "m"]))
+    feeds = {"x0": x, "x1": w, "shape": shape, "b": b}
+    check(model, feeds)
+    assert gradients(weighted(model, feeds), feeds, ["b"])["b"].shape == (3, 1)
