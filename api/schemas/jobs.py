@@ -81,7 +81,8 @@ class ProgressBody(Body):
 class MetricsBody(Body):
     """train_loss: mean of the last epoch. baseline: validation before the first step.
 
-    promoted, reason: what the gate has decided on the version, null until there is one.
+    promoted, reason: what the gate has decided on the version, null until there is one. warnings:
+    what may keep the job from learning, for people.
     """
 
     train_loss: float | None = None
@@ -90,6 +91,7 @@ class MetricsBody(Body):
     ended: str | None = None
     promoted: bool | None = None
     reason: str | None = None
+    warnings: list[str] = Field(default_factory=list)
 
 
 class JobErrorBody(Body):

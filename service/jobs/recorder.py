@@ -60,6 +60,7 @@ class Recorder:
         self._is_dropping = False
         self._unwritten: Progress | None = None
         self._reported_at = -REPORT_INTERVAL_S
+        self._warnings: list[str] = []
 
     def started(self, message: Started) -> None:
         """The child has loaded engine and samples."""
@@ -68,7 +69,9 @@ class Recorder:
             engine=message.engine,
             threads=message.threads,
             samples=message.train_samples,
+            warnings=len(message.warnings),
         )
+        self._warnings = list(message.warnings)
 
     def noted(self, message: Seen | Quarantined | Decoded | Working) -> None:
         """What the child says of the samples before it trains."""
@@ -139,7 +142,11 @@ class Recorder:
         progress = asdict(message)
         progress.pop("kind")
         loss = progress.pop("train_loss")
-        self._store.jobs.report(self._job.id, progress=progress, metrics={"train_loss": loss})
+        self._store.jobs.report(
+            self._job.id,
+            progress=progress,
+            metrics={"train_loss": loss, "warnings": self._warnings},
+        )
         told = {"job_id": self._job.id, **progress, "train_loss": loss}
         self._announce("job.progress", self._job.model, told)
 
@@ -181,6 +188,7 @@ class Recorder:
             "validation": message.validation,
             "baseline": message.baseline,
             "ended": message.reason,
+            "warnings": self._warnings,
         }
         version = self._store.versions.publish(
             new, compared_with=conclusion.compared_with, job_metrics=job_metrics

@@ -12,6 +12,7 @@ from typing import Any
 from service.training.callbacks import JobCallbacks
 from service.training.data.datasets import Datasets, load_datasets
 from service.training.data.samples import SampleReader
+from service.training.data.warnings import training_warnings
 from service.training.engine import Engine
 from service.training.engines import opening
 from service.training.engines.runtime import flush_denormals
@@ -48,6 +49,7 @@ def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> 
             validation_samples=len(validation_set),
             total_steps=plan.total_steps,
             epochs=plan.epochs,
+            warnings=training_warnings(datasets.samples[0], order.signature),
         )
     )
 

@@ -8,53 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.preprocess import Standardize, for_model
+from service.preprocess.moments import LARGE, MAX_FEATURES, MIN_ROWS, Floats, Moments
 from service.samples.ingest import tensors
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
 from storage.store import Store
 
-MIN_ROWS = 20
-"""Fewer rows say little of a feature."""
-MAX_FEATURES = 1000
 SEEN_SAMPLES = 64
 """The newest stored samples, with which an upload is compared."""
 FAR_STDS = 10.0
-LARGE = 1000.0
 MIN_VALIDATION = 10
 TOLD = 5
 """Features that a warning names."""
-
-Floats = NDArray[np.float64]
-
-
-class Moments:
-    """Count, mean, standard deviation and bounds of each feature, in one pass."""
-
-    def __init__(self, features: int) -> None:
-        self.count = 0
-        self._sum, self._squares = np.zeros(features), np.zeros(features)
-        self.low, self.high = np.full(features, np.inf), np.full(features, -np.inf)
-
-    def add(self, rows: NDArray[np.generic]) -> None:
-        """rows: (n, features)."""
-        values = rows.astype(np.float64)
-        self.count += len(values)
-        with np.errstate(over="ignore"):
-            self._sum += values.sum(axis=0)
-            self._squares += np.square(values).sum(axis=0)
-        self.low = np.minimum(self.low, values.min(axis=0))
-        self.high = np.maximum(self.high, values.max(axis=0))
-
-    @property
-    def mean(self) -> Floats:
-        return np.asarray(self._sum / self.count)
-
-    @property
-    def std(self) -> Floats:
-        with np.errstate(over="ignore", invalid="ignore"):
-            variance = self._squares / self.count - np.square(self.mean)
-        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
 
 class Statistics:

@@ -246,3 +246,17 @@ def test_a_job_that_ended_before_it_could_be_cancelled_says_so(served: Served, m
 
     assert answer.status_code == 409
     assert "succeeded" in answer.json()["detail"]
+
+
+def test_a_job_tells_what_may_keep_it_from_learning(served: Served) -> None:
+    served.register("job-warnings", mlp(3, 4, 2), classes=["cat", "dog"])
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    x[:, 1] = 9
+    answer = served.upload("job-warnings", split="train", x=x, label=np.zeros(40, np.int64))
+
+    job = served.train("job-warnings", epochs=1)
+
+    assert len(answer.json()["warnings"]) == 3, answer.text
+    told = job["metrics"]["warnings"]
+    assert any("of class 'cat'" in each for each in told)
+    assert any("feature 1" in each for each in told)

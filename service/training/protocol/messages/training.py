@@ -104,7 +104,10 @@ class Train:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The engine is loaded and the samples are found. total_steps: None when time ends the job."""
+    """The engine is loaded and the samples are found. total_steps: None when time ends the job.
+
+    warnings: what may keep the job from learning, for people.
+    """
 
     engine: str
     threads: int
@@ -112,6 +115,7 @@ class Started:
     validation_samples: int
     total_steps: int | None
     epochs: int | None
+    warnings: tuple[str, ...] = ()
     kind: Literal["started"] = "started"
 
 
