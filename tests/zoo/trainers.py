@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 from service.training.conform import trainable as choice
 from service.training.conform.load import load
 from service.training.conform.normalize import normalize
+from service.training.engines.opening import open_engine
+from service.training.export.export import assemble
 from service.training.ort.engine import OrtEngine
 from service.training.ort.runtime import onnxruntime
 from service.training.preparation.artifacts import make_artifacts
+from service.training.preparation.step_models import make_step_models
+from service.training.protocol.messages.preparation import Prepare
 
 Array = NDArray[np.generic]
 
@@ -60,6 +64,37 @@ class Shipped:
         return _run(onnx.load(path), {name: inputs[name] for name in self._names})
 
 
+class Sessions:
+    """The engine of sessions on two threads, whose export is run by another session."""
+
+    def __init__(
+        self, path: Path, *, loss: str, output: str | None, trainable: Sequence[str] | None
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="hone-zoo-")
+        order = Prepare(
+            source=str(path),
+            form="forward",
+            work_dir=self._folder.name,
+            loss=loss,
+            optimizer="sgd",
+            output=output,
+            trainable=None if trainable is None else tuple(trainable),
+            engine="sessions",
+        )
+        self._made = make_step_models(path, order)
+        self._names = [each.name for each in self._made.signature.inputs]
+        self._engine = open_engine(self._made.artifacts, output=self._made.output, threads=2)
+
+    def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:
+        self._engine.train_batch([inputs[name] for name in self._names], target)
+        self._engine.step(learning_rate)
+
+    def outputs(self, inputs: dict[str, Array]) -> Array:
+        path = Path(self._folder.name) / "exported.onnx"
+        self._engine.export(path)
+        return _run(assemble(path, self._made.artifacts), inputs)
+
+
 class Gradients:
     """The differentiated graph alone, in one plain session; SGD in numpy."""
 
@@ -98,7 +133,11 @@ class Gradients:
         return _run(model, inputs)
 
 
-TRAINERS: dict[str, Callable[..., Trainer]] = {"shipped": Shipped, "gradients": Gradients}
+TRAINERS: dict[str, Callable[..., Trainer]] = {
+    "shipped": Shipped,
+    "sessions": Sessions,
+    "gradients": Gradients,
+}
 
 
 def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
