@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -31,7 +32,6 @@ from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
-EVENTS_KEPT = 10_000
 MAINTENANCE_INTERVAL_S = 3600
 
 
@@ -114,10 +114,10 @@ class Daemon:
         self._training = self._watched("scheduler", self.scheduler.run())
         self._sleep = self._watched("sleep", SleepWatch(self.monitor, self.scheduler).run())
         self._timer.add_job(
-            self.store.events.prune,
+            self.store.history.prune,
             "interval",
             seconds=MAINTENANCE_INTERVAL_S,
-            args=[EVENTS_KEPT],
+            args=[timedelta(days=self.settings.history_days)],
         )
         self._timer.add_job(
             prune_all, "interval", seconds=MAINTENANCE_INTERVAL_S, args=[self.store]

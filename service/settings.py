@@ -81,6 +81,12 @@ class Settings(BaseSettings):
     write_queue_size: int = Field(
         256, ge=1, le=65536, description="Writes that may wait for the database before 503."
     )
+    history_days: int = Field(
+        90,
+        ge=1,
+        le=3650,
+        description="Days that events, curves and jobs that nothing needs any more are kept.",
+    )
     training_threads: int | None = Field(
         None,
         ge=1,

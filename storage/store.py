@@ -42,6 +42,7 @@ from storage.samples.samples import Samples
 from storage.samples.stats import SampleStats
 from storage.startup import clear_folder, finish_erasures, sweep_packs
 from storage.tables.events import Events
+from storage.tables.history import History
 from storage.tables.jobs import Jobs
 from storage.tables.metrics import Metrics
 from storage.tables.models import Models
@@ -127,6 +128,7 @@ class Store:
         self.variants = Variants(self._writer, files=self.files)
         self.references = ReferenceSets(*connections)
         self.retention = Retention(self._writer, files=self.files)
+        self.history = History(self._writer)
         self.integrity = Integrity(
             *connections, files=self.files, packs=self._packs, checkpoints=self.checkpoints
         )

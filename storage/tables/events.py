@@ -6,7 +6,7 @@ from typing import Any
 
 from storage.database.codec import load, load_time
 from storage.database.connection import Readers, sqlite3
-from storage.database.transaction import Event, Transaction
+from storage.database.transaction import Event
 from storage.database.writer import Subscriber, Writer
 
 
@@ -35,16 +35,6 @@ class Events:
                 "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
             ).fetchone()
         return 0 if row is None else int(row["seq"])
-
-    def prune(self, keep: int) -> int:
-        """Forget all but the newest `keep` events; how many were forgotten."""
-
-        def delete(transaction: Transaction) -> int:
-            return transaction.execute(
-                "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (keep,)
-            ).rowcount
-
-        return self._writer.write(delete)
 
     def subscribe(self, callback: Subscriber) -> None:
         """Call `callback` with each event once it is durable.

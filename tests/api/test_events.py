@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,7 @@ def test_a_reader_learns_that_events_are_lost(serve_inside: Callable[..., Any]) 
     events = inside.daemon.store.events
     for number in range(5):
         events.append("samples.added", "lost", {"accepted": number})
-    events.prune(2)
+    inside.daemon.store.history.prune(timedelta(days=1), events_kept=2)
 
     with follow(inside, last_event_id=1) as stream:
         assert stream.wait_for("samples.added")["data"]["accepted"] == 3

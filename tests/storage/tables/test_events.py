@@ -1,3 +1,6 @@
+from datetime import timedelta
+
+
 def test_a_subscriber_hears_of_an_event_once_it_can_be_read(store):
     heard = []
     store.events.subscribe(lambda event: heard.append((event, store.events.since(event.id - 1, 1))))
@@ -29,9 +32,9 @@ def test_a_broken_subscriber_harms_nobody(store, caplog):
 def test_ids_are_not_used_again_after_pruning(store):
     for _ in range(5):
         store.events.append("t", None, {})
-    assert store.events.prune(keep=2) == 3
+    assert store.history.prune(timedelta(days=1), events_kept=2) == 3
     assert [event.id for event in store.events.since(0, 10)] == [4, 5]
-    assert store.events.prune(keep=0) == 2
+    assert store.history.prune(timedelta(days=1), events_kept=0) == 2
     assert store.events.last_id() == 5
     assert store.events.append("t", None, {}).id == 6
 
