@@ -21,7 +21,7 @@ def test_a_registered_model_has_version_1_as_latest(store, add_model):
 
 def test_a_name_is_taken_once(store, add_model):
     add_model(store)
-    with pytest.raises(AlreadyExists, match="'digits' already"):
+    with pytest.raises(AlreadyExists, match="'digits' exists"):
         add_model(store)
 
 
