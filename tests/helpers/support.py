@@ -24,6 +24,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 DEADLINE_S = 180.0
 """Of every wait: only a test that fails takes so long, and on a busy machine none fails for it."""
+HELPERS = Path(__file__).parent
+IMPORTED_BY_TESTS = [str(HELPERS), str(HELPERS / "graphs")]
+"""What a child process that imports a module of tests needs on its path."""
 MIN_POLL_S, MAX_POLL_S = 0.01, 0.1
 ENDED = ("succeeded", "failed", "cancelled")
 MAX_PAGE = 200

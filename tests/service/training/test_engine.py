@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from support import DEADLINE_S
+from support import DEADLINE_S, IMPORTED_BY_TESTS
 
 from service.training.errors import CheckpointUnreadable
 from service.training.ort.engine import OrtEngine
@@ -106,7 +106,7 @@ def test_a_step_uses_the_rate_it_is_given_even_after_loading(
 RESUME = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {paths!r}
 from test_engine import OrtEngine, digest, train
 from service.training.protocol.messages.shared import Artifacts
 engine = OrtEngine({artifacts!r}, checkpoint=Path({checkpoint!r}), output="logits", threads=1)
@@ -128,7 +128,7 @@ def test_a_checkpoint_resumes_bit_for_bit_in_a_new_process(
     train(first, 0, 5)
     first.save(tmp_path / "middle")
     program = RESUME.format(
-        tests=str(Path(__file__).parent),
+        paths=[str(Path(__file__).parent), *IMPORTED_BY_TESTS],
         artifacts=make_artifacts(**kind),
         checkpoint=str(tmp_path / "middle"),
         exported=str(tmp_path / "resumed.onnx"),

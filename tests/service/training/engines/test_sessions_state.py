@@ -15,7 +15,7 @@ import onnx
 import pytest
 from safetensors.numpy import load_file, save_file
 from step_models import batch, compiled, perceptron
-from support import DEADLINE_S
+from support import DEADLINE_S, IMPORTED_BY_TESTS
 
 from service.training.engines.checkpoint import Head, read_head
 from service.training.engines.checkpoint import save as save_checkpoint
@@ -101,11 +101,10 @@ print(digest(engine, Path({end!r})))
 
 
 def test_a_job_that_is_killed_ends_with_the_same_bytes(files: Files, tmp_path: Path) -> None:
-    tests = Path(__file__).parents[3]
 
     def program(name: str, *, dies: bool) -> list[str]:
         saved = {each: str(tmp_path / f"{name}.{each}") for each in ("middle", "exported", "end")}
-        paths = [str(Path(__file__).parent), str(tests / "helpers")]
+        paths = [str(Path(__file__).parent), *IMPORTED_BY_TESTS]
         text = CHILD.format(paths=paths, folder=str(files.manifest.parent), dies=dies, **saved)
         return [sys.executable, "-c", text]
 
@@ -114,15 +113,13 @@ def test_a_job_that_is_killed_ends_with_the_same_bytes(files: Files, tmp_path: P
         assert child.stdout.readline() == b"saved\n"
         child.send_signal(signal.SIGKILL)
     middle = str(tmp_path / "killed.middle")
+    resumed = [*program("killed", dies=True), "5", middle]
+    straight = [*program("straight", dies=False), "0"]
     ends = [
-        subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE_S).stdout.split()[
-            -1
-        ]
-        for command in (
-            [*program("killed", dies=True), "5", middle],
-            [*program("straight", dies=False), "0"],
-        )
+        subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE_S).stdout
+        for command in (resumed, straight)
     ]
+    ends = [said.split()[-1] for said in ends]
     assert ends[0] == ends[1]
     exports = [(tmp_path / f"{name}.exported").read_bytes() for name in ("killed", "straight")]
     assert exports[0] == exports[1]
