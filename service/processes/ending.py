@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 
+from service.logs import event
+
+logger = logging.getLogger(__name__)
+
 MAX_TAIL_BYTES = 4096
+TRACEBACK = "Traceback (most recent call last)"
 
 
 class ErrorTail:
@@ -21,8 +27,15 @@ class ErrorTail:
         await asyncio.wait({self._reading})
 
     def quote(self) -> str:
-        """The words, as the second half of a sentence; nothing if there are none."""
+        """The words, as the second half of a sentence; nothing if there are none.
+
+        Of a traceback only the last line: what is quoted may be answered to an app, and the others
+        hold paths of the installation. The log has them all.
+        """
         words = self._tail.decode(errors="replace").strip()
+        if TRACEBACK in words:
+            event(logger, logging.ERROR, "child.traceback", text=words)
+            words = words.rpartition("\n")[2]
         return f"; its last words: {words}" if words else ""
 
     async def _read(self) -> None:

@@ -42,3 +42,23 @@ def test_the_end_of_what_a_child_wrote_is_quoted() -> None:
     assert quote.startswith("; its last words: xxx")
     assert quote.endswith("x out of luck")
     assert len(quote) <= MAX_TAIL_BYTES + 30
+
+
+def test_of_a_traceback_only_the_last_line_is_quoted_and_all_of_it_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> str:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "import json; json.loads('[')", stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stderr is not None
+        tail = ErrorTail(process.stderr)
+        await process.wait()
+        await tail.wait()
+        return tail.quote()
+
+    quote = asyncio.run(run())
+    assert quote.startswith("; its last words: json.decoder.JSONDecodeError: ")
+    assert "File" not in quote
+    (record,) = [each for each in caplog.records if each.message == "child.traceback"]
+    assert "json/__init__.py" in record.__dict__["fields"]["text"].replace("\\", "/")
