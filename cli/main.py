@@ -9,7 +9,7 @@ import click
 
 from cli.client import Client
 from cli.errors import from_error
-from cli.groups import Group
+from cli.options import Group
 from storage.errors import HoneError
 
 COMMANDS = {

@@ -1,7 +1,8 @@
-"""Options that several commands share."""
+"""What several commands share: options, arguments, and groups that suggest the right name."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,6 +12,22 @@ from cli.client import Client
 from storage.errors import HoneError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Group(click.Group):
+    """A group whose wrong usage says more."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's. Raises UsageError with the name that comes nearest."""
+        name = args[0]
+        known = self.list_commands(ctx)
+        if name in known or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise click.UsageError(f"There is no command {name}; {hint}", ctx)
 
 
 def _models(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:

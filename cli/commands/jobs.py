@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from cli.client import Client
-from cli.groups import Group
-from cli.options import as_json, given
+from cli.options import Group, as_json, given
 from cli.output import echo_fields, echo_json, echo_table, plain
 
 STATES = ("queued", "running", "paused", "succeeded", "failed", "cancelled")

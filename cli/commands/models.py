@@ -14,8 +14,8 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.groups import Group
 from cli.options import (
+    Group,
     as_json,
     given,
     hyperparameters,

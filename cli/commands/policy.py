@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from cli.client import Client
-from cli.groups import Group
-from cli.options import as_json
+from cli.options import Group, as_json
 from cli.output import echo_fields, echo_json
 
 

@@ -12,8 +12,7 @@ import click
 from cli.client import Client, model_path
 from cli.commands import pictures
 from cli.errors import Failure
-from cli.groups import Group
-from cli.options import as_json, given, model_argument
+from cli.options import Group, as_json, given, model_argument
 from cli.output import echo_json
 from cli.progress import Advance, bar
 

@@ -8,8 +8,14 @@ from typing import Any, TypeVar
 import click
 
 from cli.client import Client, model_path
-from cli.groups import Group
-from cli.options import as_json, given, hyperparameters, model_argument, optional_model_argument
+from cli.options import (
+    Group,
+    as_json,
+    given,
+    hyperparameters,
+    model_argument,
+    optional_model_argument,
+)
 from cli.output import echo_json, echo_table, plain
 
 Command = TypeVar("Command", bound=Callable[..., Any])

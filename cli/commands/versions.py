@@ -11,8 +11,7 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.groups import Group
-from cli.options import as_json, model_argument
+from cli.options import Group, as_json, model_argument
 from cli.output import echo_json, echo_table, file_size, plain
 from cli.progress import Advance, bar
 
