@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from service.training.graph.node import Gradients, Node, Rule
-from service.training.graph.places import add_back, put_back
+from service.training.graph.places import add_back, fixed, put_back
 from service.training.graph.tensor import INT64, NotDifferentiable, Tensor
 
 FEW_ROWS = 64
@@ -35,18 +35,27 @@ def _added_rows(g: Tensor, x: Tensor, places: Tensor, axis: int) -> Tensor:
     others = [a for a in range(x.rank) if a != axis]
     moved = [x.size(axis), *(x.size(a) for a in others)]
     size = x.shape[axis] if x.shape is not None else None
+    flat = places.op("Reshape", graph.ints([-1, 1]))
+    width = graph.op("ReduceProd", graph.vector(1, *moved[1:]), keepdims=1)
+    matrix = rows.reshape(flat.size(0), width)
     if isinstance(size, int) and size <= FEW_ROWS:
-        wrapped = (places < 0).where(places + size, places)
-        flat = wrapped.op("Reshape", graph.ints([-1, 1]))
-        chosen = flat.equal(graph.numbers(np.arange(size), places.dtype)).cast_like(g)
-        width = graph.op("ReduceProd", graph.vector(1, *moved[1:]), keepdims=1)
-        matrix = rows.reshape(flat.size(0), width)
+        wrapped = (flat < 0).where(flat + size, flat)
+        chosen = wrapped.equal(graph.numbers(np.arange(size), places.dtype)).cast_like(g)
         summed = chosen.op("Gemm", matrix, transA=1)
     else:
-        zeros = graph.numbers(0, g.dtype).op("Expand", graph.vector(*moved))
-        index = places.cast(INT64).unsqueeze(rank)
-        return _turned_back(zeros.op("ScatterND", index, rows, reduction="add"), axis)
+        summed = _summed_rows(matrix, flat.cast(INT64), moved[0], width)
     return _turned_back(summed.reshape(*moved), axis)
+
+
+def _summed_rows(rows: Tensor, places: Tensor, count: Tensor, width: Tensor) -> Tensor:
+    """Rows added up by place, (count, width). places: (n, 1).
+
+    ScatterND would do it in one go, but ONNX Runtime's loses sums where its threads meet.
+    """
+    graph = rows.graph
+    zeros = graph.numbers(0, rows.dtype).op("Expand", graph.vector(count, width))
+    index = places.op("Expand", rows.dims())
+    return zeros.op("ScatterElements", index, rows, axis=0, reduction="add")
 
 
 def _turned_back(rows: Tensor, axis: int) -> Tensor:
@@ -68,8 +77,20 @@ def gather_nd(node: Node, g: Tensor) -> Gradients:
     x, index = node.x, node.given(1)
     for axis in reversed(range(node.attribute("batch_dims", 0))):
         index = _with_own_place(index, axis)
-    back = x.zeros().op("ScatterND", index, g, reduction="add")
-    return [back.known_like(x), None]
+    graph = g.graph
+    depth = fixed(index, index.rank - 1)
+    heads, tails = (
+        [x.dims(0, depth), x.dims(depth)] if depth < x.rank else [x.dims(), graph.ints([])]
+    )
+    wrapped = (index < 0).where(index + heads, index)
+    # A row's number: each coordinate times the sizes after it.
+    after = [x.dims(i + 1, depth) if i + 1 < depth else graph.ints([]) for i in range(depth)]
+    steps = [graph.op("ReduceProd", graph.vector(1, sizes), keepdims=1) for sizes in after]
+    places = (wrapped * graph.vector(*steps)).sum([-1]).op("Reshape", graph.ints([-1, 1]))
+    count = graph.op("ReduceProd", heads, keepdims=1)
+    width = graph.op("ReduceProd", graph.vector(1, tails), keepdims=1)
+    summed = _summed_rows(g.reshape(places.size(0), width), places, count, width)
+    return [summed.reshape_like(x), None]
 
 
 def _with_own_place(index: Tensor, axis: int) -> Tensor:

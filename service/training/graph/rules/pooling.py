@@ -25,8 +25,8 @@ def max_pool(node: Node, g: Tensor) -> Gradients:
     flat = g.graph.ints([-1])
     count = x.op("Size").op("Reshape", flat)
     zeros = g.graph.numbers(0, g.dtype).op("Expand", count)
-    rows = places.op("Reshape", g.graph.ints([-1, 1]))
-    spread = zeros.op("ScatterND", rows, g.op("Reshape", flat), reduction="add")
+    chosen, numbers = places.op("Reshape", flat), g.op("Reshape", flat)
+    spread = zeros.op("ScatterElements", chosen, numbers, axis=0, reduction="add")
     return [spread.reshape_like(x)]
 
 

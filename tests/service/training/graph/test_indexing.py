@@ -8,6 +8,8 @@ from gradients import FEW, Array, check, one_node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.training.graph.step import differentiate
+
 
 def normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=shape)
@@ -75,3 +77,12 @@ def test_what_was_kept_gets_the_gradient(axis: int | None) -> None:
     kept = np.array([True, False, True])
     attributes = {} if axis is None else {"axis": axis}
     check(one_node("Compress", [x, kept], **attributes), {"x0": x, "x1": kept})
+
+
+@pytest.mark.parametrize("op_type", ["Gather", "GatherND"])
+def test_rows_are_not_added_by_scatter_nd_which_loses_sums_between_threads(op_type: str) -> None:
+    x = normal(70, 3).astype(np.float32)
+    model = one_node(op_type, [x, np.array([[3], [69], [3]])])
+    step = differentiate(model, loss="y0", parameters=["x0"])
+    assert "ScatterElements" in {node.op_type for node in step.graph.node}
+    assert "ScatterND" not in {node.op_type for node in step.graph.node}
