@@ -39,7 +39,7 @@ TYPES: dict[str, str] = {
     "prediction.load_failed": "A promoted version cannot be loaded; the one before goes on.",
     "samples.added": "Samples were stored; the data count them.",
     "samples.quarantined": "Samples were set aside because a job cannot train on them.",
-    "storage.damaged": "Bytes are not those that were stored; samples or a file are set aside, see the data.",
+    "storage.damaged": "Bytes are not those that were stored; the data say what is set aside.",
     "trigger.created": "A trigger was made.",
     "trigger.deleted": "A trigger was deleted.",
     "trigger.updated": "A trigger was changed by hand.",

@@ -112,7 +112,7 @@ class Writer:
             if self._broken is not None:
                 return
             self._broken = reason
-        _logger.critical("storage.broken", extra={"fields": {"reason": reason}})
+        _logger.critical("writer.broken", extra={"fields": {"reason": reason}})
         self._guarded("on_broken_failed", lambda: self._on_broken(reason))
 
     def require_sound(self) -> None:

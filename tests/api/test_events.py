@@ -22,7 +22,7 @@ from service.events import TYPES
 from storage.records.jobs import JobState
 
 ROOT = Path(__file__).parents[2]
-SUFFIXES = {"onnx", "ort"}
+SUFFIXES = {"safetensors", "onnx", "ort"}
 """Of files: `model.onnx` is no event."""
 LOGGING = {"event", "self._log", "logger.critical", "logger.exception", "logger.warning"}
 
