@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -84,6 +85,17 @@ class Daemon:
             write_queue_size=self.settings.write_queue_size,
             on_broken=self._end_soon(),
         )
+        self._build()
+        await self.erasure.start()
+        await self.daily_backups.start()
+        self._monitoring = self._watched("device_monitor", self.monitor.run())
+        self._training = self._watched("scheduler", self.scheduler.run())
+        self._sleep = self._watched("sleep", SleepWatch(self.monitor, self.scheduler).run())
+        self._start_timer()
+        event(logger, logging.INFO, "daemon.started", data_dir=str(self.settings.data_dir))
+
+    def _build(self) -> None:
+        """Make every part, each with what it needs."""
         self.children = Children(memory_cap_bytes=self.settings.training_memory_bytes)
         self.registry = Registry(self.store, self.settings, self.children)
         self.feed = Feed(self.store)
@@ -108,28 +120,17 @@ class Daemon:
         self.thumbnails = Thumbnails(self.store, self.children)
         self.uncertainty = SampleRanking(self.store, self.settings, self.children)
         self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
-        await self.erasure.start()
-        await self.daily_backups.start()
-        self._monitoring = self._watched("device_monitor", self.monitor.run())
-        self._training = self._watched("scheduler", self.scheduler.run())
-        self._sleep = self._watched("sleep", SleepWatch(self.monitor, self.scheduler).run())
-        self._timer.add_job(
-            self.store.history.prune,
-            "interval",
-            seconds=MAINTENANCE_INTERVAL_S,
-            args=[timedelta(days=self.settings.history_days)],
-        )
-        self._timer.add_job(
-            prune_all, "interval", seconds=MAINTENANCE_INTERVAL_S, args=[self.store]
-        )
-        self._timer.add_job(self.erasure.sweep, "interval", seconds=MAINTENANCE_INTERVAL_S)
-        self._timer.add_job(
-            self.daily_backups.make_if_due, "interval", seconds=MAINTENANCE_INTERVAL_S
-        )
+
+    def _start_timer(self) -> None:
+        """Begin the hourly work, and the triggers."""
+        hourly = partial(self._timer.add_job, trigger="interval", seconds=MAINTENANCE_INTERVAL_S)
+        hourly(self.store.history.prune, args=[timedelta(days=self.settings.history_days)])
+        hourly(prune_all, args=[self.store])
+        hourly(self.erasure.sweep)
+        hourly(self.daily_backups.make_if_due)
         self._timer.start()
         self.schedule = Schedule(self.store, self._timer, monitor=self.monitor, feed=self.feed)
         self.schedule.start()
-        event(logger, logging.INFO, "daemon.started", data_dir=str(self.settings.data_dir))
 
     def release_waiting(self) -> None:
         """Let requests that wait for something end: the daemon is about to stop."""
@@ -138,7 +139,7 @@ class Daemon:
         self.variants.close()
 
     async def stop(self) -> None:
-        """Stop asking, pause the running job, close the store."""
+        """Stop the timer, pause the running job, close the store."""
         self.release_waiting()
         self._timer.shutdown(wait=False)
         if self._sleep is not None:

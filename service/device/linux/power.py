@@ -142,8 +142,7 @@ class LinuxPower:
         upses = [supply for supply in supplies if supply.type == "UPS"]
         vanished = self._has_vanished(batteries, now)
         ups = self._upower.ups(now)
-        ruled: tuple[bool | None, str | None] = on_ac_power(supplies) if listed else (None, None)
-        on_ac, decided = ruled
+        on_ac, decided = on_ac_power(supplies) if listed else (None, None)
         if ups.state == "discharging":
             on_ac, decided = False, ups.source
         elif vanished and decided is None:
