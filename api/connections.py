@@ -18,7 +18,7 @@ MAX_DESCRIPTORS = 65_536
 MAX_WAIT_S = 10.0
 """How long a connection may wait; uvicorn ends one that is idle between requests after 5 s."""
 ACCEPTED_AT_ONCE = 32
-"""asyncio accepts as many before it tells of the first: the bound is overrun by a few of these."""
+"""asyncio accepts this many before it reports the first, so the bound is exceeded for a moment."""
 QUEUED_BY_SYSTEM = 1024
 """How many connections the system holds until they are accepted."""
 
@@ -34,7 +34,7 @@ class Connection(Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request has arrived whole, and its answer is not complete."""
+        """Whether a complete request has arrived and its answer is still being sent."""
 
     def abort(self) -> None:
         """End it at once."""

@@ -73,7 +73,7 @@ def _policy(page: str) -> str:
 
 
 async def _description() -> bytes:
-    """The OpenAPI description, from a process of its own: making it takes some 7 MB for good."""
+    """The OpenAPI description, made by a child: it takes about 7 MB that are never returned."""
     process = await spawn("api.description")
     text, errors = await process.communicate()
     if process.returncode:

@@ -62,7 +62,7 @@ def file_answer(
     cache_control: str = IMMUTABLE,
     created_at: datetime | None = None,
 ) -> Response:
-    """304 if the asker has the file, else the file or the range asked for.
+    """304 if the client has the file, else the file or the requested range.
 
     created_at: sent as Last-Modified. `If-Modified-Since` is not looked at: what `latest` names may
     become older.
@@ -169,7 +169,7 @@ def _open(find: Callable[[], Path], start: int, end: int) -> tuple[IO[bytes], by
 def _span(
     request: Request, headers: Mapping[str, str], size: int
 ) -> Span | Literal["unsatisfiable"] | None:
-    """The one range asked for (RFC 9110, section 14). Anything else is answered with the whole."""
+    """The one requested range (RFC 9110, section 14); None stands for the whole file."""
     asked = ONE_RANGE.fullmatch(request.headers.get("range", ""))
     condition = request.headers.get("if-range")
     if asked is None or asked[1] + asked[2] == "":

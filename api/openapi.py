@@ -1,4 +1,4 @@
-"""What routes say of their errors and bodies; `api.description` makes the OpenAPI of it."""
+"""How routes declare their errors and bodies; `api.description` turns them into OpenAPI."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class FileProtocol(H11Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request has arrived whole, and its answer is not complete."""
+        """Whether a complete request has arrived and its answer is still being sent."""
         return self.waiting_since is None and not self.cycle.more_body
 
     def abort(self) -> None:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.errors import problem
 
 INPUT_PATH = "/v1/device/input"
-"""Takes reports of whoever is logged in; the kernel says of which session one is."""
+"""Any logged-in user may report input here; the kernel tells which session the report is from."""
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/dashboard"})
 """Answered without a token. They give no data; a browser sends none when a page is opened."""
 OPEN_PREFIXES = ("/docs/", "/dashboard/")

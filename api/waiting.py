@@ -26,7 +26,7 @@ async def client_of(request: Request) -> AsyncIterator[asyncio.Task[None]]:
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """What the work returns. It is cancelled when the client has gone: nobody wants it then.
+    """What the work returns. It is cancelled when the client disconnects.
 
     Raises ClientDisconnect.
     """

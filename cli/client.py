@@ -86,7 +86,7 @@ class Client:
                 return
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """A whole answer. Raises Failure on every status from 400."""
+        """An answer with its body. Raises Failure for status 400 and above."""
         with self._reaching():
             response = self._http.request(method, path, **options)
         return self._checked(response)
@@ -100,7 +100,7 @@ class Client:
             yield self._checked(response)
 
     def answer(self, path: str) -> httpx.Response | None:
-        """Whatever a GET without a token answers; None if nobody is there."""
+        """The answer to a GET without a token, whatever its status; None if there is none."""
         import httpx
 
         try:

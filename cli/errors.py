@@ -24,7 +24,7 @@ class Failure(click.ClickException):
         click.echo(f"error: {self.format_message()}", file=file, err=True)
 
     def within(self, before: str, after: str = "") -> Failure:
-        """The same failure, told in its context."""
+        """The same failure, with text before and after its message."""
         return Failure(f"{before}{self.message}{after}")
 
 

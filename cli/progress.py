@@ -30,7 +30,7 @@ class Watched:
 
 
 class Lines:
-    """Tells of progress on a line of its own, at most every ten seconds: for logs and pipes."""
+    """Prints progress as a line, at most every ten seconds: for logs and pipes."""
 
     def __init__(
         self, length: int, label: str, *, clock: Callable[[], float] = time.monotonic
@@ -61,4 +61,4 @@ def bar(length: int, label: str, *, show: bool = True) -> Iterator[Advance]:
 
 
 def _ignore(amount: int) -> None:
-    """Nobody is looking."""
+    """Progress is not shown."""

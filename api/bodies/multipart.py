@@ -30,7 +30,7 @@ MAX_FIELD_BYTES = 16 * 2**20
 
 @dataclass(slots=True)
 class FilePart:
-    """One file of a form: where its bytes lie, and what the sender says of it."""
+    """One file of a form: the position of its bytes, and its headers."""
 
     name: str
     filename: str

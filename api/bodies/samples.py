@@ -71,7 +71,7 @@ async def add_images(
     *,
     about: dict[str, object],
 ) -> IngestResult:
-    """One image as the body, or the files of a form; about: what the query says of each."""
+    """One image as the body, or the files of a form. about: the query's label, key and split."""
     require_images(model)
     folder, store = daemon.store.tmp_dir, daemon.store
     if given != FORM:

@@ -1,4 +1,4 @@
-"""A model's samples as a whole: archive, duplicates, and what its versions have seen of them."""
+"""All samples of a model: archive, duplicates, and which of them a version was trained on."""
 
 from __future__ import annotations
 

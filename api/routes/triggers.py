@@ -1,4 +1,4 @@
-"""Triggers: what asks for a model's jobs when nobody does."""
+"""Triggers: they start a model's jobs without a request."""
 
 from __future__ import annotations
 

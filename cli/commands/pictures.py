@@ -21,7 +21,7 @@ BATCH_BYTES = 256 * 2**20
 
 @dataclass(frozen=True)
 class Picture:
-    """An image file. label: a class's name, None for what the request says of all."""
+    """An image file. label: a class's name; None leaves it to the request's label."""
 
     path: Path
     size_bytes: int
@@ -116,7 +116,7 @@ def _is_image(path: Path) -> bool:
 
 
 def _is_unsorted(paths: Sequence[Path], source: Path, classes: Sequence[str]) -> bool:
-    """Whether all lie in one folder that is no class: nobody has labelled them."""
+    """Whether all lie in one folder whose name is not a class, so that none has a label."""
     return source.resolve().name not in classes and {path.parent for path in paths} == {source}
 
 

@@ -138,7 +138,7 @@ def _query(
     ignore_columns: str | None,
     allow_duplicates: bool,
 ) -> dict[str, str]:
-    """What the query says of a file's samples. Raises UsageError for what its kind has not."""
+    """The query for a file's samples. Raises UsageError for an option its kind does not take."""
     if label is not None and not is_image:
         raise click.UsageError(f"{file}: --label is of images; other files hold their labels")
     is_csv = file.suffix.lower() == ".csv"

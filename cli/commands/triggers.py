@@ -1,4 +1,4 @@
-"""`honed triggers …`: what asks for a model's jobs when nobody does."""
+"""`honed triggers …`: jobs that start without a request."""
 
 from __future__ import annotations
 

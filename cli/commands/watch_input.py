@@ -18,8 +18,7 @@ from cli.signals import termination_as_interrupt
 
 POLL_S = 1.0
 MOVED_S = 5.0
-"""Input that follows the reported one so closely is not told: who types would be told each second.
-"""
+"""Input this soon after a reported one is not reported: typing would cause a report a second."""
 REPORT_EVERY_S = 15.0
 TIMEOUT_S = 5.0
 MAX_ANSWER_BYTES = 65536
@@ -74,7 +73,7 @@ class Watch:
 
 @dataclass(slots=True)
 class Told:
-    """What a person was told of the daemon, so that it is said once."""
+    """What was last printed about the daemon, so that it is printed once."""
 
     trouble: str = ""
 

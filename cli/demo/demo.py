@@ -37,7 +37,7 @@ DEFAULT_URL = "http://127.0.0.1:8471"
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the daemon running, and say where it is.")
 def demo(keep: bool) -> None:
-    """Show the whole way on real data, alone, without a network, in under a minute.
+    """Run an end-to-end example on real data, without a network, in under a minute.
 
     Starts a daemon of its own in a temporary folder, registers a digit reader that was trained on
     clean digits, uploads 1,000 digits as a mirroring, noisy camera sees them, trains, fetches the

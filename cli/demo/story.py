@@ -34,7 +34,7 @@ def result(text: str) -> None:
 
 
 def line(label: str, text: str) -> None:
-    """A whole line."""
+    """One line."""
     step(label)
     result(text)
 
