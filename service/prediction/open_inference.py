@@ -173,7 +173,7 @@ class _Inputs:
         data, self._rest = self._rest[:size], self._rest[size:]
         dtype = tensors.little_endian(spec.dtype)
         if size % dtype.itemsize:
-            return f"has {size} bytes, which are no whole number of {DATATYPES[spec.dtype]}"
+            return f"has {size} bytes, which is not a whole number of {DATATYPES[spec.dtype]}"
         return np.frombuffer(data, dtype)
 
 

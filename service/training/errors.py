@@ -1,4 +1,4 @@
-"""Errors of the training child that trying again would not mend."""
+"""Errors of the training child that trying again would not help."""
 
 from __future__ import annotations
 

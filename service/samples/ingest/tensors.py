@@ -72,11 +72,11 @@ def convert(rows: NDArray[Any], dtype: str) -> tuple[NDArray[Any], NDArray[np.bo
     return converted, bad
 
 
-UNREADABLE = "it holds characters that are none"
+UNREADABLE = "it is not valid Unicode text"
 
 
 def texts(rows: NDArray[np.str_]) -> list[str | None]:
-    """Texts of a file; None where one is no Unicode that can be stored and sent. rows: (n,)."""
+    """Texts of a file; None where one is not valid Unicode. rows: (n,)."""
     native = np.ascontiguousarray(rows.astype(rows.dtype.newbyteorder("=")))
     points = native.view(np.uint32).reshape(len(rows), -1)
     surrogates = (points >= 0xD800) & (points < 0xE000)

@@ -145,7 +145,7 @@ def check_labels(ids: Indices, labels: NDArray[Any], target: TargetSpec) -> None
     if len(wrong):
         raise SamplesInvalid(
             f"sample {ids[wrong[0]]}: its label is not {valid}"
-            f" ({len(wrong)} such samples); mend their labels or delete them"
+            f" ({len(wrong)} such samples); correct their labels or delete them"
         )
 
 
