@@ -12,6 +12,7 @@ from typing import Any
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from service.backup.daily_backups import DailyBackups
+from service.backup.verification import WeeklyVerification
 from service.events import Feed
 from service.jobs.scheduler import Scheduler
 from service.jobs.sleep import SleepWatch
@@ -128,6 +129,7 @@ class Daemon:
         hourly(prune_all, args=[self.store])
         hourly(self.erasure.sweep)
         hourly(self.daily_backups.make_if_due)
+        hourly(WeeklyVerification(self.store, self.monitor).run_if_due)
         self._timer.start()
         self.schedule = Schedule(self.store, self._timer, monitor=self.monitor, feed=self.feed)
         self.schedule.start()

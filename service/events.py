@@ -40,6 +40,7 @@ TYPES: dict[str, str] = {
     "samples.added": "Samples were stored; the data count them.",
     "samples.quarantined": "Samples were set aside because a job cannot train on them.",
     "storage.damaged": "Bytes are not those that were stored; the data say what is set aside.",
+    "storage.verified": "All that is kept was read and compared with its digests.",
     "trigger.created": "A trigger was made.",
     "trigger.deleted": "A trigger was deleted.",
     "trigger.updated": "A trigger was changed by hand.",

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs, size_of
-from storage.database.codec import dump_time, load
+from storage.database.codec import dump_time, load, load_optional_time
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
@@ -134,6 +135,22 @@ class Integrity:
         for row in rows:
             if not self._packs.is_whole(row["model_id"], row["pack"], row["size_bytes"]):
                 self._set_part_aside(row)
+
+    def last_verified(self) -> datetime | None:
+        """When all of it was read last, None if never, or so long ago that nobody knows."""
+        query = "SELECT max(created_at) AS at FROM events WHERE type = 'storage.verified'"
+        with self._readers.snapshot() as connection:
+            return load_optional_time(connection.execute(query).fetchone()["at"])
+
+    def note_verified(self, size_bytes: int) -> None:
+        """Remember that all of it was read just now."""
+        told = {"size_bytes": size_bytes}
+        self._writer.write(lambda each: each.event("storage.verified", None, told))
+
+    def model_ids(self) -> list[int]:
+        """Of every model, to be verified one after the other."""
+        with self._readers.snapshot() as connection:
+            return [row["id"] for row in connection.execute("SELECT id FROM models ORDER BY id")]
 
     def verify_files(self) -> Iterator[int]:
         """Read every file, and remember those that are damaged; yields bytes read, file by file.

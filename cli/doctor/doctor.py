@@ -161,7 +161,7 @@ def check_database(client: Client) -> Iterator[Check]:
         )
     damage = damage_line(response.json())
     if damage is not None:
-        yield Check("data", "warn", damage, "honed doctor --repair, with the daemon stopped")
+        yield Check("data", "warn", damage, "put the file back from a backup, or upload again")
 
 
 def check_port(host: str, port: int) -> Check:

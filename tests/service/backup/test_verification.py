@@ -1,0 +1,74 @@
+"""All that is kept is read once a week, when the device is free."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from stored import adopt, new_model
+
+from service.backup.verification import WeeklyVerification
+from storage.samples.filter import SampleFilter
+from storage.store import Store
+
+DAY_S = 24 * 3600
+
+
+class Device:
+    """Whether a job might train now."""
+
+    eligible = True
+
+    async def look(self) -> Any:
+        return SimpleNamespace(verdict=SimpleNamespace(eligible=self.eligible))
+
+
+@pytest.fixture
+def device() -> Device:
+    return Device()
+
+
+@pytest.fixture
+def run(store: Store, clock: Any, device: Any) -> Callable[[], None]:
+    verification = WeeklyVerification(store, device, now=lambda: clock.wall, bytes_per_s=1e12)
+    return lambda: asyncio.run(verification.run_if_due())
+
+
+def times(store: Store) -> list[datetime]:
+    events = store.events.since(0, 100)
+    return [each.created_at for each in events if each.type == "storage.verified"]
+
+
+def test_damage_is_found_once_a_week(store: Store, clock: Any, run: Callable[[], None]) -> None:
+    model = store.models.add(new_model("m"), adopt(store, b"base"))
+    with store.samples.stage(model.id, 4) as staging:
+        staging.add(bytes(range(40)), [1] * 10)
+        staging.commit()
+    pack = store.packs_dir / str(model.id) / "1.pack"
+    run()
+    assert len(times(store)) == 1
+
+    pack.write_bytes(bytes([255]) + pack.read_bytes()[1:])
+    clock.advance(6 * DAY_S)
+    run()
+    assert len(times(store)) == 1
+
+    clock.advance(DAY_S)
+    run()
+    assert len(times(store)) == 2
+    assert store.samples.ids(model.id, SampleFilter(quarantined=True)).tolist() == [1]
+
+
+def test_a_device_in_use_is_left_alone(
+    store: Store, run: Callable[[], None], device: Device
+) -> None:
+    device.eligible = False
+    run()
+    assert times(store) == []
+    device.eligible = True
+    run()
+    assert len(times(store)) == 1
