@@ -23,7 +23,7 @@ def test_a_daemon_that_cannot_write_ends_with_its_own_exit_code_and_starts_again
 
     refused = broken.upload("m", **blobs(20, 8, 2, seed=1))
 
-    assert (refused.status_code, refused.json()["code"]) == (500, "writer.broken")
+    assert (refused.status_code, refused.json()["code"]) == (500, "storage_broken")
     assert broken.process.wait(DEADLINE_S) == 3
     broken.stop()
     assert "writer.broken" in broken.log.read_text()
