@@ -170,8 +170,9 @@ def _follow(
         if whole is None:
             return
         target = whole
-        if sum(not isinstance(size, int) for size in whole) == 1:
-            name = f"{node.name}:target"
+        name = f"{node.name}:target"
+        unknown = sum(not isinstance(size, int) for size in whole)
+        if unknown == 1 and node.input[1] != name:
             numbers = [size if isinstance(size, int) else -1 for size in whole]
             graph.initializer.append(numpy_helper.from_array(np.array(numbers, np.int64), name))
             node.input[1] = name

@@ -151,6 +151,12 @@ def test_a_branch_that_sizes_decide_is_put_in_place() -> None:
     check_equal(original, prepared, 2, 4, 6)
 
 
+def test_what_is_prepared_again_has_no_initializer_twice() -> None:
+    original = model(pieces(node("Reshape", ["x", "target"], ["y"])), NUMBERS)
+    names = [t.name for t in prepare(prepare(original)).graph.initializer]
+    assert len(names) == len(set(names)) == 1
+
+
 def test_small_tables_of_numbers_are_not_taken_for_shapes() -> None:
     """A slice along axis 1 of positions, which TorchScript computes."""
     nodes = [
