@@ -72,7 +72,9 @@ def test_silent_connections_neither_stop_answers_nor_lose_a_job(limited: Served)
     assert "Too many open files" not in limited.log.read_text("utf-8")
 
 
-def test_who_waits_for_an_event_or_a_version_is_not_closed(limited: Served) -> None:
+def test_who_waits_for_an_event_or_a_version_is_not_closed(
+    limited: Served, promote: Callable[[Served, str], int]
+) -> None:
     limited.register("m", mlp(4, 8, 3))
     token = f"Authorization: Bearer {limited.token}\r\n\r\n"
     host = f"Host: {urlsplit(limited.url).netloc}\r\n"
