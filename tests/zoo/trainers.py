@@ -102,7 +102,7 @@ class Gradients:
         self, path: Path, *, loss: str, output: str | None, trainable: Sequence[str] | None
     ) -> None:
         from service.training.graph.losses import Loss
-        from service.training.graph.prepare import prepare
+        from service.training.graph.passes.prepare import prepare
         from service.training.graph.step import build_step
 
         model = load(path)

@@ -9,11 +9,11 @@ import sys
 
 from onnx import defs
 
-from service.training.graph.microsoft import BODIES
-from service.training.graph.prepare import LOWERED, NEWEST
+from service.training.graph.passes.microsoft import BODIES
+from service.training.graph.passes.prepare import LOWERED, NEWEST
+from service.training.graph.passes.sequences import OPENED
 from service.training.graph.rules import RULES
 from service.training.graph.rules.elementwise import NO_SLOPE
-from service.training.graph.sequences import OPENED
 
 HEAD = f"""# Operators that train
 

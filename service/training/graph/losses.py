@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.training.graph.builder import Builder
 from service.training.graph.tensor import Array, Tensor
 
 
@@ -128,7 +127,7 @@ def _cross_entropy(
 
 def _wanted(loss: Loss, logits: Tensor, target: Tensor, axis: int) -> Tensor:
     """One at the target's class, smoothed, weighted, and zero where the target is ignored."""
-    graph: Builder = logits.graph
+    graph = logits.graph
     shape = [1] * logits.rank
     shape[axis] = -1
     count = _classes(logits, axis)

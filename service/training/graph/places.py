@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.training.graph.pads import all_pads
+from service.training.graph.passes.pads import all_pads
 from service.training.graph.tensor import Array, NotDifferentiable, Tensor
 
 

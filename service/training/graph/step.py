@@ -11,9 +11,9 @@ from onnx import helper
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.losses import Compared, Loss, compare
-from service.training.graph.modes import RandomDraw, draw_dropout, use_batch_statistics
-from service.training.graph.prepare import prepare, stamp
-from service.training.graph.simplify import prune
+from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
+from service.training.graph.passes.prepare import prepare, stamp
+from service.training.graph.passes.simplify import prune
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
 
 LOSS = "hone.loss"

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from service.training.graph.builder import Builder
 
 Dim: TypeAlias = int | str | None
 Shape: TypeAlias = tuple[Dim, ...]
@@ -25,6 +22,26 @@ FLOATS = frozenset(
 )
 
 
+class Graph(Protocol):
+    """What a tensor needs of the graph it belongs to, a `Builder`."""
+
+    opset: int
+
+    def op(self, op_type: str, *inputs: Tensor | None, **attributes: Any) -> Tensor: ...
+    def ops(
+        self, op_type: str, *inputs: Tensor | None, outputs: int = 1, **attributes: Any
+    ) -> list[Tensor]: ...
+    def append(
+        self, node: onnx.NodeProto, types: Sequence[tuple[int, Shape | None]]
+    ) -> list[Tensor]: ...
+    def fresh(self, hint: str) -> str: ...
+    def constant(self, value: Array) -> Tensor: ...
+    def numbers(self, value: Array | float, dtype: int) -> Tensor: ...
+    def ints(self, values: Iterable[int]) -> Tensor: ...
+    def vector(self, *parts: int | Tensor) -> Tensor: ...
+    def retype(self, tensor: Tensor, shape: Sequence[Dim] | None) -> Tensor: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
     """A name in a graph, with what is known of its type.
@@ -33,7 +50,7 @@ class Tensor:
     None if even the rank is unknown. value: of a constant.
     """
 
-    graph: Builder
+    graph: Graph
     name: str
     dtype: int = FLOAT
     shape: Shape | None = None

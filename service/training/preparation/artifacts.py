@@ -76,13 +76,17 @@ def make_artifacts(
         feature_dtype=feature_dtype,
     )
     proof.prove(artifacts, conformed.signature, conformed.trainable, below=conformed.prefix)
+    exported = _exported(artifacts, conformed.output, directory)
+    return describe(model_path, conformed, artifacts, exported=exported)
+
+
+def _exported(artifacts: Artifacts, output: str, directory: Path) -> onnx.ModelProto:
     path = directory / "exported.onnx"
-    OrtEngine(
-        artifacts, checkpoint=Path(artifacts.checkpoint), output=conformed.output, threads=1
-    ).export(path)
+    checkpoint = Path(artifacts.checkpoint)
+    OrtEngine(artifacts, checkpoint=checkpoint, output=output, threads=1).export(path)
     exported = assemble(path, artifacts)
     path.unlink()
-    return describe(model_path, conformed, artifacts, exported=exported)
+    return exported
 
 
 def paths(directory: Path) -> Artifacts:

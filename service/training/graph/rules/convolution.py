@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from service.training.graph.node import Gradients, Node, Rule
-from service.training.graph.pads import all_pads
+from service.training.graph.passes.pads import all_pads
 from service.training.graph.places import fixed
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor, product

@@ -8,7 +8,7 @@ import numpy as np
 
 from service.training.graph.broadcast import unbroadcast
 from service.training.graph.node import Gradients, Node, Rule
-from service.training.graph.pads import all_pads
+from service.training.graph.passes.pads import all_pads
 from service.training.graph.places import add_back, fixed, put_back, put_back_computed
 from service.training.graph.tensor import NotDifferentiable, Tensor
 

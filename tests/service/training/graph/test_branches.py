@@ -9,7 +9,7 @@ from gradients import check
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.errors import GraphRefused
-from service.training.graph.prepare import prepare
+from service.training.graph.passes.prepare import prepare
 from service.training.graph.step import differentiate
 
 

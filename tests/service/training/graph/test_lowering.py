@@ -9,7 +9,7 @@ import pytest
 from gradients import Array, check, gradients, one_node, run, weighted
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.graph.prepare import LOWERED, prepare
+from service.training.graph.passes.prepare import LOWERED, prepare
 from service.training.graph.step import differentiate, gradient_of
 
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from gradients import Array, one_node, run
 
-from service.training.graph.prepare import prepare
+from service.training.graph.passes.prepare import prepare
 from service.training.graph.step import differentiate, gradient_of
 
 DOMAIN = "com.microsoft"

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from service.training.errors import GraphRefused
 from service.training.graph.builder import Builder
-from service.training.graph.prepare import prepare
+from service.training.graph.passes.prepare import prepare
 
 Node = onnx.NodeProto
 node = helper.make_node

@@ -9,17 +9,17 @@ import onnx
 from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_converter
 
 from service.training.conform.errors import refuse
-from service.training.graph.branches import inline_decided
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, subgraphs
-from service.training.graph.folding import fold
-from service.training.graph.inference import bring_back, infer, set_aside
-from service.training.graph.microsoft import write_out
-from service.training.graph.modes import switch_off
-from service.training.graph.pads import spell_out_pads
-from service.training.graph.sequences import open_sequences
-from service.training.graph.shapes import fold_shapes
-from service.training.graph.simplify import pool_before_relu, simplify
+from service.training.graph.passes.branches import inline_decided
+from service.training.graph.passes.folding import fold
+from service.training.graph.passes.inference import bring_back, infer, set_aside
+from service.training.graph.passes.microsoft import write_out
+from service.training.graph.passes.modes import switch_off
+from service.training.graph.passes.pads import spell_out_pads
+from service.training.graph.passes.sequences import open_sequences
+from service.training.graph.passes.shapes import fold_shapes
+from service.training.graph.passes.simplify import pool_before_relu, simplify
 
 OLDEST, NEWEST = 18, 21
 """Opsets whose operators the rules write: Reduce takes its axes as an input since 18."""

@@ -14,8 +14,8 @@ from onnx import defs, helper, numpy_helper, shape_inference
 
 from service.training.graph.builder import STANDARD, type_of
 from service.training.graph.flow import duplicate, subgraphs
-from service.training.graph.folding import fold
-from service.training.graph.inference import infer
+from service.training.graph.passes.folding import fold
+from service.training.graph.passes.inference import infer
 from service.training.graph.tensor import Array, Dim, Shape
 
 Types = dict[str, tuple[int, "Shape | None"]]

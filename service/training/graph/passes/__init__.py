@@ -1,0 +1,1 @@
+"""Passes over a model before it is differentiated, none of which changes what it computes."""
