@@ -1,0 +1,107 @@
+"""The shape of the house: no import circles, bounded sizes, every folder documented."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("storage", "service", "api", "cli")
+REPLACED = ("service/training/conform/", "service/training/ort/")
+"""What the engine of standard operators replaces; its size is not held to the bounds."""
+MODULES = 20
+FILE_LINES = 300
+FUNCTION_LINES = 45
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the product, by its dotted name."""
+    paths = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    return {_name(path): path for path in paths}
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def bounded() -> Iterator[tuple[str, str]]:
+    for path in modules().values():
+        relative = path.relative_to(ROOT).as_posix()
+        if not relative.startswith(REPLACED):
+            yield relative, path.read_text("utf-8")
+
+
+def imported(path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of ours that a file imports: at its top, late, or for types only."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= (inner & set(known)) or {node.module}
+    return names & set(known) - {_name(path)}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    known = modules()
+    graph = {name: imported(path, known) for name, path in known.items()}
+    while leaves := {name for name, targets in graph.items() if not targets & set(graph)}:
+        graph = {name: targets for name, targets in graph.items() if name not in leaves}
+    importers = {name for targets in graph.values() for name in targets}
+    assert not {name: sorted(graph[name] & set(graph)) for name in graph if name in importers}
+
+
+def test_no_folder_holds_more_modules_than_a_reader_surveys() -> None:
+    counts = Counter(path.parent for path in modules().values() if path.name != "__init__.py")
+    assert not {
+        str(folder.relative_to(ROOT)): count
+        for folder, count in counts.items()
+        if count > MODULES and f"{folder.relative_to(ROOT).as_posix()}/" not in REPLACED
+    }
+
+
+def test_no_file_is_longer_than_one_idea() -> None:
+    assert not {name: n for name, text in bounded() if (n := text.count("\n")) > FILE_LINES}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = {}
+    for name, text in bounded():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > FUNCTION_LINES:
+                    long[f"{name}:{node.name}"] = lines
+    assert not long
+
+
+def rooms() -> dict[str, str]:
+    """Each folder of the product and the sentence that says what lives there."""
+    found = {}
+    for path in modules().values():
+        folder = path.parent.relative_to(ROOT).as_posix()
+        if path.name == "__init__.py" and f"{folder}/" not in REPLACED:
+            found[f"{folder}/"] = (
+                ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+            ).split("\n")[0]
+    return found
+
+
+def test_every_folder_stands_in_the_documentation_with_its_sentence() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    documented = dict(re.findall(r"^\| `([a-z_/]+/)` \| (.+?) \|$", page, re.M))
+    assert documented == rooms(), "docs/architecture.md: " + "\n".join(
+        f"| `{folder}` | {sentence} |" for folder, sentence in rooms().items()
+    )
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_folder_says_what_lives_there(room: str) -> None:
+    for folder, sentence in rooms().items():
+        assert sentence or not folder.startswith(room), folder
