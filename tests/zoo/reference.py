@@ -49,6 +49,9 @@ def settled(architecture: Architecture) -> nn.Module:
     for _ in range(10):
         with torch.no_grad():
             model(*(draw(8) for draw in architecture.inputs.values()))
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            module.padding_idx = None  # PyTorch keeps that row as it is; the export does not say so
     with torch.no_grad():
         for parameter in model.parameters():
             spread = parameter.std() if parameter.numel() > 1 else torch.tensor(0.0)
