@@ -43,7 +43,9 @@ class _Headers:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            await self._send(message)
+            # RFC 9530, appendix B.2: a digest of the content would be that of nothing.
+            kept = [h for h in message["headers"] if h[0].lower() != b"content-digest"]
+            await self._send({**message, "headers": kept})
             await self._send({"type": "http.response.body", "body": b""})
 
 
