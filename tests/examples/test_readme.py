@@ -21,6 +21,7 @@ ROW = re.compile(r"^\| `(HONED_\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
 DERIVED = {
     "data_dir": "the platform's folder for user data",
     "prediction_threads": "half of the processors",
+    "training_memory_bytes": "half of the memory",
 }
 
 
@@ -78,7 +79,7 @@ def _shape(answer: str) -> str:
 
 
 def _shown_default(name: str, field: FieldInfo) -> str:
-    if field.default_factory is not None:
+    if field.default_factory is not None or name in DERIVED:
         return DERIVED[name]
     return "none" if field.default in {(), None} else f"`{field.default}`"
 
