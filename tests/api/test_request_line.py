@@ -14,8 +14,8 @@ from support import DEADLINE_S, Served, mlp
 
 @pytest.fixture(scope="module")
 def model(served: Served) -> str:
-    served.register("asked", mlp(4, 8, 3))
-    return "asked"
+    served.register("request-line", mlp(4, 8, 3))
+    return "request-line"
 
 
 def say(served: Served, *lines: str, body: bytes = b"") -> http.client.HTTPResponse:
@@ -36,7 +36,8 @@ def host(served: Served) -> str:
 
 
 @pytest.mark.parametrize(
-    "path", ["/healthz", "/v1/models", "/v1/models/asked", "/openapi.json", "/docs", "/dashboard"]
+    "path",
+    ["/healthz", "/v1/models", "/v1/models/request-line", "/openapi.json", "/docs", "/dashboard"],
 )
 def test_head_is_answered_as_get_without_the_body(served: Served, model: str, path: str) -> None:
     got, head = served.http.get(path), served.http.head(path)

@@ -17,7 +17,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-WAIT_MS = 30_000
+WAIT_MS = 90_000
 REPORT_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error("violates the policy: " + event.violatedDirective + " " + event.blockedURI));

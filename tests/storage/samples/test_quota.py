@@ -71,8 +71,8 @@ def test_what_must_stay_makes_an_upload_fail_whole(store, model, upload):
 
 
 def test_a_quota_is_met_although_nothing_is_left_for_the_room_ahead(store, model, upload):
-    upload(store, model, [0] * 500, splits=Split.VALIDATION)
-    upload(store, model, [0], splits=Split.TRAIN)
+    upload(store, model, [0] * 500, split=Split.VALIDATION)
+    upload(store, model, [0], split=Split.TRAIN)
 
     assert store.samples.set_quota(model.id, Quota(max_samples=500)) == 1
 

@@ -1,6 +1,6 @@
 import pytest
 
-from storage.errors import NotFound, StorageBroken
+from storage.errors import Damaged, NotFound
 from storage.records.models import SampleCounts
 from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
@@ -80,5 +80,5 @@ def test_changed_bytes_are_not_served(store, add_model, upload):
     upload(store, model, [1])
     path = store.packs_dir / str(model.id) / "1.pack"
     path.write_bytes(b"\x7f" + path.read_bytes()[1:])
-    with pytest.raises(StorageBroken, match="sample 1: its bytes"):
+    with pytest.raises(Damaged, match="sample 1: its bytes"):
         store.samples.content(model.id, 1)

@@ -38,7 +38,7 @@ def test_both_are_measured_on_the_samples_as_they_are_now(
 ) -> None:
     workshop = make_workshop(train=10, validation=60)
     good, bad = linear(tmp_path / "good.onnx", GOOD), linear(tmp_path / "bad.onnx", BAD)
-    newer = {"splits": Split.VALIDATION}
+    newer = {"split": Split.VALIDATION}
     with workshop.store.samples.stage(workshop.model_id, FEATURES * 4) as staging:
         staging.add(np.zeros((1, FEATURES), np.float32), [0], **newer)
         staging.commit()

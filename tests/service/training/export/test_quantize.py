@@ -11,7 +11,7 @@ import pytest
 
 from service.training.export.quantize import quantized_forms
 
-GRAPHS = Path(__file__).parent / "graphs"
+GRAPHS = Path(__file__).parent.parent / "graphs"
 PROVIDERS = ["CPUExecutionProvider"]
 BOTH = {"static", "dynamic"}
 
