@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
 from cli.client import Client
+from service.training.hyperparameters import declared
 from storage.errors import HoneError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -56,29 +57,21 @@ trainable_option = click.option(
     "be repeated. Default: all weights.",
 )
 
-_HYPERPARAMETERS: tuple[tuple[str, Any, str], ...] = (
-    ("epochs", int, "Passes over the samples. Default: 5, unless steps or seconds are given."),
-    ("max_steps", int, "End after this many optimizer steps."),
-    ("max_seconds", float, "End after this many seconds of training."),
-    ("batch_size", int, "Samples in a batch."),
-    ("learning_rate", float, "Peak learning rate."),
-    (
-        "schedule",
-        click.Choice(["constant", "linear", "cosine"]),
-        "How the learning rate falls from its peak.",
-    ),
-    ("warmup_steps", int, "Steps in which the learning rate rises to its peak."),
-    ("accumulation_steps", int, "Batches whose gradients add up to one step."),
-    ("early_stopping_patience", int, "End after this many epochs without a lower validation loss."),
-    ("seed", int, "Seed of shuffling and dropout."),
-)
-
 
 def hyperparameters(command: Command) -> Command:
     """How a job trains. What is not given, the model's defaults decide."""
-    for name, kind, text in reversed(_HYPERPARAMETERS):
-        command = click.option(f"--{name.replace('_', '-')}", name, type=kind, help=text)(command)
+    for name, kind, about in reversed(list(declared())):
+        option = f"--{name.replace('_', '-')}"
+        command = click.option(option, name, type=_type(kind), help=about.text)(command)
     return command
+
+
+def _type(kind: Any) -> Any:
+    """What click takes for a type that may be None, or one of several words."""
+    kinds = [each for each in get_args(kind) if each is not type(None)]
+    if get_origin(kind) is Literal:
+        return click.Choice(kinds)
+    return kinds[0] if kinds else kind
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
 
 T = TypeVar("T")
+R = TypeVar("R", bound="Request")
 
 
 class Body(BaseModel):
@@ -23,6 +25,32 @@ class Request(Body):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def with_fields(
+    declared: Mapping[str, tuple[Any, Mapping[str, Any]]],
+) -> Callable[[type[R]], type[R]]:
+    """Give a request fields that are declared elsewhere, each optional. declared: type, bounds."""
+    fields: dict[str, Any] = {
+        name: (kind | None, Field(None, allow_inf_nan=_finite(kind), **bounds))
+        for name, (kind, bounds) in declared.items()
+    }
+
+    def extend(base: type[R]) -> type[R]:
+        return create_model(
+            base.__name__,
+            __base__=base,
+            __doc__=base.__doc__,
+            __module__=base.__module__,
+            **fields,
+        )
+
+    return extend
+
+
+def _finite(kind: Any) -> bool | None:
+    """False for a number that must be finite: JSON as Python reads it has infinity and NaN."""
+    return False if float in (kind, *get_args(kind)) else None
 
 
 class Page(Body, Generic[T]):

@@ -7,25 +7,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from api.schemas.base import Body, Request
+from api.schemas.base import Body, Request, with_fields
+from service.training.hyperparameters import declared
 from storage.records.versions import Role
 
 State = Literal["queued", "running", "paused", "succeeded", "failed", "cancelled"]
 
 
+@with_fields({each.name: (each.kind, each.about.bounds) for each in declared()})
 class JobHyperparameters(Request):
     """How long and how a job trains. The first of epochs, max_steps, max_seconds ends it."""
-
-    epochs: int | None = Field(None, ge=1, le=1_000_000)
-    max_steps: int | None = Field(None, ge=1, le=1_000_000_000)
-    max_seconds: float | None = Field(None, gt=0, le=31_536_000, allow_inf_nan=False)
-    batch_size: int | None = Field(None, ge=1, le=65_536)
-    learning_rate: float | None = Field(None, gt=0, le=100, allow_inf_nan=False)
-    schedule: Literal["constant", "linear", "cosine"] | None = None
-    warmup_steps: int | None = Field(None, ge=0, le=1_000_000_000)
-    accumulation_steps: int | None = Field(None, ge=1, le=65_536)
-    early_stopping_patience: int | None = Field(None, ge=1, le=1_000_000)
-    seed: int | None = Field(None, ge=0, lt=2**31)
 
 
 Priority = Annotated[

@@ -9,7 +9,7 @@ from typing import Any
 
 from service.errors import InvalidInput
 from service.training.errors import NoSamples
-from service.training.protocol.messages.training import Hyperparameters
+from service.training.hyperparameters import Hyperparameters
 from storage.errors import NotFound, Problem
 from storage.records.jobs import Job, NewJob
 from storage.records.models import Model

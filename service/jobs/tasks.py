@@ -9,9 +9,10 @@ from service.models.prepared import MADE_OF
 from service.models.promotion.policy import gate_policy
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
+from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.comparison import Convert, Evaluate, Measurement, Score
 from service.training.protocol.messages.shared import Artifacts, Limits
-from service.training.protocol.messages.training import Hyperparameters, LoopState, Start, Train
+from service.training.protocol.messages.training import LoopState, Start, Train
 from storage.records.jobs import Job
 from storage.records.models import Model
 from storage.records.versions import VariantName, Version

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import ceil, cos, pi
 from typing import Literal
 
-from service.training.protocol.messages.training import Hyperparameters, LoopState
+from service.training.hyperparameters import Hyperparameters
+from service.training.protocol.messages.training import LoopState
 
 Ending = Literal["finished", "early_stopped", "out_of_time"]
 DEFAULT_EPOCHS = 5

@@ -13,10 +13,11 @@ from service.training.data.batches import Dataset
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
 from service.training.engines.opening import open_engine
+from service.training.hyperparameters import Hyperparameters
 from service.training.job import finish
 from service.training.loop import train
 from service.training.protocol.messages.shared import Artifacts, Limits
-from service.training.protocol.messages.training import Hyperparameters, LoopState, Start, Train
+from service.training.protocol.messages.training import LoopState, Start, Train
 from service.training.protocol.messages.unions import Message
 from service.training.schedule import Plan, make_plan
 from storage.records.signatures import Signature

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from stored import adopt, new_model
 
+from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.shared import Artifacts, Limits
-from service.training.protocol.messages.training import Hyperparameters, Start, Train
+from service.training.protocol.messages.training import Start, Train
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.signatures import Signature, TargetSpec, TensorSpec

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.training.protocol.messages.training import Hyperparameters, LoopState
+from service.training.hyperparameters import Hyperparameters
+from service.training.protocol.messages.training import LoopState
 from service.training.schedule import make_plan
 
 

@@ -5,30 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from service.training.hyperparameters import Hyperparameters
 from service.training.optimizer.recipe import Recipe
 from service.training.protocol.messages.shared import Artifacts, Limits
 from storage.records.signatures import Signature
-
-
-@dataclass(frozen=True, slots=True)
-class Hyperparameters:
-    """How a job trains. One of epochs, max_steps, max_seconds at least ends it, the first met.
-
-    A step is one move of the optimizer: accumulation_steps batches of batch_size samples.
-    learning_rate is the peak; warmup_steps rise to it linearly from 0, then `linear` and `cosine`
-    fall to 0 at the last step. early_stopping_patience: epochs without a lower validation loss.
-    """
-
-    epochs: int | None = None
-    max_steps: int | None = None
-    max_seconds: float | None = None
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    warmup_steps: int = 0
-    accumulation_steps: int = 1
-    early_stopping_patience: int | None = None
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 
+from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.commands import Cancel
 from service.training.protocol.messages.lines import (
     COMMANDS,
@@ -30,7 +31,6 @@ from service.training.protocol.messages.preparation import (
 from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.messages.training import (
     Done,
-    Hyperparameters,
     LoopState,
     Saved,
     Start,

@@ -1,0 +1,85 @@
+"""Hyperparameters of a job: what they are, declared once for the child, the API and the CLI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+
+
+class About(NamedTuple):
+    """What a hyperparameter is for, in a sentence, and the bounds of its value."""
+
+    text: str
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds that there are, by name: ge, gt, le, lt."""
+        return {
+            name: bound
+            for name, bound in self._asdict().items()
+            if name != "text" and bound is not None
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """How a job trains. The first of epochs, max_steps, max_seconds that is reached ends it.
+
+    A field that is added here is a field of `POST …/jobs` and an option of `honed train`.
+    A step is one update by the optimizer: accumulation_steps batches of batch_size samples.
+    The learning rate rises linearly from 0 over warmup_steps; then `linear` and `cosine` lower it
+    to 0 at the last step.
+    """
+
+    epochs: Annotated[
+        int | None,
+        About(
+            "Passes over the samples. Default: 5, unless steps or seconds are given.",
+            ge=1,
+            le=1_000_000,
+        ),
+    ] = None
+    max_steps: Annotated[
+        int | None, About("End after this many optimizer steps.", ge=1, le=1_000_000_000)
+    ] = None
+    max_seconds: Annotated[
+        float | None, About("End after this many seconds of training.", gt=0, le=31_536_000)
+    ] = None
+    batch_size: Annotated[int, About("Samples in a batch.", ge=1, le=65_536)] = 32
+    learning_rate: Annotated[float, About("Peak learning rate.", gt=0, le=100)] = 1e-3
+    schedule: Annotated[
+        Literal["constant", "linear", "cosine"], About("How the learning rate falls from its peak.")
+    ] = "constant"
+    warmup_steps: Annotated[
+        int,
+        About("Steps in which the learning rate rises to its peak.", ge=0, le=1_000_000_000),
+    ] = 0
+    accumulation_steps: Annotated[
+        int, About("Batches whose gradients add up to one step.", ge=1, le=65_536)
+    ] = 1
+    early_stopping_patience: Annotated[
+        int | None,
+        About("End after this many epochs without a lower validation loss.", ge=1, le=1_000_000),
+    ] = None
+    seed: Annotated[int, About("Seed of shuffling and dropout.", ge=0, lt=2**31)] = 0
+
+
+class Declared(NamedTuple):
+    """A hyperparameter as it is declared. kind: its type, of which None may be one."""
+
+    name: str
+    kind: Any
+    about: About
+
+
+def declared() -> Iterator[Declared]:
+    """All hyperparameters of a job, in the order of their declaration."""
+    hints = get_type_hints(Hyperparameters, include_extras=True)
+    for field in fields(Hyperparameters):
+        kind, about = get_args(hints[field.name])
+        yield Declared(field.name, kind, about)

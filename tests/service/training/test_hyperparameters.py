@@ -1,0 +1,40 @@
+"""Hyperparameters are declared once: requests and the command line follow."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from pydantic import ValidationError
+
+from api.schemas import JobHyperparameters
+from cli.commands.training import train
+from service.training.hyperparameters import Hyperparameters, declared
+
+NAMES = [field.name for field in fields(Hyperparameters)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hyperparameter_is_a_field_of_a_request_and_an_option_of_train(name: str) -> None:
+    assert name in JobHyperparameters.model_fields
+    (option,) = [each for each in train.params if each.name == name]
+    assert option.opts == [f"--{name.replace('_', '-')}"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_request_may_leave_every_hyperparameter_out(name: str) -> None:
+    assert getattr(JobHyperparameters.model_validate({name: None}), name) is None
+
+
+def test_a_request_is_held_to_the_declared_bounds() -> None:
+    for each in declared():
+        for bound, limit in each.about.bounds.items():
+            outside = limit if bound in {"gt", "lt"} else limit + (1 if bound == "le" else -1)
+            with pytest.raises(ValidationError):
+                JobHyperparameters.model_validate({each.name: outside})
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity"])
+def test_a_request_with_a_number_that_is_not_finite_is_refused(text: str) -> None:
+    with pytest.raises(ValidationError, match="finite"):
+        JobHyperparameters.model_validate_json(f'{{"learning_rate": {text}}}')
