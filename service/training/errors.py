@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from storage.errors import HoneError
+from collections.abc import Sequence
+
+from storage.errors import HoneError, Problem
 
 
 class GraphRefused(HoneError):
@@ -57,3 +59,21 @@ class OutOfMemory(HoneError):
     """The child reached its memory limit, or the device has no more memory to give."""
 
     code = "out_of_memory"
+
+
+def pointer(*parts: str | int) -> str:
+    """RFC 6901: `/` and `~` inside a part are escaped."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def refusal(problems: Sequence[Problem]) -> GraphRefused:
+    """All problems as one error, whose sentence says how many there are."""
+    if len(problems) == 1:
+        return GraphRefused(problems[0].detail, problems=problems)
+    first = problems[0].detail
+    return GraphRefused(f"{len(problems)} things are wrong, the first: {first}", problems=problems)
+
+
+def refuse(place: str, detail: str) -> GraphRefused:
+    """An error with one problem."""
+    return refusal([Problem(place, detail)])

@@ -11,11 +11,11 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.conform import trainable as choice
-from service.training.conform.load import load
-from service.training.conform.normalize import normalize
 from service.training.engines.opening import open_engine
 from service.training.export.export import assemble
+from service.training.forward import trainable as choice
+from service.training.forward.load import load
+from service.training.forward.normalize import normalize
 from service.training.ort.engine import OrtEngine
 from service.training.ort.runtime import onnxruntime
 from service.training.preparation.artifacts import make_artifacts

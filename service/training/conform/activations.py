@@ -9,8 +9,8 @@ import math
 
 import onnx
 
-from service.training.conform.build import Builder
-from service.training.conform.graph import attribute, float_attribute, input_at
+from service.training.forward.build import Builder
+from service.training.forward.graph import attribute, float_attribute, input_at
 
 SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 """Defaults of the ONNX operator."""

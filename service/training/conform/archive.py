@@ -7,8 +7,8 @@ import zipfile
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
-from service.training.conform.errors import pointer, refusal, refuse
-from service.training.conform.load import MAX_MODEL_BYTES
+from service.training.errors import pointer, refusal, refuse
+from service.training.forward.load import MAX_MODEL_BYTES
 from storage.errors import Problem
 
 MAX_RATIO = 200

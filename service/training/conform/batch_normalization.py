@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from service.training.conform import trial
-from service.training.conform.build import Builder
 from service.training.conform.draft import Draft
-from service.training.conform.graph import Graph, float_attribute
+from service.training.forward import trial
+from service.training.forward.build import Builder
+from service.training.forward.graph import Graph, float_attribute
 
 
 def mend(draft: Draft) -> None:

@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import onnx
 
 from service.training.conform import (
-    batch_axis,
     batch_normalization,
     directions,
     dropout,
     gather,
-    inventory,
     layer_normalization,
-    partition,
     pooling,
     recurrent,
     rewrite,
-    signature,
     split,
+    verdict,
+)
+from service.training.conform.draft import Draft
+from service.training.errors import GraphRefused, refusal, refuse
+from service.training.forward import (
+    batch_axis,
+    inventory,
+    partition,
+    refusals,
+    signature,
     trainable,
     transposes,
     trial,
     untrained,
-    verdict,
     worth,
 )
-from service.training.conform.draft import Draft
-from service.training.conform.errors import refusal, refuse
-from service.training.conform.frontier import Whole
-from service.training.conform.graph import FLOAT, Graph
-from service.training.conform.normalize import normalize, select_output
-from service.training.conform.reach import keep_reached
-from service.training.errors import GraphRefused
-from service.training.protocol.messages.preparation import Cut, Parameter
+from service.training.forward.frontier import Whole
+from service.training.forward.graph import FLOAT, Graph
+from service.training.forward.normalize import normalize, select_output
+from service.training.forward.reach import keep_reached
+from service.training.forward.reading import ForwardModel
+from service.training.protocol.messages.preparation import Cut
 from storage.errors import Problem
 from storage.records.signatures import Signature
 
@@ -61,27 +63,6 @@ RELATIVE_TOLERANCE = 1e-5
 """Of the largest output; float32 has 1.2e-7, and a deep net adds up rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conformed:
-    """A graph that trains. frozen: float32 parameters that do not, statistics included.
-
-    prefix: what runs before `model`, once a sample, and gives its inputs; None if the graph is
-    whole. cut: where it was cut, or would have been if that paid. frozen_parameters: on both sides.
-    """
-
-    model: onnx.ModelProto
-    output: str
-    signature: Signature
-    trainable: tuple[str, ...]
-    frozen: tuple[str, ...]
-    trainable_parameters: int
-    frozen_parameters: int
-    notes: tuple[str, ...]
-    parameters: tuple[Parameter, ...] = ()
-    prefix: onnx.ModelProto | None = None
-    cut: Cut | None = None
-
-
 def conform(
     uploaded: onnx.ModelProto,
     *,
@@ -90,12 +71,11 @@ def conform(
     patterns: Sequence[str] | None = None,
     classes: tuple[str, ...] | None = None,
     divide: bool = False,
-    passes: Sequence[Callable[[Draft], None]] = PASSES,
-) -> Conformed:
+) -> ForwardModel:
     """Mend what can be mended. Raises GraphRefused with every cause that is left.
 
     divide: cut off what is frozen below the chosen parameters, where that pays or the engine cannot
-    train beside it. passes: none for an engine that takes the graph as it is.
+    train beside it.
     """
     notes: list[str] = []
     graph, output = _normalized(uploaded, output, notes)
@@ -103,7 +83,7 @@ def conform(
     trial.measure(graph)
     transposes.spell_out(graph)
     row = signature.measured_output_shape(graph, output)
-    problems = verdict.draws(graph)
+    problems = refusals.draws(graph)
     target = _gather(problems, lambda: signature.target_spec(loss, row, classes))
     _gather(problems, lambda: signature.check_last_operator(graph, output, loss))
     inert = untrained.find(graph)
@@ -113,14 +93,14 @@ def conform(
     if divide and below and not problems:
         halves, cut = _divide(graph, names, notes)
     parameters = inventory.parameters(graph, names, halves, inert)
-    if halves is not None and cut is not None and not worth.is_made(graph, halves, cut):
+    if halves is not None and cut is not None and not _is_made(graph, halves, cut):
         halves = None
-    problems += _mend(graph, halves, names, notes, passes).problems
+    problems += _mend(graph, halves, names, notes).problems
     if problems or target is None:
         raise refusal(problems)
     trained = graph if halves is None else halves.suffix
     _settle(trained, output, row)
-    return Conformed(
+    return ForwardModel(
         model=trained.model,
         output=output,
         signature=Signature(inputs, target),
@@ -179,8 +159,14 @@ def _divide(
         return None, None
     if halves is None or cut is None:
         return None, None
-    notes.append(worth.sentence(cut, made=worth.is_made(graph, halves, cut)))
+    notes.append(worth.sentence(cut, made=_is_made(graph, halves, cut)))
     return halves, cut
+
+
+def _is_made(graph: Graph, halves: partition.Partition, cut: Cut) -> bool:
+    """Does it pay, or lie nodes below with which the engine cannot train the whole graph?"""
+    above = {node.name for node in halves.suffix.proto.node}
+    return cut.pays or any(node.name not in above for node in verdict.engine_stops(graph))
 
 
 def _settle(graph: Graph, output: str, row: Sequence[int]) -> None:
@@ -202,14 +188,13 @@ def _mend(
     halves: partition.Partition | None,
     names: tuple[str, ...],
     notes: list[str],
-    passes: Sequence[Callable[[Draft], None]],
 ) -> Draft:
     """Run the passes over what trains, and compare with the whole before."""
     before = trial.inference_form(graph.model)
     draft = Draft(graph if halves is None else halves.suffix, names, notes)
-    for mend in passes:
+    for mend in PASSES:
         mend(draft)
-    if passes and not draft.problems:
+    if not draft.problems:
         feeds = [
             trial.draw(graph, rows, seed=rows, flag=flag)
             for rows in (1, 3)

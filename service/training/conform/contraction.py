@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import onnx
 
-from service.training.conform.build import Builder
-from service.training.conform.graph import attribute, input_at
+from service.training.forward.build import Builder
+from service.training.forward.graph import attribute, input_at
 
 Sizes = dict[str, "int | None"]
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import onnx
 
-from service.training.conform.build import Builder
 from service.training.conform.draft import Draft
-from service.training.conform.graph import Graph, attribute, input_at
+from service.training.forward.build import Builder
+from service.training.forward.graph import Graph, attribute, input_at
 
 _PER_DIRECTION = (1, 2, 3, 5, 6, 7)
 """Inputs whose axis 0 is the direction: weights, biases, initial states."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from service.training.conform.errors import pointer
-from service.training.conform.gradient import on_path, with_gradient
-from service.training.conform.graph import Graph, is_default
+from service.training.errors import pointer
+from service.training.forward.gradient import on_path, with_gradient
+from service.training.forward.graph import Graph, is_default
 from storage.errors import Problem
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import onnx
 
-from service.training.conform import trial
 from service.training.conform.draft import Draft
+from service.training.forward import trial
 
 
 def mend(draft: Draft) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import onnx
 
-from service.training.conform.build import Builder
 from service.training.conform.draft import Draft
-from service.training.conform.graph import Graph, int_attribute
+from service.training.forward.build import Builder
+from service.training.forward.graph import Graph, int_attribute
 
 SINCE = 13
 """The opset since which Split and Squeeze take their sizes and axes as inputs."""

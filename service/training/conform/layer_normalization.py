@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 
 from service.training.conform.draft import Draft
-from service.training.conform.graph import input_at
+from service.training.forward.graph import input_at
 
 
 def mend(draft: Draft) -> None:

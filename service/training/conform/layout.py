@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.conform.build import Builder
-from service.training.conform.graph import attribute, input_at, int_attribute
+from service.training.forward.build import Builder
+from service.training.forward.graph import attribute, input_at, int_attribute
 
 
 def depth_to_space(b: Builder, node: onnx.NodeProto) -> str | None:

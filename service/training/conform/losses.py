@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import onnx
 
-from service.training.conform.build import Builder
-from service.training.conform.graph import FLOAT, Graph
+from service.training.forward.build import Builder
+from service.training.forward.graph import FLOAT, Graph
 from storage.records.signatures import TargetSpec
 
 LOSS = "loss"

@@ -13,9 +13,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.conform.build import Builder
 from service.training.conform.draft import Draft
-from service.training.conform.graph import Graph, attribute, int_attribute, ints_attribute
+from service.training.forward.build import Builder
+from service.training.forward.graph import Graph, attribute, int_attribute, ints_attribute
 
 Vector = NDArray[np.float32]
 

@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.conform import slope, trial
-from service.training.conform.errors import refuse
+from service.training.conform import slope
+from service.training.errors import refuse
+from service.training.forward import trial
 from service.training.ort import runtime
 from service.training.protocol.messages.shared import Artifacts
 from storage.records.signatures import Signature, TargetSpec, TensorSpec

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import onnx
 
-from service.training.conform.errors import pointer, refusal, refuse
-from service.training.conform.graph import Graph, is_default
-from service.training.conform.signature import specification_problems
+from service.training.errors import pointer, refusal, refuse
+from service.training.forward.graph import Graph, is_default
+from service.training.forward.signature import specification_problems
 from storage.errors import Problem
 
 _GRADIENT_INPUTS = (".accumulation.buffer", "lazy_reset_grad")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import onnx
 
-from service.training.conform.build import Builder
 from service.training.conform.draft import Draft
-from service.training.conform.graph import Graph, attribute, input_at, int_attribute
+from service.training.forward.build import Builder
+from service.training.forward.graph import Graph, attribute, input_at, int_attribute
 
 STATES = {"LSTM": (5, 6), "GRU": (5,)}
 """Inputs that hold the initial states."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import onnx
 
-from service.training.conform.build import Builder
-from service.training.conform.graph import (
+from service.training.forward.build import Builder
+from service.training.forward.graph import (
     Graph,
     float_attribute,
     input_at,

@@ -14,8 +14,8 @@ from service.training.conform import (
     reductions,
     upsampling,
 )
-from service.training.conform.build import Builder
 from service.training.conform.draft import Draft
+from service.training.forward.build import Builder
 
 Rewrite = Callable[[Builder, onnx.NodeProto], "str | None"]
 

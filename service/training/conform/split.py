@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import onnx
 
-from service.training.conform.build import Builder
 from service.training.conform.draft import Draft
-from service.training.conform.graph import Graph, input_at, int_attribute, ints_attribute
+from service.training.forward.build import Builder
+from service.training.forward.graph import Graph, input_at, int_attribute, ints_attribute
 
 
 def mend(draft: Draft) -> None:

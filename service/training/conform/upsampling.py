@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.conform import trial
-from service.training.conform.build import Builder
-from service.training.conform.graph import attribute, input_at, int_attribute, ints_attribute
+from service.training.forward import trial
+from service.training.forward.build import Builder
+from service.training.forward.graph import attribute, input_at, int_attribute, ints_attribute
 
 Matrix = NDArray[np.float32]
 _GEOMETRY = ("axes", "keep_aspect_ratio_policy")

@@ -7,9 +7,7 @@ import onnx
 from numpy.typing import NDArray
 
 from service.training.conform.draft import Draft
-from service.training.conform.errors import pointer
-from service.training.conform.gradient import has_gradient
-from service.training.conform.graph import (
+from service.training.forward.graph import (
     DEFAULT_DOMAINS,
     Graph,
     input_at,
@@ -17,14 +15,20 @@ from service.training.conform.graph import (
     is_default,
     reads,
 )
-from storage.errors import Problem
+from service.training.forward.refusals import is_quantized, remedy
 
-_CONTROL_FLOW = ("If", "Loop", "Scan")
-_RANDOM = (
-    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-    *("Bernoulli", "Multinomial", "Dropout"),
-)
-_QUANTIZED = ("Quantize", "Dequantize", "QLinear", "MatMulInteger", "ConvInteger", "DynamicQuant")
+DIFFERENTIABLE = frozenset(
+    (
+        "Abs", "Add", "BatchNormalization", "Cast", "Clip", "Concat", "Conv", "Cos",
+        "Div", "Dropout", "Erf", "Exp", "Expand", "Flatten", "GRU", "Gather", "GatherElements",
+        "GatherND", "Gemm", "GlobalAveragePool", "Identity", "LSTM", "LayerNormalization",
+        "LeakyRelu", "Log", "LogSoftmax", "MatMul", "Max", "MaxPool", "Min", "Mul", "Neg", "Pad",
+        "Pow", "Reciprocal", "ReduceLogSumExp", "ReduceMean", "ReduceSum", "Relu", "Reshape",
+        "ScatterElements", "ScatterND", "Sigmoid", "Sin", "Slice", "Softmax", "Split", "Sqrt",
+        "Squeeze", "Sub", "Tanh", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where",
+    )
+)  # fmt: skip
+"""Operators of the default domain for which 1.19.2 builds a gradient that runs on a CPU."""
 
 
 def judge(draft: Draft) -> None:
@@ -113,45 +117,6 @@ def _is_vague(draft: Draft, node: onnx.NodeProto) -> bool:
     return dims is None or None in dims[1:]
 
 
-def draws(graph: Graph) -> list[Problem]:
-    """A problem for each node that draws random numbers of its own.
-
-    1.19.2 seeds them when a session is made: a job that was paused would draw others, a sample's
-    features would keep what was drawn once, and no two versions would answer alike.
-    """
-    return [
-        Problem(
-            pointer("model", "graph", "node", node.name),
-            f'node "{node.name}" ({node.op_type}) draws random numbers, which no resumed job could '
-            "repeat; make the noise an input of the model, or export the model without it",
-        )
-        for node in graph.proto.node
-        if is_random(node) and not is_default(node, "Dropout")
-    ]
-
-
-def is_random(node: onnx.NodeProto) -> bool:
-    """Does the operator give something else each time?"""
-    return is_default(node, *_RANDOM)
-
-
-def is_quantized(node: onnx.NodeProto) -> bool:
-    """Does the operator compute on quantized values?"""
-    return any(node.op_type.startswith(prefix) for prefix in _QUANTIZED)
-
-
-def remedy(node: onnx.NodeProto) -> str:
-    """Why a node cannot train, and what to do about it."""
-    if is_quantized(node):
-        return "is quantized and cannot train; export the unfused float model"
-    if node.domain not in DEFAULT_DOMAINS:
-        return (
-            f"is an operator of {node.domain}, which has no gradient; "
-            "export the unfused float model, without runtime optimizations"
-        )
-    if node.op_type in _CONTROL_FLOW:
-        return "is control flow, which has no gradient; export the model traced and unrolled"
-    return (
-        "has no gradient and cannot be rewritten here; use another operator, "
-        "or train only parameters that lie above it"
-    )
+def has_gradient(node: onnx.NodeProto) -> bool:
+    """Can the engine differentiate this operator?"""
+    return node.domain in DEFAULT_DOMAINS and node.op_type in DIFFERENTIABLE

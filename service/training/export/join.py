@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import onnx
 
-from service.training.conform.graph import DEFAULT_DOMAINS, subgraphs
-from service.training.conform.normalize import stamp
 from service.training.errors import ArtifactsUnreadable
+from service.training.forward.graph import DEFAULT_DOMAINS, subgraphs
+from service.training.forward.normalize import stamp
 
 
 def join(prefix: onnx.ModelProto, suffix: onnx.ModelProto) -> onnx.ModelProto:

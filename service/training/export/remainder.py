@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 import onnx
 
-from service.training.conform import trial
-from service.training.conform.graph import Graph, reads
-from service.training.conform.normalize import stamp
 from service.training.errors import GraphRefused
 from service.training.export.join import import_opsets
+from service.training.forward import trial
+from service.training.forward.graph import Graph, reads
+from service.training.forward.normalize import stamp
 
 TOLERANCE = 1e-4
 """Largest difference, as a share of 1 + the largest value."""

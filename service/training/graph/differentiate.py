@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx
 
-from service.training.conform.errors import pointer, refusal
+from service.training.errors import pointer, refusal
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.flow import flow_from
 from service.training.graph.node import Gradients, Node

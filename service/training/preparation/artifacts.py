@@ -9,14 +9,16 @@ from typing import Any
 
 import onnx
 
-from service.training.conform import backward, proof, trial, verdict
-from service.training.conform.conform import Conformed, conform
-from service.training.conform.errors import refusal, refuse
-from service.training.conform.load import load
+from service.training.conform import backward, proof, verdict
+from service.training.conform.conform import conform
 from service.training.conform.losses import append_loss
-from service.training.conform.normalize import stamp
-from service.training.conform.signature import specification_problems
+from service.training.errors import refusal, refuse
 from service.training.export.export import assemble
+from service.training.forward import trial
+from service.training.forward.load import load
+from service.training.forward.normalize import stamp
+from service.training.forward.reading import ForwardModel
+from service.training.forward.signature import specification_problems
 from service.training.ort import runtime
 from service.training.ort.engine import OrtEngine
 from service.training.preparation.versions import describe, with_prefix
@@ -103,7 +105,7 @@ class _Recipe:
 
 
 def _write(
-    conformed: Conformed, recipe: _Recipe, *, directory: Path, feature_dtype: str
+    conformed: ForwardModel, recipe: _Recipe, *, directory: Path, feature_dtype: str
 ) -> Artifacts:
     """The engine's files, and the prefix model where the graph was cut."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -112,7 +114,7 @@ def _write(
     return with_prefix(artifacts, conformed, directory, feature_dtype=feature_dtype)
 
 
-def _generate(conformed: Conformed, recipe: _Recipe, directory: Path) -> None:
+def _generate(conformed: ForwardModel, recipe: _Recipe, directory: Path) -> None:
     tools = runtime.training_artifacts()
     model = append_loss(conformed.model, conformed.output, recipe.loss, conformed.signature.target)
     try:

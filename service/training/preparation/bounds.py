@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import numpy_helper
 
-from service.training.conform.errors import pointer, refusal
-from service.training.errors import GraphRefused
+from service.training.errors import GraphRefused, pointer, refusal
 from service.training.limits import memory_limit_bytes
 from storage.errors import Problem
 

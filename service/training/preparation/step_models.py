@@ -7,14 +7,14 @@ from pathlib import Path
 
 import onnx
 
-from service.training.conform import trial
-from service.training.conform.conform import Conformed, conform
-from service.training.conform.errors import refusal
-from service.training.conform.load import load
-from service.training.conform.signature import specification_problems
 from service.training.engines.compilation import compile_model
 from service.training.engines.manifest import Files
+from service.training.errors import refusal
 from service.training.export.join import join
+from service.training.forward import trial
+from service.training.forward.load import load
+from service.training.forward.reading import ForwardModel, read_forward
+from service.training.forward.signature import specification_problems
 from service.training.graph.losses import Loss
 from service.training.graph.step import build_evaluation, build_step
 from service.training.optimizer.recipe import Recipe
@@ -33,34 +33,33 @@ def make_step_models(model_path: Path, order: Prepare) -> Prepared:
     problems = specification_problems(order.loss, order.optimizer)
     if problems:
         raise refusal(problems)
-    conformed = conform(
+    forward = read_forward(
         load(model_path),
         loss=order.loss,
         output=order.output,
         patterns=order.trainable,
         classes=order.classes,
         divide=order.divide,
-        passes=(),
     )
-    inference = trial.inference_form(conformed.model)
-    files = _compile(conformed, inference, order)
+    inference = trial.inference_form(forward.model)
+    files = _compile(forward, inference, order)
     artifacts = with_prefix(
-        _artifacts(files), conformed, Path(order.work_dir), feature_dtype=order.feature_dtype
+        _artifacts(files), forward, Path(order.work_dir), feature_dtype=order.feature_dtype
     )
-    exported = inference if conformed.prefix is None else join(conformed.prefix, inference)
-    return describe(model_path, conformed, artifacts, exported=exported)
+    exported = inference if forward.prefix is None else join(forward.prefix, inference)
+    return describe(model_path, forward, artifacts, exported=exported)
 
 
-def _compile(conformed: Conformed, inference: onnx.ModelProto, order: Prepare) -> Files:
-    model, output, loss = conformed.model, conformed.output, Loss(order.loss)
+def _compile(forward: ForwardModel, inference: onnx.ModelProto, order: Prepare) -> Files:
+    model, output, loss = forward.model, forward.output, Loss(order.loss)
     step = build_step(
         model,
         loss=loss,
-        parameters=conformed.trainable,
+        parameters=forward.trainable,
         output=output,
         batch_statistics=_normalizes_by_batch(model),
     )
-    step = replace(step, batch_statistics=not rows_are_independent(step, conformed))
+    step = replace(step, batch_statistics=not rows_are_independent(step, forward))
     moved = (*step.parameters, *step.updated)
     return compile_model(
         step,

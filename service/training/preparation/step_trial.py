@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx.numpy_helper import to_array
 
-from service.training.conform import trial
-from service.training.conform.conform import Conformed
-from service.training.conform.errors import refuse
-from service.training.conform.graph import Graph
 from service.training.engines.manifest import Draw
 from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import open_session
+from service.training.errors import refuse
+from service.training.forward import trial
+from service.training.forward.graph import Graph
+from service.training.forward.reading import ForwardModel
 from service.training.graph.step import LOSS_SCALE, StepModel
 from storage.records.signatures import TargetSpec
 
@@ -26,7 +26,7 @@ TOLERANCE = 1e-3
 """Largest difference, as a share of the largest number of the same tensor."""
 
 
-def rows_are_independent(step: StepModel, conformed: Conformed) -> bool:
+def rows_are_independent(step: StepModel, forward: ForwardModel) -> bool:
     """Whether the losses and gradients of rows add up to those of their batch.
 
     Raises GraphRefused with the runtime's sentence if the step does not run on random inputs, or
@@ -34,7 +34,7 @@ def rows_are_independent(step: StepModel, conformed: Conformed) -> bool:
     """
     try:
         session = open_session(step.model.SerializeToString(), threads=1)
-        whole, rows = _run(session, step, conformed)
+        whole, rows = _run(session, step, forward)
     except trial.engine_errors() as error:
         sentence = trial.sentence(error)
         raise refuse(PLACE, f"the engine cannot train the model: {sentence}") from None
@@ -52,11 +52,11 @@ def rows_are_independent(step: StepModel, conformed: Conformed) -> bool:
 
 
 def _run(
-    session: Any, step: StepModel, conformed: Conformed
+    session: Any, step: StepModel, forward: ForwardModel
 ) -> tuple[list[Array], list[list[Array]]]:
     """The outputs for a batch, and for each of its rows alone where that may be the same."""
     for flag in (True, False):
-        feeds = _feeds(step, conformed, flag=flag)
+        feeds = _feeds(step, forward, flag=flag)
         whole = session.run(None, feeds)
         if np.isfinite(whole[0]):
             break
@@ -71,9 +71,9 @@ def _run(
     return whole, rows
 
 
-def _feeds(step: StepModel, conformed: Conformed, *, flag: bool) -> Feeds:
+def _feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
     """flag: the value of all booleans, which are masks of one sense or the other."""
-    graph = Graph(conformed.model)
+    graph = Graph(forward.model)
     feeds = trial.draw(graph, ROWS, flag=flag)
     feeds |= draw_all(
         [Draw(each.name, each.shape) for each in step.random], seed=0, batch=0, rows=ROWS
@@ -82,7 +82,7 @@ def _feeds(step: StepModel, conformed: Conformed, *, flag: bool) -> Feeds:
         feeds[name] = to_array(graph.initializers[name])
     feeds[LOSS_SCALE] = np.array(1 / ROWS, np.float32)
     if step.target is not None:
-        feeds[step.target] = _target(conformed.signature.target)
+        feeds[step.target] = _target(forward.signature.target)
     return feeds
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import onnx
 
-from service.training.conform import trial
-from service.training.conform.conform import Conformed
-from service.training.conform.load import load
-from service.training.conform.normalize import normalize
 from service.training.export import remainder
+from service.training.forward import trial
+from service.training.forward.load import load
+from service.training.forward.normalize import normalize
+from service.training.forward.reading import ForwardModel
 from service.training.protocol.messages.preparation import Prepared
 from service.training.protocol.messages.shared import FEATURE_DTYPE, Artifacts
 
@@ -23,40 +23,40 @@ BASE_MODEL = "base_model.onnx"
 
 
 def with_prefix(
-    artifacts: Artifacts, conformed: Conformed, directory: Path, *, feature_dtype: str
+    artifacts: Artifacts, forward: ForwardModel, directory: Path, *, feature_dtype: str
 ) -> Artifacts:
     """With the prefix model, where the graph was cut; its outputs are kept as feature_dtype."""
-    if conformed.prefix is None:
+    if forward.prefix is None:
         return artifacts
-    onnx.helper.set_model_props(conformed.prefix, {FEATURE_DTYPE: feature_dtype})
-    onnx.save_model(conformed.prefix, directory / PREFIX_MODEL)
+    onnx.helper.set_model_props(forward.prefix, {FEATURE_DTYPE: feature_dtype})
+    onnx.save_model(forward.prefix, directory / PREFIX_MODEL)
     return replace(artifacts, prefix_model=str(directory / PREFIX_MODEL))
 
 
 def describe(
-    model_path: Path, conformed: Conformed, artifacts: Artifacts, *, exported: onnx.ModelProto
+    model_path: Path, forward: ForwardModel, artifacts: Artifacts, *, exported: onnx.ModelProto
 ) -> Prepared:
     """The answer to the order, with version 1 written beside the artifacts.
 
     exported: what training would export, with the weights as they were uploaded.
     """
     directory = Path(artifacts.training_model).parent
-    whole = _as_it_infers(model_path, conformed.output)
+    whole = _as_it_infers(model_path, forward.output)
     artifacts, notes = _with_other_outputs(
-        artifacts, conformed, whole=whole, exported=exported, directory=directory
+        artifacts, forward, whole=whole, exported=exported, directory=directory
     )
-    base, base_notes = _base_model(model_path, whole, directory, output=conformed.output)
+    base, base_notes = _base_model(model_path, whole, directory, output=forward.output)
     return Prepared(
         artifacts=artifacts,
         base_model=str(base),
-        signature=conformed.signature,
-        output=conformed.output,
-        trainable=conformed.trainable,
-        trainable_parameters=conformed.trainable_parameters,
-        frozen_parameters=conformed.frozen_parameters,
-        notes=(*conformed.notes, *notes, *base_notes),
-        parameters=conformed.parameters,
-        cut=conformed.cut,
+        signature=forward.signature,
+        output=forward.output,
+        trainable=forward.trainable,
+        trainable_parameters=forward.trainable_parameters,
+        frozen_parameters=forward.frozen_parameters,
+        notes=(*forward.notes, *notes, *base_notes),
+        parameters=forward.parameters,
+        cut=forward.cut,
     )
 
 
@@ -70,17 +70,17 @@ def _as_it_infers(path: Path, output: str) -> onnx.ModelProto:
 
 def _with_other_outputs(
     artifacts: Artifacts,
-    conformed: Conformed,
+    forward: ForwardModel,
     *,
     whole: onnx.ModelProto,
     exported: onnx.ModelProto,
     directory: Path,
 ) -> tuple[Artifacts, list[str]]:
     """With a remainder model, if the model as it infers has outputs beside the one that trains."""
-    output = conformed.output
+    output = forward.output
     if {value.name for value in whole.graph.output} <= {output}:
         return artifacts, []
-    fragment, lost = remainder.make(whole, exported, output=output, trainable=conformed.trainable)
+    fragment, lost = remainder.make(whole, exported, output=output, trainable=forward.trainable)
     notes = []
     if lost:
         notes.append(

@@ -11,10 +11,10 @@ import onnxruntime
 from graph_parts import normal
 from onnx import numpy_helper
 
-from service.training.conform import batch_axis, trial
-from service.training.conform.load import load
-from service.training.conform.normalize import normalize
 from service.training.export.export import assemble
+from service.training.forward import batch_axis, trial
+from service.training.forward.load import load
+from service.training.forward.normalize import normalize
 from service.training.protocol.messages.preparation import Prepared
 
 

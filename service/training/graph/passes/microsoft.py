@@ -39,6 +39,11 @@ def write_out(model: onnx.ModelProto) -> onnx.ModelProto:
     return inliner.inline_local_functions(model)
 
 
+def is_written_out(node: onnx.NodeProto) -> bool:
+    """Is there a text for this node, with the inputs and attributes that it has?"""
+    return _lines(node) is not None
+
+
 def _lines(node: onnx.NodeProto) -> str | None:
     body = BODIES.get(node.op_type)
     simplified = node.op_type == "SimplifiedLayerNormalization" and node.domain in STANDARD

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import helper, inliner, numpy_helper, parser
 
-from service.training.conform.errors import pointer, refusal
+from service.training.errors import pointer, refusal
 from service.training.graph.builder import STANDARD, type_of
 from service.training.graph.tensor import Shape
 from storage.errors import Problem

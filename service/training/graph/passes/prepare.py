@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_converter
 
-from service.training.conform.errors import refuse
+from service.training.errors import refuse
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, subgraphs
 from service.training.graph.passes.branches import inline_decided

@@ -86,6 +86,7 @@ def order(tmp_path: Path) -> Callable[..., Answer]:
             source.write_bytes(data)
         choices.setdefault("loss", "mse")
         choices.setdefault("form", "forward")
+        choices.setdefault("engine", "ort_training")
         return prepare(Prepare(source=str(source), work_dir=str(tmp_path / "work"), **choices))
 
     return carry_out

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.conform.load import MAX_MODEL_BYTES
+from service.training.forward.load import MAX_MODEL_BYTES
 
 node = helper.make_node
 Refuse = Callable[..., dict[str, str]]

@@ -23,7 +23,7 @@ def test_weights_of_a_fused_operator_are_counted_as_frozen_and_noted(
     assert (prepared.trainable_parameters, prepared.frozen_parameters) == (24, 48)
     assert {each.name: each.trains for each in prepared.parameters} == {"w": False, "v": True}
     (note,) = prepared.notes
-    assert '"w" does not train: node "fused" (FusedMatMul)' in note
+    assert '"w" does not train: node "fused" (FusedGemm)' in note
 
 
 def test_weights_that_are_left_out_by_choice_are_counted_and_not_noted(
@@ -47,8 +47,12 @@ def test_by_default_what_lies_below_weights_that_cannot_train_is_cut_off(
 
 def _fused(graphs: Any) -> ModelProto:
     nodes = [
-        node("FusedMatMul", ["x", "w"], ["h"], name="fused", domain="com.microsoft"),
-        node("Gelu", ["h"], ["g"], name="gelu", domain="com.microsoft"),
+        node(
+            *("FusedGemm", ["x", "w"], ["g"]),
+            name="fused",
+            domain="com.microsoft",
+            activation="Relu",
+        ),
         node("MatMul", ["g", "v"], ["y"], name="head"),
     ]
     weights = {"w": normal(6, 8), "v": normal(8, 3, seed=1)}

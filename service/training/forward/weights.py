@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from service.training.conform.graph import FLOAT, Graph, is_default
+from service.training.forward.graph import FLOAT, Graph, is_default
 
 WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
     "BatchNormalization": (1, 2),

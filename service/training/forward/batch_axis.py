@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from service.training.conform import trial
-from service.training.conform.errors import pointer, refuse
-from service.training.conform.graph import Graph, is_default
-from service.training.errors import GraphRefused
+from service.training.errors import GraphRefused, pointer, refuse
+from service.training.forward import trial
+from service.training.forward.graph import Graph, is_default
 
 BATCH = "batch"
 

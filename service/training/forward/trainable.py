@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from math import prod
 
-from service.training.conform.errors import refusal, refuse
-from service.training.conform.gradient import with_gradient
-from service.training.conform.graph import FLOAT, Graph, is_default, reads
-from service.training.conform.weights import (
+from service.training.errors import refusal, refuse
+from service.training.forward.gradient import with_gradient
+from service.training.forward.graph import FLOAT, Graph, is_default, reads
+from service.training.forward.weights import (
     adopt_constants,
     first_reader,
     is_mask,

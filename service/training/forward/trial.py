@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.conform.errors import refuse
-from service.training.conform.graph import Graph, attribute, input_at, int_attribute, is_default
-from service.training.ort.runtime import onnxruntime, pybind
+from service.training.engines.runtime import onnxruntime, pybind
+from service.training.errors import refuse
+from service.training.forward.graph import Graph, attribute, input_at, int_attribute, is_default
 
 Feeds = dict[str, NDArray[np.generic]]
 Array = NDArray[np.generic]

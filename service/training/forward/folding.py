@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from service.training.conform import trial
-from service.training.conform.graph import FLOAT, Graph, reads, subgraphs
-from service.training.conform.verdict import is_random
+from service.training.forward import trial
+from service.training.forward.graph import FLOAT, Graph, reads, subgraphs
+from service.training.forward.refusals import is_random
 
 MAX_BYTES = 1 << 16
 """Larger results stay computed: they are tables, not numbers."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import onnx
 
-from service.training.conform import trial
-from service.training.conform.graph import FLOAT, Graph, is_default, reads
+from service.training.forward import trial
+from service.training.forward.graph import FLOAT, Graph, is_default, reads
 
 Shape = tuple[int, ...]
 

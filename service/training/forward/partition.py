@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from service.training.conform import frontier, trial
-from service.training.conform.batch_axis import BATCH
-from service.training.conform.build import Builder
-from service.training.conform.frontier import Frontier, Layout, Whole
-from service.training.conform.graph import Graph, subgraphs
 from service.training.errors import GraphRefused
+from service.training.forward import frontier, trial
+from service.training.forward.batch_axis import BATCH
+from service.training.forward.build import Builder
+from service.training.forward.frontier import Frontier, Layout, Whole
+from service.training.forward.graph import Graph, subgraphs
 
 ROWS = 3
 """Rows that are compared with single ones."""

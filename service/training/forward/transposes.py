@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx
 
-from service.training.conform.graph import Graph, ints_attribute, is_default
+from service.training.forward.graph import Graph, ints_attribute, is_default
 
 
 def spell_out(graph: Graph) -> None:

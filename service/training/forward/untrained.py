@@ -8,8 +8,7 @@ from math import prod
 
 import onnx
 
-from service.training.conform.gradient import has_gradient
-from service.training.conform.graph import (
+from service.training.forward.graph import (
     DEFAULT_DOMAINS,
     FLOAT,
     Graph,
@@ -18,8 +17,8 @@ from service.training.conform.graph import (
     nodes_of,
     subgraphs,
 )
-from service.training.conform.verdict import is_quantized, remedy
-from service.training.conform.weights import (
+from service.training.forward.refusals import has_gradient, is_quantized, remedy
+from service.training.forward.weights import (
     LINEAR,
     PASS_THROUGH,
     first_reader,

@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 from onnx import inliner, version_converter
 
-from service.training.conform.errors import refuse
-from service.training.conform.folding import fold
-from service.training.conform.graph import (
+from service.training.errors import refuse
+from service.training.forward.folding import fold
+from service.training.forward.graph import (
     DEFAULT_DOMAINS,
     Graph,
     attribute,
@@ -16,7 +16,7 @@ from service.training.conform.graph import (
     nodes_of,
     reads,
 )
-from service.training.conform.transposes import spell_out
+from service.training.forward.transposes import spell_out
 from service.training.ort.runtime import MAX_IR_VERSION, MAX_OPSET, MIN_OPSET
 
 OLD_OPSET_BECOMES = 13

@@ -1,4 +1,4 @@
-"""Which nodes need a gradient, and which operators have one."""
+"""Which nodes lie between parameters and the output, on the way of a gradient."""
 
 from __future__ import annotations
 
@@ -6,20 +6,7 @@ from collections.abc import Iterable
 
 import onnx
 
-from service.training.conform.graph import DEFAULT_DOMAINS, Graph, reads
-
-DIFFERENTIABLE = frozenset(
-    (
-        "Abs", "Add", "BatchNormalization", "Cast", "Clip", "Concat", "Conv", "Cos",
-        "Div", "Dropout", "Erf", "Exp", "Expand", "Flatten", "GRU", "Gather", "GatherElements",
-        "GatherND", "Gemm", "GlobalAveragePool", "Identity", "LSTM", "LayerNormalization",
-        "LeakyRelu", "Log", "LogSoftmax", "MatMul", "Max", "MaxPool", "Min", "Mul", "Neg", "Pad",
-        "Pow", "Reciprocal", "ReduceLogSumExp", "ReduceMean", "ReduceSum", "Relu", "Reshape",
-        "ScatterElements", "ScatterND", "Sigmoid", "Sin", "Slice", "Softmax", "Split", "Sqrt",
-        "Squeeze", "Sub", "Tanh", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where",
-    )
-)  # fmt: skip
-"""Operators of the default domain for which 1.19.2 builds a gradient that runs on a CPU."""
+from service.training.forward.graph import Graph, reads
 
 FLOATS = frozenset(
     (
@@ -55,11 +42,6 @@ def reached(graph: Graph, trainable: Iterable[str]) -> set[str]:
     """Those of the trainable initializers that the output depends on by a gradient."""
     names = {name for node in on_path(graph, trainable) for name in reads(node)}
     return names.intersection(trainable)
-
-
-def has_gradient(node: onnx.NodeProto) -> bool:
-    """Can the engine differentiate this operator?"""
-    return node.domain in DEFAULT_DOMAINS and node.op_type in DIFFERENTIABLE
 
 
 def _is_float(graph: Graph, name: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.conform.graph import Graph
+from service.training.forward.graph import Graph
 
 
 class Builder:

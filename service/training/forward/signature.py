@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from service.training.conform import trial
-from service.training.conform.errors import pointer, refusal, refuse
-from service.training.conform.graph import Graph, is_default
+from service.training.errors import pointer, refusal, refuse
+from service.training.forward import trial
+from service.training.forward.graph import Graph, is_default
 from storage.errors import Problem
 from storage.records.signatures import TargetSpec, TensorSpec
 

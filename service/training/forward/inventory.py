@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from service.training.conform.graph import FLOAT, Graph
-from service.training.conform.partition import Partition
-from service.training.conform.untrained import Inert
-from service.training.conform.weights import is_statistic, is_weight
+from service.training.forward.graph import FLOAT, Graph
+from service.training.forward.partition import Partition
+from service.training.forward.untrained import Inert
+from service.training.forward.weights import is_statistic, is_weight
 from service.training.protocol.messages.preparation import Parameter
 
 

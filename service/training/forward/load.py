@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from service.training.conform.errors import pointer, refusal, refuse
+from service.training.errors import pointer, refusal, refuse
 from service.training.preparation.bounds import require_bounded
 from storage.errors import Problem
 

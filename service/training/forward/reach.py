@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import onnx
 
-from service.training.conform.errors import pointer
-from service.training.conform.gradient import reached, with_gradient
-from service.training.conform.graph import Graph, reads
-from service.training.conform.trainable import matching
-from service.training.conform.untrained import quoted
-from service.training.conform.verdict import is_quantized, remedy
+from service.training.errors import pointer
+from service.training.forward.gradient import reached, with_gradient
+from service.training.forward.graph import Graph, reads
+from service.training.forward.refusals import is_quantized, remedy
+from service.training.forward.trainable import matching
+from service.training.forward.untrained import quoted
 from storage.errors import Problem
 
 

@@ -8,11 +8,11 @@ from time import perf_counter
 
 import onnx
 
-from service.training.conform import trial, verdict
-from service.training.conform.frontier import Whole
-from service.training.conform.gradient import FLOATS
-from service.training.conform.graph import Graph
-from service.training.conform.partition import Partition
+from service.training.forward import trial
+from service.training.forward.frontier import Whole
+from service.training.forward.gradient import FLOATS
+from service.training.forward.graph import Graph
+from service.training.forward.partition import Partition
 from service.training.protocol.messages.preparation import Cut
 
 READ_BYTES_PER_S = 200e6
@@ -42,12 +42,6 @@ def weigh(graph: Graph, partition: Partition) -> Cut:
         milliseconds=milliseconds,
         pays=extra_ms < milliseconds,
     )
-
-
-def is_made(graph: Graph, partition: Partition, cut: Cut) -> bool:
-    """Does it pay, or lie nodes below with which the engine cannot train the whole graph?"""
-    above = {node.name for node in partition.suffix.proto.node}
-    return cut.pays or any(node.name not in above for node in verdict.engine_stops(graph))
 
 
 def sentence(cut: Cut, *, made: bool) -> str:

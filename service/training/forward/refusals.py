@@ -1,0 +1,70 @@
+"""What of a model cannot be trained, and what to do about it."""
+
+from __future__ import annotations
+
+import onnx
+
+from service.training.errors import pointer
+from service.training.forward.graph import DEFAULT_DOMAINS, Graph, is_default
+from service.training.graph.passes.microsoft import is_written_out
+from service.training.graph.passes.prepare import LOWERED
+from service.training.graph.passes.sequences import OPENED
+from service.training.graph.rules import RULES
+from storage.errors import Problem
+
+_CONTROL_FLOW = ("If", "Loop", "Scan")
+_RANDOM = (
+    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+    *("Bernoulli", "Multinomial", "Dropout"),
+)
+_QUANTIZED = ("Quantize", "Dequantize", "QLinear", "MatMulInteger", "ConvInteger", "DynamicQuant")
+_STANDARD = frozenset((*RULES, *LOWERED, *OPENED))
+
+
+def has_gradient(node: onnx.NodeProto) -> bool:
+    """Is there a rule for this operator, or is it written out by others that have one?"""
+    return is_default(node, *_STANDARD) or is_written_out(node)
+
+
+def draws(graph: Graph) -> list[Problem]:
+    """A problem for each node that draws random numbers of its own.
+
+    The runtime seeds them when a session is made: a job that was paused would draw others, a
+    sample's features would keep what was drawn once, and no two versions would answer alike.
+    """
+    return [
+        Problem(
+            pointer("model", "graph", "node", node.name),
+            f'node "{node.name}" ({node.op_type}) draws random numbers, which no resumed job could '
+            "repeat; make the noise an input of the model, or export the model without it",
+        )
+        for node in graph.proto.node
+        if is_random(node) and not is_default(node, "Dropout")
+    ]
+
+
+def is_random(node: onnx.NodeProto) -> bool:
+    """Does the operator give something else each time?"""
+    return is_default(node, *_RANDOM)
+
+
+def is_quantized(node: onnx.NodeProto) -> bool:
+    """Does the operator compute on quantized values?"""
+    return any(node.op_type.startswith(prefix) for prefix in _QUANTIZED)
+
+
+def remedy(node: onnx.NodeProto) -> str:
+    """Why a node cannot train, and what to do about it."""
+    if is_quantized(node):
+        return "is quantized and cannot train; export the unfused float model"
+    if node.domain not in DEFAULT_DOMAINS:
+        return (
+            f"is an operator of {node.domain}, which has no gradient; "
+            "export the unfused float model, without runtime optimizations"
+        )
+    if node.op_type in _CONTROL_FLOW:
+        return "is control flow, which has no gradient; export the model traced and unrolled"
+    return (
+        "has no gradient and cannot be rewritten here; use another operator, "
+        "or train only parameters that lie above it"
+    )
