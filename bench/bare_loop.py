@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from service.training.ort.runtime import training_api
+from service.training.engines.ort_training.runtime import training_api
 from service.training.preparation.artifacts import make_artifacts
 
 

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("storage", "service", "api", "cli")
-REPLACED = ("service/training/conform/", "service/training/ort/")
+REPLACED = ("service/training/conform/",)
 """What the engine of standard operators replaces; its size is not held to the bounds."""
 MODULES = 20
 FILE_LINES = 300

@@ -29,7 +29,7 @@ def kept_back() -> tuple[NDArray[Any], NDArray[Any]]:
 
 def read(model: Path, images: NDArray[Any]) -> NDArray[Any]:
     """What a model reads, (n,) int64, as any app asks it: by plain ONNX Runtime inference."""
-    from service.training.ort.runtime import onnxruntime
+    from service.training.engines.runtime import onnxruntime
 
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     (logits,) = session.run(["logits"], {"image": images})

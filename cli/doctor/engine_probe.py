@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from cli.demo import digits
-from service.training.ort.engine import OrtEngine
+from service.training.engines.ort_training.engine import OrtEngine
 from service.training.preparation.artifacts import make_artifacts
 
 BATCH_SIZE = 32

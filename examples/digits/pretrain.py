@@ -18,7 +18,7 @@ from dataset import HERE, Digits, split
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.ort.engine import OrtEngine
+from service.training.engines.ort_training.engine import OrtEngine
 from service.training.preparation.artifacts import make_artifacts
 
 OPSET, IR_VERSION = 17, 8

@@ -25,7 +25,7 @@ from network import INPUT, SIDE, network
 from numpy.typing import NDArray
 
 from cli.demo.daemon import running
-from service.training.ort.runtime import training_api
+from service.training.engines.ort_training.runtime import training_api
 from service.training.preparation.artifacts import make_artifacts
 
 DIGITS = Path(__file__).parent.parent / "digits" / "device.npz"

@@ -12,12 +12,12 @@ import onnx
 from numpy.typing import NDArray
 
 from service.training.engines.opening import open_engine
+from service.training.engines.ort_training.engine import OrtEngine
+from service.training.engines.runtime import onnxruntime
 from service.training.export.export import assemble
 from service.training.forward import trainable as choice
 from service.training.forward.load import load
 from service.training.forward.normalize import normalize
-from service.training.ort.engine import OrtEngine
-from service.training.ort.runtime import onnxruntime
 from service.training.preparation.artifacts import make_artifacts
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from service.preprocess import for_signature
 from service.training.data.batches import Batches, Indices, size_bytes, split_records
 from service.training.engine import Array
+from service.training.engines.runtime import foreign_errors, onnxruntime, open_session
 from service.training.errors import ArtifactsUnreadable
-from service.training.ort.runtime import onnxruntime
-from service.training.ort.sessions import foreign_errors, session_options
 from service.training.protocol.messages.shared import FEATURE_DTYPE
 from service.training.protocol.messages.training import Train
 from storage.blobs.row_cache import RowCache
@@ -99,9 +98,7 @@ class Prefix:
     def _runs(self, inputs: Sequence[Array]) -> Iterator[tuple[list[Array], int]]:
         if self._session is None:
             with foreign_errors(ArtifactsUnreadable, "cannot load the frozen part of the model"):
-                self._session = onnxruntime.InferenceSession(
-                    self._path, session_options(self._threads), providers=["CPUExecutionProvider"]
-                )
+                self._session = open_session(self._path, threads=self._threads)
         for start in range(0, len(inputs[0]), ROWS):
             part = [each[start : start + ROWS] for each in inputs]
             count = len(part[0])

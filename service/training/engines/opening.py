@@ -35,7 +35,7 @@ def open_engine(
         return SessionsEngine(
             files_of(artifacts), threads=threads, recipe=recipe, checkpoint=checkpoint
         )
-    from service.training.ort.engine import OrtEngine
+    from service.training.engines.ort_training.engine import OrtEngine
 
     return OrtEngine(
         artifacts,

@@ -1,8 +1,6 @@
 """The one door to ONNX Runtime, of whichever package: sessions, their options and their errors.
 
-`onnxruntime` looks for its ORTModule when it is imported; the training build would load its offline
-tools, onnx and protobuf before it finds that torch is missing: 13 MB and 65 ms. Nothing else
-imports `onnxruntime`, `onnxruntime.quantization` excepted.
+Nothing else imports `onnxruntime`, `onnxruntime.quantization` excepted.
 """
 
 from __future__ import annotations
@@ -13,30 +11,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from service.training.engines.ort_training.absence import without_training
 from storage.errors import HoneError
 
-_TRAINING = "onnxruntime.training"
-sys.modules[_TRAINING] = None  # type: ignore[assignment] # an import of it fails meanwhile
+with without_training():
+    import onnxruntime
 
-import onnxruntime  # noqa: E402 - while its search finds nothing
-from onnxruntime.capi import _pybind_state as pybind  # noqa: E402
+__all__ = ["native", "onnxruntime"]
 
-del sys.modules[_TRAINING]
-
-__all__ = ["onnxruntime", "pybind"]
-
+native = sys.modules[onnxruntime.SessionOptions.__module__]
+"""Its compiled module, where its errors are."""
 LOAD_ERRORS = (
-    pybind.EPFail,
-    pybind.Fail,
-    pybind.InvalidArgument,
-    pybind.InvalidGraph,
-    pybind.InvalidProtobuf,
-    pybind.NoSuchFile,
-    pybind.NotImplemented,
-    pybind.RuntimeException,
+    native.EPFail,
+    native.Fail,
+    native.InvalidArgument,
+    native.InvalidGraph,
+    native.InvalidProtobuf,
+    native.NoSuchFile,
+    native.NotImplemented,
+    native.RuntimeException,
 )
 """What a session raises for a model that it cannot run; they share no root of their own."""
 PROVIDERS = ["CPUExecutionProvider"]
+MAX_IR_VERSION = 10
+"""Highest IR that 1.19.2 loads."""
+MIN_OPSET, MAX_OPSET = 12, 21
+"""Opsets of the default domain that 1.19.2 trains."""
 IDENTITY = (
     b'\x08\x08:*\n\x10\n\x01x\x12\x01y"\x08Identity\x12\x00Z\t\n\x01x\x12\x04\n\x02\x08\x01'
     b"b\t\n\x01y\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11"
@@ -44,15 +44,15 @@ IDENTITY = (
 """An ONNX model of one node."""
 
 
-def session_options(threads: int, *, arena: bool = True) -> Any:
-    """Options that leave the device alone: no thread spins.
+def session_options(threads: int, *, arena: bool = True, spinning: bool = False) -> Any:
+    """Options that leave the device alone: by default no thread spins.
 
     arena: whether the session keeps the memory of its largest batch until it is closed.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
     options.enable_cpu_mem_arena = arena
     options.log_severity_level = 3
     return options

@@ -21,7 +21,7 @@ from onnxruntime.quantization import (
 from onnxruntime.quantization.registry import CommonOpsRegistry, IntegerOpsRegistry
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from service.training.ort.sessions import LOAD_ERRORS
+from service.training.engines.runtime import LOAD_ERRORS
 
 logger = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import inliner, version_converter
 
+from service.training.engines.runtime import MAX_IR_VERSION, MAX_OPSET, MIN_OPSET
 from service.training.errors import refuse
 from service.training.forward.folding import fold
 from service.training.forward.graph import (
@@ -17,7 +18,6 @@ from service.training.forward.graph import (
     reads,
 )
 from service.training.forward.transposes import spell_out
-from service.training.ort.runtime import MAX_IR_VERSION, MAX_OPSET, MIN_OPSET
 
 OLD_OPSET_BECOMES = 13
 """First opset whose Softmax, ReduceSum, Squeeze and Split are those of today."""

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.engines.runtime import onnxruntime, pybind
+from service.training.engines.runtime import native, onnxruntime
 from service.training.errors import refuse
 from service.training.forward.graph import Graph, attribute, input_at, int_attribute, is_default
 
@@ -60,7 +60,7 @@ def engine_errors() -> tuple[type[Exception], ...]:
     """What ONNX Runtime raises: its own classes have no common root but Exception."""
     own = [
         value
-        for value in vars(pybind).values()
+        for value in vars(native).values()
         if isinstance(value, type) and issubclass(value, Exception)
     ]
     return (*own, RuntimeError, ValueError)

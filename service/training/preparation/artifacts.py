@@ -9,9 +9,11 @@ from typing import Any
 
 import onnx
 
-from service.training.conform import backward, proof, verdict
+from service.training.conform import backward, verdict
 from service.training.conform.conform import conform
 from service.training.conform.losses import append_loss
+from service.training.engines.ort_training import proof, runtime
+from service.training.engines.ort_training.engine import OrtEngine
 from service.training.errors import refusal, refuse
 from service.training.export.export import assemble
 from service.training.forward import trial
@@ -19,8 +21,6 @@ from service.training.forward.load import load
 from service.training.forward.normalize import stamp
 from service.training.forward.reading import ForwardModel
 from service.training.forward.signature import specification_problems
-from service.training.ort import runtime
-from service.training.ort.engine import OrtEngine
 from service.training.preparation.versions import describe, with_prefix
 from service.training.protocol.messages.preparation import Prepared
 from service.training.protocol.messages.shared import Artifacts

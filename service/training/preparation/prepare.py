@@ -25,7 +25,7 @@ def _prepare(order: preparation.Prepare) -> preparation.Prepared:
 
 def _for_ort_training(order: preparation.Prepare) -> preparation.Prepared:
     # Late: plain onnxruntime has no On-Device Training.
-    from service.training.conform import bundle
+    from service.training.engines.ort_training import bundle
     from service.training.preparation.artifacts import make_artifacts, paths
 
     if order.form == "artifacts":

@@ -13,8 +13,8 @@ from numpy_operators import OPERATORS
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from service.training.engines.runtime import onnxruntime
 from service.training.graph.step import differentiate, gradient_of
-from service.training.ort.runtime import onnxruntime
 
 Array = NDArray[Any]
 FEW = {"deadline": None, "phases": (Phase.explicit, Phase.generate)}

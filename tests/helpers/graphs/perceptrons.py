@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.ort.runtime import MAX_IR_VERSION
+from service.training.engines.runtime import MAX_IR_VERSION
 
 
 def perceptron(sizes: tuple[int, ...], *, dropout: bool, seed: int) -> onnx.ModelProto:

@@ -29,7 +29,7 @@ from workshop import (
 )
 
 from service.training.data.batches import Dataset
-from service.training.ort.runtime import quiet, training_artifacts
+from service.training.engines.ort_training.runtime import quiet, training_artifacts
 from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.messages.training import Done, Saved, Start, Train
 from service.training.protocol.messages.unions import Line
@@ -38,7 +38,7 @@ from storage.records.signatures import Signature
 from storage.store import Store
 
 if TYPE_CHECKING:  # plain onnxruntime has no On-Device Training
-    from service.training.ort.engine import OrtEngine
+    from service.training.engines.ort_training.engine import OrtEngine
 
 
 @pytest.fixture(scope="session")
@@ -249,7 +249,7 @@ def open_engine(make_artifacts: Callable[..., Artifacts]) -> Callable[..., OrtEn
     def make(*, checkpoint: Path | None = None, output: str = "logits", **kind: Any) -> OrtEngine:
         artifacts = make_artifacts(**kind)
         path = checkpoint or Path(artifacts.checkpoint)
-        from service.training.ort.engine import OrtEngine
+        from service.training.engines.ort_training.engine import OrtEngine
 
         return OrtEngine(artifacts, checkpoint=path, output=output, threads=1)
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.training.engines.ort_training.engine import OrtEngine
 from service.training.errors import ExportMismatch, LossNotFinite
 from service.training.export.export import TOLERANCE, check_export, compare, export
-from service.training.ort.engine import OrtEngine
 from service.training.protocol.messages.shared import Artifacts
 
 

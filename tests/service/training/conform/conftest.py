@@ -14,7 +14,7 @@ import pytest
 from graph_parts import normal
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.ort import runtime
+from service.training.engines.ort_training import runtime
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.shared import Artifacts

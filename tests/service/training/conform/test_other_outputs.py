@@ -12,8 +12,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from service.training.engines.ort_training.engine import OrtEngine
 from service.training.export.export import assemble
-from service.training.ort.engine import OrtEngine
 from service.training.protocol.messages.preparation import Prepared
 
 node = helper.make_node

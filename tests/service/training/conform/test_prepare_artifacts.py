@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from service.training.ort import runtime
+from service.training.engines.ort_training import runtime
 from service.training.protocol.messages.preparation import Prepared
 
 node = helper.make_node

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from service.training.conform import proof
+from service.training.engines.ort_training import proof
 from service.training.protocol.messages.preparation import Prepared
 
 ZERO, SIX = np.float32(0), np.float32(6)

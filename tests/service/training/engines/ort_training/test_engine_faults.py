@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from service.training.engines.ort_training.engine import OrtEngine
+from service.training.engines.runtime import foreign_errors, native
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
-from service.training.ort import session_steps
-from service.training.ort.engine import OrtEngine
-from service.training.ort.runtime import pybind
-from service.training.ort.sessions import foreign_errors
 from service.training.protocol.messages.shared import Artifacts
 
 MakeArtifacts = Callable[..., Artifacts]
@@ -28,23 +26,15 @@ def test_a_missing_artifact_is_an_error_and_no_crash(
         OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output="logits", threads=1)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("role", ["training_model", "eval_model", "optimizer_model"])
 def test_a_damaged_artifact_is_an_error_and_no_crash(
-    make_artifacts: MakeArtifacts,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    role: str,
-    threads: int,
+    make_artifacts: MakeArtifacts, tmp_path: Path, role: str
 ) -> None:
-    """On two threads the graphs are read for steps in sessions, before the engine reads them."""
-    monkeypatch.setattr(session_steps, "MIN_ELEMENTS", 0)
     (tmp_path / "damaged").write_bytes(b"\x08\x09 this is no graph")
     artifacts = replace(make_artifacts(), **{role: str(tmp_path / "damaged")})
     checkpoint = Path(artifacts.checkpoint)
     with pytest.raises(ArtifactsUnreadable, match="cannot load the training artifacts"):
-        OrtEngine(artifacts, checkpoint=checkpoint, output="logits", threads=threads)
+        OrtEngine(artifacts, checkpoint=checkpoint, output="logits", threads=1)
 
 
 def test_an_output_that_the_eval_model_does_not_give_is_refused(open_engine: OpenEngine) -> None:
@@ -74,8 +64,8 @@ def test_a_truncated_checkpoint_is_an_error(open_engine: OpenEngine, tmp_path: P
 
 def test_what_a_session_raises_is_one_of_ours_or_want_of_memory() -> None:
     for foreign, ours in (
-        (pybind.Fail("no such node"), ArtifactsUnreadable),
-        (pybind.RuntimeException("Failed to allocate memory for 5 bytes"), MemoryError),
+        (native.Fail("no such node"), ArtifactsUnreadable),
+        (native.RuntimeException("Failed to allocate memory for 5 bytes"), MemoryError),
         (RuntimeError("std::bad_alloc"), MemoryError),
     ):
         with pytest.raises(ours), foreign_errors(ArtifactsUnreadable, "cannot load"):

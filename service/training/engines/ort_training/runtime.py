@@ -18,9 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from service.training.engines.runtime import onnxruntime, pybind
-
-NAME = "onnxruntime.training"
+from service.training.engines.ort_training.absence import NAME
+from service.training.engines.runtime import onnxruntime
 
 
 def _stand_in() -> None:
@@ -31,13 +30,6 @@ def _stand_in() -> None:
 
 
 _stand_in()
-
-__all__ = ["onnxruntime", "pybind", "quiet", "training_api", "training_artifacts"]
-
-MAX_IR_VERSION = 10
-"""Highest IR that 1.19.2 loads."""
-MIN_OPSET, MAX_OPSET = 12, 21
-"""Opsets of the default domain that 1.19.2 trains."""
 
 
 def training_api() -> Any:

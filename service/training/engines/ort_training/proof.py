@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.conform import slope
+from service.training.engines.ort_training import gradient_check, runtime
+from service.training.engines.runtime import session_options
 from service.training.errors import refuse
 from service.training.forward import trial
-from service.training.ort import runtime
 from service.training.protocol.messages.shared import Artifacts
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
@@ -53,8 +53,7 @@ def prove(
 
 
 def _load(artifacts: Artifacts) -> tuple[Any, Any, Any]:
-    options = runtime.onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options = session_options(1)
     options.log_severity_level = 4
     api = runtime.training_api()
     state = api.CheckpointState.load_checkpoint(artifacts.checkpoint)
@@ -95,7 +94,7 @@ def _step(
 def _check_slopes(
     module: Any, parameters: Any, trainable: Sequence[str], *, feeds: Sequence[Array], place: str
 ) -> None:
-    wrong = slope.wrong_gradients(parameters, trainable, lambda: _loss(module(*feeds)))
+    wrong = gradient_check.wrong_gradients(parameters, trainable, lambda: _loss(module(*feeds)))
     if wrong:
         raise refuse(
             place,

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import onnx
 
-from service.training.conform import proof, recognize
-from service.training.conform.archive import unpack
+from service.training.engines.ort_training import proof, recognize, runtime
+from service.training.engines.ort_training.archive import unpack
 from service.training.errors import pointer, refusal, refuse
 from service.training.forward import signature, trial
 from service.training.forward.graph import Graph
 from service.training.forward.load import parse, refuse_external
 from service.training.forward.normalize import stamp
-from service.training.ort import runtime
 from service.training.protocol.messages import preparation
 from service.training.protocol.messages.shared import Artifacts
 from storage.errors import Problem

@@ -16,9 +16,9 @@ import onnxruntime
 import pytest
 from support import DEADLINE_S, IMPORTED_BY_TESTS
 
+from service.training.engines.ort_training.engine import OrtEngine
+from service.training.engines.runtime import session_options
 from service.training.errors import CheckpointUnreadable
-from service.training.ort.engine import OrtEngine
-from service.training.ort.sessions import session_options
 from service.training.protocol.messages.shared import Artifacts
 
 MakeArtifacts = Callable[..., Artifacts]
@@ -54,7 +54,7 @@ sys.modules["torch"] = None
 import numpy as np
 from pathlib import Path
 from service.training.protocol.messages.shared import Artifacts
-from service.training.ort.engine import OrtEngine
+from service.training.engines.ort_training.engine import OrtEngine
 engine = OrtEngine({artifacts!r}, checkpoint=Path({artifacts.checkpoint!r}), output="logits",
                    threads=1)
 engine.train_batch([np.ones((2, 6), np.float32)], np.array([0, 1]))

@@ -1,18 +1,22 @@
-"""The first engine: ONNX Runtime On-Device Training, version 1.19.2, on the CPU."""
+"""A model in training by ONNX Runtime On-Device Training, version 1.19.2, on the CPU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from service.training.engine import Array
+from service.training.engines.ort_training.runtime import training_api
+from service.training.engines.runtime import (
+    check_memory,
+    foreign_errors,
+    native,
+    onnxruntime,
+    session_options,
+)
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
-from service.training.ort.gradient_graph import GradientGraph
-from service.training.ort.runtime import onnxruntime, pybind, training_api
-from service.training.ort.session_steps import SessionSteps, graph_for
-from service.training.ort.sessions import check_memory, foreign_errors, session_options
-from service.training.ort.steps import ModuleSteps, Steps
 from service.training.protocol.messages.shared import Artifacts
 
 api = training_api()
@@ -41,20 +45,19 @@ class OrtEngine:
                 raise ArtifactsUnreadable(
                     f"there is no artifact at {path}; register the model anew"
                 )
-        self._artifacts = artifacts
         self._optimizer_model = Path(artifacts.optimizer_model or "")
         self._output = output
+        self._batches = 0
         with foreign_errors(CheckpointUnreadable, f"cannot load the checkpoint {checkpoint}"):
             self._state = api.CheckpointState.load_checkpoint(checkpoint)
         options = session_options(threads, spinning=spinning)
         with foreign_errors(ArtifactsUnreadable, "cannot load the training artifacts"):
-            graph = self._graph_for(threads)
-            # Sessions whose steps are made elsewhere must not spin: each has threads of its own.
-            idle = options if graph is None else session_options(threads)
             self._module = api.Module(
-                artifacts.training_model, self._state, artifacts.eval_model, session_options=idle
+                artifacts.training_model, self._state, artifacts.eval_model, session_options=options
             )
-            self._steps = self._open_steps(graph, checkpoint, options)
+            self._optimizer = api.Optimizer(self._optimizer_model, self._module)
+        # The module's own __call__ iterates over the outputs, which takes 40 µs (measured): as long
+        # as a step of a small model.
         self._model = self._module._model
         self._output_at = self._position_of(output)
 
@@ -67,29 +70,40 @@ class OrtEngine:
         return self._output
 
     def train_batch(self, inputs: Sequence[Array], target: Array) -> float:
-        return self._steps.train_batch([*inputs, target])
+        self._batches += 1
+        outputs = native.OrtValueVector()
+        with _memory_errors():
+            self._model.train_step([*inputs, target], outputs)
+        return float(outputs[0].numpy())
 
     def step(self, learning_rate: float) -> None:
-        self._steps.step(learning_rate)
+        # Gradients are added up, not averaged. AdamW does not see the factor, but for its epsilon;
+        # for plain SGD the mean of the gradients is the sum at a smaller rate.
+        if self._batches > 1 and self._is_sgd:
+            learning_rate /= self._batches
+        # Before each step: a loaded optimizer is at 0.001, and the runtime's LinearLRScheduler
+        # has warm-up and total swapped.
+        self._optimizer.set_learning_rate(learning_rate)
+        with _memory_errors():
+            self._optimizer.step()
+        self._module.lazy_reset_grad()
+        self._batches = 0
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
-        self._steps.settle()
-        outputs = pybind.OrtValueVector()
-        try:
+        outputs = native.OrtValueVector()
+        with _memory_errors():
             self._model.eval_step([*inputs, target], outputs)
-        except RuntimeError as error:
-            check_memory(error)
-            raise
         return float(outputs[0].numpy()), outputs[self._output_at].numpy()
 
     def seed(self, seed: int) -> None:
-        pybind.set_seed(seed)
+        native.set_seed(seed)
 
     def save(self, path: Path) -> None:
-        self._steps.save(path)
+        with _memory_errors():
+            # Without the optimizer's state, which is the default, no job could be resumed.
+            api.CheckpointState.save_checkpoint(self._state, path, include_optimizer_state=True)
 
     def load_parameters(self, path: Path) -> None:
-        self._steps.settle()
         with foreign_errors(CheckpointUnreadable, f"cannot load the checkpoint {path}"):
             source = api.CheckpointState.load_checkpoint(path)
         theirs = {name: parameter.data for name, parameter in source.parameters}
@@ -104,31 +118,17 @@ class OrtEngine:
             self._state.parameters[name] = values
 
     def export(self, path: Path) -> None:
-        self._steps.settle()
         with foreign_errors(
             ArtifactsUnreadable, f"cannot export {self._output!r} from the eval model"
         ):
             self._module.export_model_for_inferencing(path, [self._output])
 
-    def _graph_for(self, threads: int) -> GradientGraph | None:
-        models = Path(self._artifacts.training_model), self._optimizer_model
-        return graph_for(*models, dict(self._state.parameters), threads=threads)
+    @cached_property
+    def _is_sgd(self) -> bool:
+        import onnx
 
-    def _open_steps(self, graph: GradientGraph | None, checkpoint: Path, options: Any) -> Steps:
-        optimizer_model = self._optimizer_model
-        optimizer = api.Optimizer(optimizer_model, self._module)
-        if graph is None:
-            return ModuleSteps(
-                self._module, optimizer, self._state, optimizer_model=optimizer_model
-            )
-        return SessionSteps(
-            graph,
-            state=self._state,
-            optimizer=optimizer,
-            optimizer_model=optimizer_model,
-            checkpoint=checkpoint,
-            options=options,
-        )
+        model = onnx.load(self._optimizer_model, load_external_data=False)
+        return any(node.op_type.startswith("SGD") for node in model.graph.node)
 
     def _position_of(self, output: str) -> int:
         # The module says the names of the mode that it is in.
@@ -139,3 +139,13 @@ class OrtEngine:
                 f" additional_output_names=[{output!r}]"
             )
         return names.index(output)
+
+
+@contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Raises MemoryError where the runtime means that."""
+    try:
+        yield
+    except RuntimeError as error:
+        check_memory(error)
+        raise

@@ -1,1 +1,0 @@
-"""The first engine, ONNX Runtime On-Device Training, and what is known of it."""
