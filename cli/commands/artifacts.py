@@ -85,6 +85,7 @@ def _prepare(model: Path, work_dir: Path, *, trainable: Any, **options: Any) -> 
         form="forward",
         work_dir=str(work_dir.resolve()),
         trainable=tuple(trainable) or None,
+        engine="ort_training",
         **options,
     )
     answer = asyncio.run(_ask(order))

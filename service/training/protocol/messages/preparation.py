@@ -32,7 +32,7 @@ class Prepare:
     max_grad_norm: float | None = None
     divide: bool = False
     feature_dtype: Literal["float32", "float16"] = "float32"
-    engine: Literal["ort_training", "sessions"] = "ort_training"
+    engine: Literal["ort_training", "sessions"] = "sessions"
     limits: Limits = field(default_factory=Limits)
     kind: Literal["prepare"] = "prepare"
 
