@@ -22,11 +22,11 @@ from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.errors import Damaged, NotFound
 from storage.records.samples import CHANGED, DAMAGED
-from storage.records.versions import Checkpoint
+from storage.records.versions import Checkpoint, Version
 from storage.tables.model_rows import model_name
 from storage.versions.checkpoints import Checkpoints
-from storage.versions.promotions import move_alias
-from storage.versions.versions import find_version
+from storage.versions.promotions import LATEST, move_alias
+from storage.versions.versions import Versions, find_version
 
 _SAMPLES_AT_ONCE = 500
 _LOST = f"{DAMAGED}its bytes are missing"
@@ -48,9 +48,16 @@ SELECT sha256, reason,
    JOIN models ON models.id = versions.model_id WHERE versions.sha256 = damaged_files.sha256)
     AS versions,
   (SELECT json_group_array('checkpoint ' || id) FROM checkpoints
-   WHERE checkpoints.sha256 = damaged_files.sha256) AS checkpoints
+   WHERE checkpoints.sha256 = damaged_files.sha256) AS checkpoints,
+  (SELECT json_group_array(models.name || ' version ' || version || ' as ' || variant)
+   FROM variants JOIN models ON models.id = variants.model_id
+   WHERE variants.sha256 = damaged_files.sha256) AS variants,
+  (SELECT json_group_array(models.name || ' ' || role) FROM model_files
+   JOIN models ON models.id = model_files.model_id
+   WHERE model_files.sha256 = damaged_files.sha256) AS artifacts
 FROM damaged_files ORDER BY sha256
 """
+_NAMED = ("versions", "checkpoints", "variants", "artifacts")
 _ALIASES = """
 SELECT aliases.model_id, alias FROM aliases JOIN versions USING (model_id, version)
 WHERE sha256 = ?
@@ -84,12 +91,14 @@ class Integrity:
         files: FileStore,
         packs: Packs,
         checkpoints: Checkpoints,
+        versions: Versions,
     ) -> None:
         self._writer = writer
         self._readers = readers
         self._files = files
         self._packs = packs
         self._checkpoints = checkpoints
+        self._versions = versions
 
     def known(self) -> Damage:
         """What was found so far, and is not whole again."""
@@ -98,7 +107,7 @@ class Integrity:
             files = connection.execute(_DAMAGED_FILES).fetchall()
         return Damage(
             {row["model"]: row["samples"] for row in samples},
-            {row["sha256"]: [*load(row["versions"]), *load(row["checkpoints"])] for row in files},
+            {row["sha256"]: [each for what in _NAMED for each in load(row[what])] for row in files},
         )
 
     def file(self, sha256: str) -> Path:
@@ -118,14 +127,47 @@ class Integrity:
             raise NotFound("the file was removed just now; ask for a newer version")
         raise Damaged(f"file {sha256}: {reason}; honed doctor tells what can be done")
 
+    def file_again(self, sha256: str) -> Path:
+        """As `file`, but read once more, for who has seen that its bytes are wrong."""
+        self._files.forget_checked(sha256)
+        return self.file(sha256)
+
+    def is_whole(self, sha256: str) -> bool:
+        """Whether `file` would give it. Raises NotFound."""
+        try:
+            self.file(sha256)
+        except Damaged:
+            return False
+        return True
+
+    def latest(self, model_id: int) -> Version:
+        """What `latest` names once it has left all that is damaged. Raises NotFound.
+
+        Where no version is whole it is one that is not.
+        """
+        while True:
+            version = self._versions.by_alias(model_id, LATEST)
+            if self.is_whole(version.file.sha256):
+                return version
+            if self._versions.by_alias(model_id, LATEST).version == version.version:
+                return version
+
     def checkpoint(self, job_id: int, roles: tuple[str, ...]) -> Checkpoint | None:
         """The job's newest checkpoint of these roles that is whole, if any."""
         while (found := self._checkpoints.latest_of(job_id, roles)) is not None:
-            try:
-                self.file(found.file.sha256)
-            except Damaged:
-                continue
-            return found
+            if self.is_whole(found.file.sha256):
+                return found
+        return None
+
+    def checkpoint_of(self, version: Version) -> Checkpoint | None:
+        """The checkpoint that a version was exported with, or the whole one of the newest promoted
+        version before it; None for version 1, which has none.
+        """
+        while version.checkpoint_id is not None:
+            found = self._checkpoints.get(version.checkpoint_id)
+            if self.is_whole(found.file.sha256):
+                return found
+            version = self._versions.promoted_before(version)
         return None
 
     def set_lost_samples_aside(self) -> None:
@@ -160,12 +202,11 @@ class Integrity:
         with self._readers.snapshot() as connection:
             rows = connection.execute("SELECT * FROM files").fetchall()
         for row in rows:
-            self._files.forget_checked(row["sha256"])
             try:
-                self.file(row["sha256"])
-            except Damaged:
+                self.file_again(row["sha256"])
+                self._writer.write(partial(_clear, sha256=row["sha256"]))
+            except (Damaged, NotFound):
                 continue
-            self._writer.write(partial(_clear, sha256=row["sha256"]))
             yield row["size_bytes"]
 
     def verify_samples(self, model_id: int) -> Iterator[int]:

@@ -130,7 +130,11 @@ class Store:
         self.retention = Retention(self._writer, files=self.files)
         self.history = History(self._writer)
         self.integrity = Integrity(
-            *connections, files=self.files, packs=self._packs, checkpoints=self.checkpoints
+            *connections,
+            files=self.files,
+            packs=self._packs,
+            checkpoints=self.checkpoints,
+            versions=self.versions,
         )
 
     @classmethod

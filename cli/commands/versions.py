@@ -14,6 +14,7 @@ from cli.errors import Failure
 from cli.options import Group, as_json, model_argument
 from cli.output import echo_json, echo_table, file_size, plain
 from cli.progress import Advance, bar
+from storage.disk.digest import sha256_of
 
 if TYPE_CHECKING:
     import httpx
@@ -92,7 +93,7 @@ def fetch(client: Client, model: str, *, output: Path, version: int | None, as_j
     """
     which = ("latest",) if version is None else ("versions", version)
     found = client.get(model_path(model, *which))
-    fetched = not (output.is_file() and _sha256(output) == found["sha256"])
+    fetched = not (output.is_file() and sha256_of(output) == found["sha256"])
     if fetched:
         download(client, found, output)
     if as_json:
@@ -136,12 +137,4 @@ def _copy(response: httpx.Response, file: IO[bytes], advance: Advance) -> str:
         digest.update(chunk)
         file.write(chunk)
         advance(len(chunk))
-    return digest.hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(2**20):
-            digest.update(chunk)
     return digest.hexdigest()

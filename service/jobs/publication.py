@@ -114,7 +114,7 @@ class Publication:
 
     def _versions(self) -> tuple[Model, Version, Version | None]:
         model = self._store.models.get_by_id(self._job.model_id)
-        latest = self._store.versions.by_alias(model.id, "latest")
+        latest = self._store.integrity.latest(model.id)
         return model, latest, find_best(self._store, model, latest=latest)
 
     async def _publish(self, done: Done, file: FileRecord, found: Found) -> bool:

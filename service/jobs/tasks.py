@@ -15,7 +15,7 @@ from service.training.protocol.messages.shared import Artifacts, Limits
 from service.training.protocol.messages.training import LoopState, Start, Train
 from storage.records.jobs import Job
 from storage.records.models import Model
-from storage.records.versions import VariantName, Version
+from storage.records.versions import Checkpoint, VariantName, Version
 from storage.store import Store
 
 SHORT_TASK_NICE = 5
@@ -25,7 +25,10 @@ SHORT_TASK_NICE = 5
 def train_task(
     job: Job, store: Store, settings: Settings, *, limits: Limits, work_dir: Path
 ) -> Train:
-    """The task for a job, from its last checkpoint if it has one. limits: what it may take."""
+    """The task for a job, from its last checkpoint if it has one. limits: what it may take.
+
+    Raises Damaged if what it needs is not whole.
+    """
     model = learn_preprocess(store, store.models.get_by_id(job.model_id), watermark=job.watermark)
     return Train(
         artifacts=artifacts(model, store),
@@ -59,7 +62,7 @@ def evaluate_task(
     """The task to compare what a job has exported with a version of its model."""
     return Evaluate(
         candidate=str(candidate),
-        baseline=str(store.files.path(baseline.file.sha256)),
+        baseline=str(store.integrity.file(baseline.file.sha256)),
         measurement=measurement(model, store),
         limits=limits,
     )
@@ -76,7 +79,7 @@ def convert_task(
 ) -> Convert:
     """The task to make a variant of a version."""
     return Convert(
-        source=str(store.files.path(version.file.sha256)),
+        source=str(store.integrity.file(version.file.sha256)),
         variant=variant,
         work_dir=str(work_dir),
         measurement=measurement(model, store),
@@ -89,7 +92,7 @@ def score_task(
 ) -> Score:
     """The task to rank by how uncertain a version is about the newest unlabelled samples."""
     return Score(
-        model=str(store.files.path(version.file.sha256)),
+        model=str(store.integrity.file(version.file.sha256)),
         measurement=measurement(model, store),
         newest=newest,
         limits=short_task_limits(settings),
@@ -129,8 +132,8 @@ def short_task_limits(settings: Settings) -> Limits:
 
 
 def artifacts(model: Model, store: Store) -> Artifacts:
-    """Where a model's artifacts lie."""
-    paths = {role: str(store.files.path(file.sha256)) for role, file in model.files.items()}
+    """Where a model's artifacts lie. Raises Damaged."""
+    paths = {role: str(store.integrity.file(file.sha256)) for role, file in model.files.items()}
     return Artifacts(
         training_model=paths["training_model"],
         eval_model=paths["eval_model"],
@@ -153,21 +156,20 @@ def _start(job: Job, store: Store) -> Start:
             state=LoopState(**last.state),
             best_checkpoint=str(store.files.path(best.file.sha256)) if best else None,
         )
-    checkpoint_id = _checkpoint_to_start_from(job, store)
-    if checkpoint_id is None:
+    checkpoint = _checkpoint_to_start_from(job, store)
+    if checkpoint is None:
         return Start(how="base", parent_version=1)
-    checkpoint = store.checkpoints.get(checkpoint_id)
     return Start(
         how="parameters",
-        checkpoint=str(store.files.path(checkpoint.file.sha256)),
+        checkpoint=str(store.integrity.file(checkpoint.file.sha256)),
         from_job=checkpoint.job_id,
-        parent_version=store.versions.of_checkpoint(job.model_id, checkpoint_id),
+        parent_version=store.versions.of_checkpoint(job.model_id, checkpoint.id),
     )
 
 
-def _checkpoint_to_start_from(job: Job, store: Store) -> int | None:
+def _checkpoint_to_start_from(job: Job, store: Store) -> Checkpoint | None:
     if job.start == "base":
         return None
     if job.start == "latest":
-        return store.versions.by_alias(job.model_id, "latest").checkpoint_id
-    return int(job.start)
+        return store.integrity.checkpoint_of(store.integrity.latest(job.model_id))
+    return store.checkpoints.get(int(job.start))

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from service.events import Feed, Happening
-from storage.errors import Damaged
 from storage.records.models import Model
 from storage.records.versions import Version
 from storage.store import Store
@@ -102,13 +101,7 @@ class LatestVersions:
 
     def _load(self, name: str) -> Latest:
         model = self._store.models.get(name)
-        version = self._store.versions.by_alias(model.id, "latest")
-        try:
-            self._store.integrity.file(version.file.sha256)
-        except Damaged:
-            # `latest` has moved, unless no version is whole; who asks for the file is told so.
-            version = self._store.versions.by_alias(model.id, "latest")
-        return Latest(model, version)
+        return Latest(model, self._store.integrity.latest(model.id))
 
 
 def _retrieve(reading: asyncio.Task[None]) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
+from storage.disk.digest import sha256_of
 from storage.errors import NotFound
 from storage.records.models import FileRecord, Model
 from storage.records.versions import Version
@@ -26,13 +27,12 @@ MADE_OF = "made_of"
 """The role of the file that says what a model's artifacts were made of. It is no artifact."""
 _DECIDE_NOTHING = ("source", "work_dir", "limits", "kind")
 _MAKERS = ("honed", "onnx", "onnxruntime-training-cpu")
-_CHUNK_BYTES = 1 << 20
 
 
 def describe(order: Prepare) -> bytes:
     """All that decides what artifacts come of an upload, as JSON."""
     described = {k: v for k, v in asdict(order).items() if k not in _DECIDE_NOTHING}
-    described["upload"] = _sha256(Path(order.source))
+    described["upload"] = sha256_of(Path(order.source))
     described["made_by"] = _makers()
     return json.dumps(described, sort_keys=True).encode()
 
@@ -87,15 +87,7 @@ def _copy(path_of: Callable[[str], Path], file: FileRecord, copy: Path) -> str |
         shutil.copyfile(path_of(file.sha256), copy)
     except FileNotFoundError:
         return None
-    return str(copy) if _sha256(copy) == file.sha256 else None
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+    return str(copy) if sha256_of(copy) == file.sha256 else None
 
 
 @cache

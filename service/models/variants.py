@@ -54,12 +54,12 @@ class Variants:
         self._making: dict[Key, asyncio.Task[Variant]] = {}
 
     async def file(self, version: Version, name: VariantName) -> FileRecord:
-        """The variant's file, which is made if there is none yet.
+        """The variant's file, which is made if there is none yet, or only a damaged one.
 
-        Raises VariantRefused, VariantNotReady if it takes long, ChildDied, NotFound.
+        Raises VariantRefused, VariantNotReady if it takes long, ChildDied, NotFound, Damaged.
         """
         known = _find(version, name)
-        if known is None:
+        if known is None or not await asyncio.to_thread(self._is_whole, known):
             known = await self._made(version, name)
         if known.file is None:
             raise VariantRefused(known.reason)
@@ -101,7 +101,7 @@ class Variants:
             )
             model = await asyncio.to_thread(self._store.models.get_by_id, version.model_id)
             known = _find(version, name)
-            if known is not None:
+            if known is not None and await asyncio.to_thread(self._is_whole, known):
                 return known
             _refuse_too_few(model, name)
             work_dir = Path(tempfile.mkdtemp(prefix="variant-", dir=self._store.tmp_dir))
@@ -114,7 +114,8 @@ class Variants:
     async def _convert(
         self, model: Model, version: Version, name: VariantName, *, work_dir: Path
     ) -> Converted | Failed:
-        order = convert_task(
+        order = await asyncio.to_thread(
+            convert_task,
             model,
             version,
             name,
@@ -133,6 +134,10 @@ class Variants:
         finally:
             await child.close()
         raise ChildDied("the child said nothing")
+
+    def _is_whole(self, variant: Variant) -> bool:
+        """One that was refused has no file, and is what it is."""
+        return variant.file is None or self._store.integrity.is_whole(variant.file.sha256)
 
     def _keep(
         self, model: Model, version: Version, name: VariantName, answer: Converted | Failed

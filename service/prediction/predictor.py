@@ -19,7 +19,7 @@ from service.prediction.lanes import Lanes
 from service.prediction.preparation import as_tensor, described
 from service.processes.children import Children
 from service.settings import Settings
-from storage.errors import HoneError, NotFound
+from storage.errors import Damaged, HoneError, NotFound
 from storage.records.models import Model
 from storage.records.versions import Version
 from storage.store import Store
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 LOOK_BACK = 10
 """Versions that are looked at for one to fall back to."""
 CHANGES = ("alias.", "model.", "version.")
+NOT_LOADED = (ModelNotLoadable, Damaged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Predictor:
         """With the promoted version; while a new one is being loaded, with the one before.
 
         inputs: as the signature says, batch first. Raises NotFound, ModelNotLoadable,
-        PredictionFailed, PredictionTimeout, ChildDied, Busy.
+        Damaged, PredictionFailed, PredictionTimeout, ChildDied, Busy.
         """
         serving = self._serving.get(model) or await self._begin(model)
         said = described(serving.model)
@@ -138,6 +139,9 @@ class Predictor:
         header = {"file": self._file(version), "forget": False, **said}
         answer = await self._lanes.ask(version.model, Frame(header, inputs))
         if (error := answer.header.get("error")) is not None:
+            if error["code"] == ModelNotLoadable.code:
+                find = self._store.integrity.file_again
+                await asyncio.to_thread(find, version.file.sha256)
             raise _error(version, error["code"], error["detail"])
         return answer
 
@@ -158,18 +162,18 @@ class Predictor:
             serving = Serving(latest.model, latest.version)
             try:
                 await self._ask(latest.version, {})
-            except ModelNotLoadable as error:
+            except NOT_LOADED as error:
                 refused = self._note(latest.version, error)
                 serving = Serving(latest.model, await self._one_before(latest, error), refused)
             if await self._latest.get(model) is latest:
                 return self._serving.setdefault(model, serving)
 
-    async def _one_before(self, latest: Latest, error: ModelNotLoadable) -> Version:
+    async def _one_before(self, latest: Latest, error: HoneError) -> Version:
         """The newest of a few earlier promoted versions that can be loaded. Raises `error`."""
         versions = await asyncio.to_thread(self._store.versions.list, latest.model.id, LOOK_BACK)
         for version in versions:
             if version.promoted and version.version != latest.version.version:
-                with suppress(ModelNotLoadable):
+                with suppress(*NOT_LOADED):
                     await self._ask(version, {})
                     return version
         raise error
@@ -192,7 +196,7 @@ class Predictor:
             version = serving.version if refused else latest.version
             self._serving[model] = Serving(latest.model, version, refused)
             if refused:
-                return
+                continue  # `latest` may have left it, because it is damaged
             if version.file != serving.version.file:
                 await self._forget(serving.version)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Tensors
 from service.training.engines.runtime import LOAD_ERRORS, open_session
+from storage.disk.digest import sha256_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,13 @@ class Sessions:
         self._threads = threads
 
     def load(self, sha256: str, path: str, size_bytes: int) -> LoadedModel:
-        """The session of a file, loaded unless it is held. Raises ModelNotLoadable."""
+        """The session of a file, loaded unless it is held.
+
+        Raises ModelNotLoadable, also for a file whose bytes have changed.
+        """
         held = self._held.get(sha256)
         if held is None:
-            held = self._held[sha256] = self._open(path, size_bytes)
+            held = self._held[sha256] = self._open(sha256, path, size_bytes)
         self._held.move_to_end(sha256)
         self._evict()
         return held
@@ -58,10 +63,12 @@ class Sessions:
         """Drop a session, if it is held."""
         self._held.pop(sha256, None)
 
-    def _open(self, path: str, size_bytes: int) -> LoadedModel:
+    def _open(self, sha256: str, path: str, size_bytes: int) -> LoadedModel:
         try:
+            if sha256_of(Path(path)) != sha256:
+                raise ModelNotLoadable("its bytes are not those that were stored")
             session = open_session(path, threads=self._threads, arena=False)
-        except (MemoryError, *LOAD_ERRORS) as error:
+        except (MemoryError, OSError, *LOAD_ERRORS) as error:
             raise ModelNotLoadable(f"ONNX Runtime cannot load it: {error}") from error
         return LoadedModel(session, [output.name for output in session.get_outputs()], size_bytes)
 

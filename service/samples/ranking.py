@@ -75,7 +75,7 @@ class SampleRanking:
         return await asyncio.to_thread(self._page, model, ranking, limit, after)
 
     async def _current(self, model: Model) -> Ranking:
-        version = await asyncio.to_thread(self._store.versions.by_alias, model.id, "latest")
+        version = await asyncio.to_thread(self._store.integrity.latest, model.id)
         newest = await asyncio.to_thread(self._newest, model)
         known = self._known.get(model.id)
         if known is not None and (known.version, known.newest) == (version.version, newest):

@@ -6,23 +6,21 @@ which the sweep at start removes, and never a row without a file.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import threading
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
 
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
+from storage.disk.digest import sha256_of
 from storage.disk.durable import file_faults, publish, sync_file
 from storage.errors import NotFound
 from storage.records.models import FileRecord
 
-_CHUNK_BYTES = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -54,8 +52,8 @@ class FileStore:
         mark = (found.st_ino, found.st_size, found.st_mtime_ns)
         if self._checked.get(sha256) == mark:
             return True
-        with file_faults(f"cannot read {path.name}"), path.open("rb") as file:
-            is_whole = digest_of(file).sha256 == sha256
+        with file_faults(f"cannot read {path.name}"):
+            is_whole = sha256_of(path) == sha256
         if is_whole:
             self._checked[sha256] = mark
         return is_whole
@@ -67,14 +65,15 @@ class FileStore:
     def adopt(self, path: Path) -> FileRecord:
         """Move a file from the same filesystem into the store, durably.
 
-        Content that is there already is kept once. Raises StorageFull, StorageBroken.
+        Content that is there already is kept once, and whole again if it was damaged. Raises
+        StorageFull, StorageBroken.
         """
         with file_faults(f"cannot store {path.name}"):
             record = _hash_and_sync(path)
             destination = self.path(record.sha256)
             with self._lock:
                 self._awaited[record.sha256] += 1
-                if destination.exists():
+                if destination.exists() and self.is_whole(record.sha256):
                     path.unlink()
                     return record
                 destination.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -107,6 +106,7 @@ class FileStore:
                 "INSERT INTO files VALUES (?, ?) ON CONFLICT DO NOTHING",
                 (record.sha256, record.size_bytes),
             )
+            transaction.execute("DELETE FROM damaged_files WHERE sha256 = ?", (record.sha256,))
         transaction.after_commit(lambda: self._arrived(distinct))
 
     def release(self, transaction: Transaction, hashes: Iterable[str]) -> None:
@@ -139,19 +139,9 @@ DELETE FROM files WHERE sha256 = :sha256
 """
 
 
-def digest_of(file: IO[bytes]) -> FileRecord:
-    """What a file holds from here on."""
-    digest = hashlib.sha256()
-    size_bytes = 0
-    while chunk := file.read(_CHUNK_BYTES):
-        digest.update(chunk)
-        size_bytes += len(chunk)
-    return FileRecord(sha256=digest.hexdigest(), size_bytes=size_bytes)
-
-
 def _hash_and_sync(path: Path) -> FileRecord:
     with path.open("r+b") as file:
-        record = digest_of(file)
+        record = FileRecord(sha256_of(path), os.fstat(file.fileno()).st_size)
         sync_file(file.fileno())
         if os.name != "nt":
             os.fchmod(file.fileno(), 0o600)

@@ -17,6 +17,10 @@ INSERT INTO variants VALUES (
   :model_id, :version, :variant, :sha256, :method, :metrics, :verdict, :reason, :created_at
 ) ON CONFLICT DO NOTHING
 """
+_DROP_DAMAGED = """
+DELETE FROM variants WHERE model_id = ? AND version = ? AND variant = ?
+  AND sha256 IN (SELECT sha256 FROM damaged_files) RETURNING sha256
+"""
 _EVENTS = {True: "variant.made", False: "variant.refused"}
 
 
@@ -41,10 +45,12 @@ class Variants:
     ) -> Variant:
         """Record an adopted file as a variant, or with None that it was refused.
 
-        One that is there already stays. Raises NotFound if the version is gone.
+        One that is there already stays, unless it is damaged. Raises NotFound without the version.
         """
 
         def insert(transaction: Transaction) -> Variant:
+            dropped = transaction.execute(_DROP_DAMAGED, (model_id, version, name)).fetchall()
+            self._files.release(transaction, [each["sha256"] for each in dropped])
             self._files.reference(transaction, [file] if file else [])
             row = {
                 "model_id": model_id,

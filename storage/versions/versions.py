@@ -43,6 +43,9 @@ FROM versions WHERE model_id = :model_id
 RETURNING version
 """
 _LATEST = "SELECT version FROM aliases WHERE model_id = ? AND alias = 'latest'"
+_PROMOTED_BEFORE = """
+SELECT max(version) AS version FROM versions WHERE model_id = ? AND version < ? AND promoted
+"""
 
 
 class Versions:
@@ -99,6 +102,13 @@ class Versions:
                 (model_id, *parameters, limit),
             ).fetchall()
         return [_version(row) for row in rows]
+
+    def promoted_before(self, version: Version) -> Version:
+        """The newest promoted version with a lower number; version 1 if there is none."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(_PROMOTED_BEFORE, (version.model_id, version.version))
+            number = row.fetchone()["version"] or 1
+            return find_version(connection, version.model_id, number)
 
     def of_checkpoint(self, model_id: int, checkpoint_id: int) -> int | None:
         """The number of the version that was exported with this checkpoint, if any."""

@@ -1,7 +1,7 @@
 """What was damaged is found, told and set aside; the rest works."""
 
 import pytest
-from stored import publish, start_job
+from stored import publish, save_final, start_job
 
 from storage.errors import Damaged
 from storage.samples.filter import SampleFilter
@@ -126,6 +126,50 @@ def test_aliases_leave_a_damaged_version_for_the_one_before(store, add_model):
     assert store.integrity.file(second.file.sha256).read_bytes() == b"second"
 
 
+def test_latest_passes_over_every_damaged_version(store, add_model):
+    model = add_model(store)
+    for content in (b"second", b"third"):
+        made = publish(store, start_job(store, model.id), content)
+        flip(store.files.path(made.file.sha256))
+
+    assert store.integrity.latest(model.id).version == 1
+
+    base = store.versions.get(model.id, 1)
+    flip(store.files.path(base.file.sha256))
+    assert store.integrity.latest(model.id).version == 1
+    assert len(store.integrity.known().files) == 3
+
+
+def test_a_damaged_file_that_comes_again_is_whole(store, add_model, adopt):
+    model = add_model(store)
+    damaged = publish(store, start_job(store, model.id), b"second").file
+    flip(store.files.path(damaged.sha256))
+    assert not store.integrity.is_whole(damaged.sha256)
+
+    publish(store, start_job(store, model.id), b"second")
+
+    assert store.integrity.file(damaged.sha256).read_bytes() == b"second"
+    assert not store.integrity.known()
+
+
+def test_a_job_starts_from_the_checkpoint_of_the_version_before_a_damaged_one(store, add_model):
+    model = add_model(store)
+    saved = []
+    for _ in range(3):
+        job = start_job(store, model.id)
+        saved.append(save_final(store, job))
+        publish(store, job, checkpoint_id=saved[-1].id, promoted=len(saved) != 2)
+    newest = store.versions.by_alias(model.id, "latest")
+    assert store.integrity.checkpoint_of(newest) == saved[2]
+
+    flip(store.files.path(saved[2].file.sha256))
+    assert store.integrity.checkpoint_of(newest) == saved[0]  # the second was not promoted
+
+    store.files.path(saved[0].file.sha256).unlink()
+    assert store.integrity.checkpoint_of(newest) is None
+    assert len(store.integrity.known().files) == 2
+
+
 def test_a_missing_file_is_damage_and_whole_again_when_it_is_back(store, add_model):
     model = add_model(store)
     version = publish(store, start_job(store, model.id), b"second")
@@ -144,7 +188,7 @@ def test_a_file_is_read_once_until_it_changes(store, add_model, monkeypatch):
     sha256 = store.versions.get(model.id, 1).file.sha256
     path = store.integrity.file(sha256)
     reads = []
-    monkeypatch.setattr("storage.blobs.files.digest_of", reads.append)
+    monkeypatch.setattr("storage.blobs.files.sha256_of", reads.append)
     assert store.integrity.file(sha256) == path
     assert reads == []
 

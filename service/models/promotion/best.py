@@ -16,14 +16,15 @@ def find_best(store: Store, model: Model, *, latest: Version) -> Version | None:
     """The best of the versions that were promoted, None if that is `latest` itself.
 
     Best by the gate's metric as it was measured when they were made; on equal figures the newest.
-    What is newer than `latest` does not count: a person has taken it back.
+    What is newer than `latest` does not count: a person has taken it back. What is damaged neither.
     """
     policy = gate_policy(model)
     known = store.versions.list(model.id, VERSIONS_AT_ONCE)
     scores = _scores(known, policy)
     promoted = [each for each in known if each.promoted and each.version <= latest.version]
     measured = [each for each in promoted if each.version in scores]
-    best = max(measured, key=lambda each: (scores[each.version], each.version), default=None)
+    measured.sort(key=lambda each: (scores[each.version], each.version), reverse=True)
+    best = next((each for each in measured if store.integrity.is_whole(each.file.sha256)), None)
     return None if best is None or best.version == latest.version else best
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from support import Served, blobs, mlp
@@ -11,7 +13,7 @@ from support import Served, blobs, mlp
 from storage.store import Store
 
 
-def flip(path: Path, at: int) -> None:
+def flip(path: Path, at: int = 40) -> None:
     content = bytearray(path.read_bytes())
     content[at] ^= 1
     path.write_bytes(content)
@@ -51,3 +53,52 @@ def test_a_daemon_serves_and_trains_with_what_is_whole(serve: Callable[..., Serv
     assert ready["status"] == "ok"
     assert ready["damaged"]["samples"] == {"m": 1, "other": 80}
     assert list(ready["damaged"]["files"].values()) == [["m version 2"]]
+
+
+def etag_of(content: bytes) -> str:
+    return f'"{hashlib.sha256(content).hexdigest()}"'
+
+
+def stored(served: Served, query: str) -> list[Path]:
+    """Where the files lie whose SHA-256 a query of the daemon's database gives."""
+    with closing(sqlite3.connect(f"file:{served.data_dir}/hone.db?mode=ro", uri=True)) as database:
+        hashes = [row[0] for row in database.execute(query)]
+    return [served.data_dir / "files" / each[:2] / each for each in hashes]
+
+
+def test_a_damaged_checkpoint_artifact_and_variant_each_give_way(
+    serve: Callable[..., Served],
+) -> None:
+    served = serve()
+    model = mlp(8, 8, 2)
+    served.register("m", model)
+    served.upload("m", split="train", **blobs(60, 8, 2))
+    served.train("m", epochs=1)
+    variant = {"variant": "ort"}
+    served.http.get("/v1/models/m/versions/1/model.onnx", params=variant)
+
+    (path,) = stored(served, "SELECT sha256 FROM variants")
+    flip(path)
+    again = served.http.get("/v1/models/m/versions/1/model.onnx", params=variant)
+    assert (again.status_code, again.headers["ETag"]) == (200, etag_of(again.content))
+    assert served.tokenless.get("/readyz").json()["damaged"] is None
+
+    (path,) = stored(served, "SELECT sha256 FROM checkpoints WHERE role = 'final'")
+    flip(path)
+    job = served.train("m", epochs=1)
+    assert (
+        served.http.get(f"/v1/models/m/versions/{job['version']}").json()["provenance"][
+            "parent_version"
+        ]
+        == 1
+    )
+
+    (path,) = stored(served, "SELECT sha256 FROM model_files WHERE role = 'training_model'")
+    flip(path)
+    failed = served.wait_for_job(served.ask_for_job("m")["id"])
+    assert (failed["state"], failed["error"]["code"]) == ("failed", "damaged")
+    told = served.tokenless.get("/readyz").json()["damaged"]["files"]
+    assert ["m training_model"] in told.values()
+
+    served.register("again", model)
+    assert served.train("m", epochs=1)["state"] == "succeeded"

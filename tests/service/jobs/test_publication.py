@@ -101,3 +101,14 @@ def test_while_latest_is_the_best_one_comparison_is_enough(store: Store, model: 
     conclude(store, start_job(store, model.id), tasks=tasks)
 
     assert [Path(task.baseline).read_bytes() for task in tasks] == [b"best"]
+
+
+def test_a_candidate_is_not_measured_against_damaged_versions(store: Store, model: Model) -> None:
+    for number in (2, 3):
+        store.files.path(store.versions.get(model.id, number).file.sha256).write_bytes(b"rotten")
+    tasks: list[Evaluate] = []
+
+    conclude(store, start_job(store, model.id), tasks=tasks)
+
+    assert [Path(task.baseline).read_bytes() for task in tasks] == [b"base"]
+    assert store.versions.by_alias(model.id, "latest").version == 4

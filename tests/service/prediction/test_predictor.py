@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,22 @@ import pytest
 from support import until
 
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
-from storage.errors import NotFound
+from storage.errors import Damaged, NotFound
+from storage.records.models import FileRecord
+from storage.store import Store
 
 X = {"x": np.eye(4, dtype=np.float32)}
 GARBAGE = b"not a model at all"
+
+
+def flip_weight(store: Store, file: FileRecord) -> None:
+    """Change one bit of a model's weights, as a disk would: the file's times stay."""
+    path = store.files.path(file.sha256)
+    found = path.stat()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def test_a_promoted_version_takes_over(
@@ -104,6 +117,43 @@ def test_a_model_without_a_version_that_loads_says_so(
                 await here.predictor.predict("m", X)
             with pytest.raises(NotFound):
                 await here.predictor.predict("nobody", X)
+
+    asyncio.run(scenario())
+
+
+def test_a_damaged_version_is_not_predicted_with(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    model = shop.add("m", model_bytes(1))
+    damaged = shop.publish(model, model_bytes(2))
+    shop.publish(model, model_bytes(3))
+    flip_weight(shop.store, shop.store.versions.get(model.id, damaged).file)
+
+    async def scenario() -> None:
+        async with running() as here:
+            version = shop.store.versions.get(model.id, damaged)
+            with pytest.raises(Damaged, match=version.file.sha256):
+                await here.predictor.predict_with(version, X, of=model)
+            assert (await here.predictor.predict("m", X)).serving.version.version == 3
+
+    asyncio.run(scenario())
+    assert list(shop.store.integrity.known().files.values()) == [[f"m version {damaged}"]]
+
+
+def test_what_rots_while_it_serves_gives_way_when_it_is_loaded_again(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    model = shop.add("m", model_bytes(1))
+    shop.publish(model, model_bytes(2))
+
+    async def scenario() -> None:
+        async with running(prediction_idle_timeout_s=0.1) as here:
+            first = await here.predictor.predict("m", X)
+            flip_weight(shop.store, first.serving.version.file)
+            await until(lambda: here.predictor.pid is None, "the process to end")
+            again = await here.predictor.predict("m", X)
+            assert (first.serving.version.version, again.serving.version.version) == (2, 1)
+            assert again.serving.refused is None
 
     asyncio.run(scenario())
 

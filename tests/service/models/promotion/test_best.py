@@ -60,3 +60,10 @@ def test_what_a_person_has_taken_back_does_not_count(store: Store, model: Model)
         add(store, model, accuracy)
     store.aliases.set(model.id, "latest", 3)
     assert best(store, model) is None
+
+
+def test_what_is_damaged_does_not_count(store: Store, model: Model) -> None:
+    for accuracy in (0.8, 0.9, 0.7):
+        add(store, model, accuracy)
+    store.files.path(store.versions.get(model.id, 3).file.sha256).write_bytes(b"rotten")
+    assert best(store, model) == 2
