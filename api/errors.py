@@ -63,6 +63,7 @@ NEVER_ANSWERED = frozenset(
         "bad_setting",
         "checkpoint_unreadable",
         "data_dir_locked",
+        "engine_missing",
         "export_mismatch",
         "loss_not_finite",
         "out_of_memory",

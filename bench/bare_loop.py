@@ -15,6 +15,7 @@ import onnxruntime
 
 from service.training.engines.ort_training.runtime import training_api
 from service.training.preparation.artifacts import make_artifacts
+from service.training.protocol.messages.preparation import Prepare
 
 
 def main() -> None:
@@ -26,9 +27,8 @@ def main() -> None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     with tempfile.TemporaryDirectory() as folder:
-        made = make_artifacts(
-            model, loss="cross_entropy", optimizer="adamw", directory=Path(folder)
-        ).artifacts
+        order = Prepare(str(model), "forward", folder, "cross_entropy")
+        made = make_artifacts(model, order).artifacts
         state = api.CheckpointState.load_checkpoint(made.checkpoint)
         module = api.Module(made.training_model, state, made.eval_model, session_options=options)
         optimizer = api.Optimizer(made.optimizer_model, module)

@@ -17,6 +17,7 @@ import onnxruntime
 
 from service.training.engines.ort_training.runtime import training_api
 from service.training.preparation.artifacts import make_artifacts
+from service.training.protocol.messages.preparation import Prepare
 
 LEARNING_RATE = 1e-3
 
@@ -31,12 +32,9 @@ def main() -> None:
     options.intra_op_num_threads = threads
     generator = np.random.default_rng(5)
     with tempfile.TemporaryDirectory() as folder:
-        made = make_artifacts(
-            model,
-            loss="cross_entropy",
-            trainable=sys.argv[6:] or None,
-            directory=Path(folder),
-        )
+        chosen = tuple(sys.argv[6:]) or None
+        order = Prepare(str(model), "forward", folder, "cross_entropy", trainable=chosen)
+        made = make_artifacts(model, order)
         paths = made.artifacts
         state = api.CheckpointState.load_checkpoint(paths.checkpoint)
         module = api.Module(paths.training_model, state, paths.eval_model, session_options=options)

@@ -58,9 +58,10 @@ def artifacts(
 ) -> None:
     """Make training artifacts from the forward ONNX file MODEL.
 
-    Writes training_model.onnx, eval_model.onnx, optimizer_model.onnx and checkpoint, as
-    `honed models add` and Microsoft's own tools take them. Runs in a child process: a hostile or
-    unlucky file cannot harm more than it.
+    Writes training_model.onnx, eval_model.onnx, optimizer_model.onnx and checkpoint, as ONNX
+    Runtime On-Device Training takes them, on phones too, and `honed models add`. What writes them
+    is onnxruntime-training-cpu 1.19.2; without it only --explain works. Runs in a child process: a
+    hostile or unlucky file cannot harm more than it.
 
     The artifacts are of the whole model. A daemon that is given MODEL itself cuts off what is
     frozen and runs it once for each sample; --explain tells where.
@@ -77,7 +78,9 @@ def artifacts(
         _echo(prepared, output_dir, as_json=as_json)
 
 
-def _prepare(model: Path, work_dir: Path, *, trainable: Any, **options: Any) -> Prepared:
+def _prepare(
+    model: Path, work_dir: Path, *, trainable: Any, divide: bool, **options: Any
+) -> Prepared:
     from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 
     order = Prepare(
@@ -85,7 +88,9 @@ def _prepare(model: Path, work_dir: Path, *, trainable: Any, **options: Any) -> 
         form="forward",
         work_dir=str(work_dir.resolve()),
         trainable=tuple(trainable) or None,
-        engine="ort_training",
+        # What is cut, and why not, is told for what a daemon would train.
+        engine="sessions" if divide else "ort_training",
+        divide=divide,
         **options,
     )
     answer = asyncio.run(_ask(order))

@@ -13,8 +13,10 @@ from pathlib import Path
 import click
 
 from cli.demo import digits
-from service.training.engines.ort_training.engine import OrtEngine
-from service.training.preparation.artifacts import make_artifacts
+from service.training.engine import Engine
+from service.training.engines.opening import open_engine
+from service.training.preparation.step_models import make_step_models
+from service.training.protocol.messages.preparation import Prepare
 
 BATCH_SIZE = 32
 
@@ -36,11 +38,11 @@ def main() -> None:
     click.echo(f"{engine.name} trains, {without}: one step in {milliseconds:.1f} ms")
 
 
-def _engine(folder: Path) -> OrtEngine:
-    made = make_artifacts(digits.folder() / "base.onnx", directory=folder, loss="cross_entropy")
-    return OrtEngine(
-        made.artifacts, checkpoint=Path(made.artifacts.checkpoint), output=made.output, threads=1
-    )
+def _engine(folder: Path) -> Engine:
+    source = str(digits.folder() / "base.onnx")
+    order = Prepare(source, "forward", str(folder), loss="cross_entropy")
+    made = make_step_models(Path(source), order)
+    return open_engine(made.artifacts, output=made.output, threads=1)
 
 
 if __name__ == "__main__":

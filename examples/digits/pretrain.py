@@ -18,8 +18,9 @@ from dataset import HERE, Digits, split
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.engines.ort_training.engine import OrtEngine
-from service.training.preparation.artifacts import make_artifacts
+from service.training.engines.opening import open_engine
+from service.training.preparation.step_models import make_step_models
+from service.training.protocol.messages.preparation import Prepare
 
 OPSET, IR_VERSION = 17, 8
 EPOCHS, BATCH_SIZE, LEARNING_RATE = 40, 32, 2e-3
@@ -73,15 +74,10 @@ def cnn(weights: dict[str, NDArray[np.float32]]) -> onnx.ModelProto:
 def train(model: onnx.ModelProto, digits: Digits, folder: Path) -> dict[str, NDArray[np.float32]]:
     """The weights after training on the digits. folder: for artifacts."""
     onnx.save(model, folder / "untrained.onnx")
-    prepared = make_artifacts(
-        folder / "untrained.onnx", directory=folder / "artifacts", loss="cross_entropy"
-    )
-    engine = OrtEngine(
-        prepared.artifacts,
-        checkpoint=Path(prepared.artifacts.checkpoint),
-        output=prepared.output,
-        threads=1,
-    )
+    source = folder / "untrained.onnx"
+    order = Prepare(str(source), "forward", str(folder / "prepared"), loss="cross_entropy")
+    prepared = make_step_models(source, order)
+    engine = open_engine(prepared.artifacts, output=prepared.output, threads=1)
     rng = np.random.default_rng(0)
     for _ in range(EPOCHS):
         order = rng.permutation(len(digits.labels))

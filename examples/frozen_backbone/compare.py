@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from cli.demo.daemon import running
 from service.training.engines.ort_training.runtime import training_api
 from service.training.preparation.artifacts import make_artifacts
+from service.training.protocol.messages.preparation import Prepare
 
 DIGITS = Path(__file__).parent.parent / "digits" / "device.npz"
 BATCH_SIZE, LEARNING_RATE = 16, 2e-3
@@ -50,9 +51,9 @@ def bare_loop(model: bytes, x: Pictures, y: Labels, *, epochs: int) -> float:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "model.onnx").write_bytes(model)
-        made = make_artifacts(
-            folder / "model.onnx", directory=folder, loss="cross_entropy", trainable=["head"]
-        ).artifacts
+        source = folder / "model.onnx"
+        wanted = Prepare(str(source), "forward", name, "cross_entropy", trainable=("head",))
+        made = make_artifacts(source, wanted).artifacts
         state = api.CheckpointState.load_checkpoint(made.checkpoint)
         module = api.Module(made.training_model, state, made.eval_model, session_options=options)
         optimizer = api.Optimizer(made.optimizer_model, module)

@@ -49,6 +49,12 @@ class ArtifactsUnreadable(HoneError):
     code = "artifacts_unreadable"
 
 
+class EngineMissing(HoneError):
+    """The model needs an engine that is not installed."""
+
+    code = "engine_missing"
+
+
 class VariantRefused(HoneError):
     """The model has no such variant, or one that is worse than the gate allows."""
 

@@ -1,6 +1,6 @@
 """Trains every case with an engine of Hone, and compares with what PyTorch came to.
 
-    python -m tests.zoo.run FOLDER [--engine shipped] [--json FILE] [PREFIX…]
+    python -m tests.zoo.run FOLDER [--engine sessions] [--json FILE] [PREFIX…]
 
 Runs in the project's own environment; needs no torch. A case passes if the outputs on held rows are
 within 2 % of the way that PyTorch's outputs went in five steps. Exits with 1 if one does not.
@@ -64,7 +64,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="what make.py wrote")
     parser.add_argument("prefixes", nargs="*", help="of the cases to run; all by default")
-    parser.add_argument("--engine", choices=TRAINERS, default="shipped")
+    parser.add_argument("--engine", choices=TRAINERS, default="sessions")
     parser.add_argument("--json", type=Path, help="where the verdicts go, too")
     parser.add_argument("--width", type=int, default=200, help="of a line")
     asked = parser.parse_args()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
 from service.training.engines.opening import open_engine
-from service.training.engines.ort_training.engine import OrtEngine
 from service.training.engines.runtime import onnxruntime
 from service.training.export.export import assemble
 from service.training.forward import trainable as choice
@@ -20,9 +20,10 @@ from service.training.forward.load import load
 from service.training.forward.normalize import normalize
 from service.training.preparation.artifacts import make_artifacts
 from service.training.preparation.step_models import make_step_models
-from service.training.protocol.messages.preparation import Prepare
+from service.training.protocol.messages import preparation
 
 Array = NDArray[np.generic]
+Prepare = Callable[[Path, preparation.Prepare], preparation.Prepared]
 
 
 class Trainer(Protocol):
@@ -35,55 +36,17 @@ class Trainer(Protocol):
         """What the model would infer now."""
 
 
-class Shipped:
-    """The engine as a user meets it: registered, trained, exported, and run by another session."""
+class Prepared:
+    """A prepared model in training; its export is run by another session."""
 
-    def __init__(
-        self, path: Path, *, loss: str, output: str | None, trainable: Sequence[str] | None
-    ) -> None:
+    def __init__(self, prepare: Prepare, path: Path, *, threads: int, **wanted: Any) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="hone-zoo-")
-        folder = Path(self._folder.name)
-        made = make_artifacts(
-            path, directory=folder, loss=loss, optimizer="sgd", output=output, trainable=trainable
+        order = preparation.Prepare(
+            str(path), "forward", self._folder.name, optimizer="sgd", **wanted
         )
-        self._names = [each.name for each in made.signature.inputs]
-        self._engine = OrtEngine(
-            made.artifacts,
-            checkpoint=Path(made.artifacts.checkpoint),
-            output=made.output,
-            threads=1,
-        )
-
-    def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:
-        self._engine.train_batch([inputs[name] for name in self._names], target)
-        self._engine.step(learning_rate)
-
-    def outputs(self, inputs: dict[str, Array]) -> Array:
-        path = Path(self._folder.name) / "exported.onnx"
-        self._engine.export(path)
-        return _run(onnx.load(path), {name: inputs[name] for name in self._names})
-
-
-class Sessions:
-    """The engine of sessions on two threads, whose export is run by another session."""
-
-    def __init__(
-        self, path: Path, *, loss: str, output: str | None, trainable: Sequence[str] | None
-    ) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="hone-zoo-")
-        order = Prepare(
-            source=str(path),
-            form="forward",
-            work_dir=self._folder.name,
-            loss=loss,
-            optimizer="sgd",
-            output=output,
-            trainable=None if trainable is None else tuple(trainable),
-            engine="sessions",
-        )
-        self._made = make_step_models(path, order)
+        self._made = prepare(path, order)
         self._names = [each.name for each in self._made.signature.inputs]
-        self._engine = open_engine(self._made.artifacts, output=self._made.output, threads=2)
+        self._engine = open_engine(self._made.artifacts, output=self._made.output, threads=threads)
 
     def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:
         self._engine.train_batch([inputs[name] for name in self._names], target)
@@ -134,8 +97,8 @@ class Gradients:
 
 
 TRAINERS: dict[str, Callable[..., Trainer]] = {
-    "shipped": Shipped,
-    "sessions": Sessions,
+    "sessions": partial(Prepared, make_step_models, threads=2),
+    "ort_training": partial(Prepared, make_artifacts, threads=1),
     "gradients": Gradients,
 }
 

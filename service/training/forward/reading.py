@@ -83,8 +83,8 @@ def read_forward(
         raise refusal(problems)
     halves, cut = _divide(graph, names, notes) if divide and below else (None, None)
     parameters = inventory.parameters(graph, names, halves, inert)
-    trained = graph if halves is None else halves.suffix
-    _settle(trained, output, row)
+    halves = halves if cut is not None and cut.pays else None
+    trained = _settle(graph if halves is None else halves.suffix, output, row)
     return ForwardModel(
         model=trained.model,
         output=output,
@@ -135,7 +135,7 @@ def _chosen(
 def _divide(
     graph: Graph, names: Sequence[str], notes: list[str]
 ) -> tuple[partition.Partition | None, Cut | None]:
-    """Both halves where the cut pays, and the cut in figures whether or not it is made."""
+    """Both halves, and the cut in figures, whether or not it is made."""
     try:
         halves = partition.divide(graph, names)
         cut = None if halves is None else worth.weigh(graph, halves)
@@ -145,14 +145,15 @@ def _divide(
     if cut is None:
         return None, None
     notes.append(worth.sentence(cut, made=cut.pays))
-    return halves if cut.pays else None, cut
+    return halves, cut
 
 
-def _settle(graph: Graph, output: str, row: Sequence[int]) -> None:
+def _settle(graph: Graph, output: str, row: Sequence[int]) -> Graph:
     """Declare the output with its shape, and drop what no node reads any more."""
     value = onnx.helper.make_tensor_value_info(output, FLOAT, [batch_axis.BATCH, *row])
     graph.proto.output[0].CopyFrom(value)
     graph.drop_unread()
+    return graph
 
 
 def _gather(problems: list[Problem], check: Callable[[], Result]) -> Result | None:

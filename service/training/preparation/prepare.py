@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.training.errors import GraphRefused
+from service.training.errors import EngineMissing, GraphRefused
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages import preparation
+from storage.errors import Problem
 
 
 def prepare(order: preparation.Prepare) -> preparation.Prepared | preparation.Refused:
@@ -15,6 +16,9 @@ def prepare(order: preparation.Prepare) -> preparation.Prepared | preparation.Re
         return _prepare(order)
     except GraphRefused as refused:
         return preparation.Refused(refused.detail, refused.problems)
+    except EngineMissing as missing:
+        place = "/artifacts" if order.form == "artifacts" else "/engine"
+        return preparation.Refused(missing.detail, (Problem(place, missing.detail),))
 
 
 def _prepare(order: preparation.Prepare) -> preparation.Prepared:
@@ -25,21 +29,10 @@ def _prepare(order: preparation.Prepare) -> preparation.Prepared:
 
 def _for_ort_training(order: preparation.Prepare) -> preparation.Prepared:
     # Late: plain onnxruntime has no On-Device Training.
-    from service.training.engines.ort_training import bundle
-    from service.training.preparation.artifacts import make_artifacts, paths
-
     if order.form == "artifacts":
-        return bundle.take(Path(order.source), paths(Path(order.work_dir)), order)
-    return make_artifacts(
-        Path(order.source),
-        directory=Path(order.work_dir),
-        loss=order.loss,
-        optimizer=order.optimizer,
-        output=order.output,
-        trainable=order.trainable,
-        classes=order.classes,
-        weight_decay=order.weight_decay,
-        max_grad_norm=order.max_grad_norm,
-        divide=order.divide,
-        feature_dtype=order.feature_dtype,
-    )
+        from service.training.engines.ort_training import artifacts, bundle
+
+        return bundle.take(Path(order.source), artifacts.paths(Path(order.work_dir)), order)
+    from service.training.preparation.artifacts import make_artifacts
+
+    return make_artifacts(Path(order.source), order)

@@ -16,7 +16,7 @@ from service.training.forward.load import load
 from service.training.forward.reading import ForwardModel, read_forward
 from service.training.forward.signature import specification_problems
 from service.training.graph.losses import Loss
-from service.training.graph.step import build_evaluation, build_step
+from service.training.graph.step import StepModel, build_evaluation, build_step
 from service.training.optimizer.recipe import Recipe
 from service.training.preparation.step_trial import rows_are_independent
 from service.training.preparation.versions import describe, with_prefix
@@ -30,17 +30,7 @@ def make_step_models(model_path: Path, order: Prepare) -> Prepared:
     Raises GraphRefused with every cause at once. Runs native code on the upload: call it in a
     process that may crash.
     """
-    problems = specification_problems(order.loss, order.optimizer)
-    if problems:
-        raise refusal(problems)
-    forward = read_forward(
-        load(model_path),
-        loss=order.loss,
-        output=order.output,
-        patterns=order.trainable,
-        classes=order.classes,
-        divide=order.divide,
-    )
+    forward = read(model_path, order)
     inference = trial.inference_form(forward.model)
     files = _compile(forward, inference, order)
     artifacts = with_prefix(
@@ -50,7 +40,23 @@ def make_step_models(model_path: Path, order: Prepare) -> Prepared:
     return describe(model_path, forward, artifacts, exported=exported)
 
 
-def _compile(forward: ForwardModel, inference: onnx.ModelProto, order: Prepare) -> Files:
+def read(model_path: Path, order: Prepare) -> ForwardModel:
+    """The forward model that the order is about. Raises GraphRefused with every cause at once."""
+    problems = specification_problems(order.loss, order.optimizer)
+    if problems:
+        raise refusal(problems)
+    return read_forward(
+        load(model_path),
+        loss=order.loss,
+        output=order.output,
+        patterns=order.trainable,
+        classes=order.classes,
+        divide=order.divide,
+    )
+
+
+def build_models(forward: ForwardModel, order: Prepare) -> tuple[StepModel, onnx.ModelProto]:
+    """The step, which has been run, and the evaluation."""
     model, output, loss = forward.model, forward.output, Loss(order.loss)
     step = build_step(
         model,
@@ -61,11 +67,16 @@ def _compile(forward: ForwardModel, inference: onnx.ModelProto, order: Prepare) 
     )
     step = replace(step, batch_statistics=not rows_are_independent(step, forward))
     moved = (*step.parameters, *step.updated)
+    return step, build_evaluation(model, loss=loss, parameters=moved, output=output)
+
+
+def _compile(forward: ForwardModel, inference: onnx.ModelProto, order: Prepare) -> Files:
+    step, evaluation = build_models(forward, order)
     return compile_model(
         step,
-        build_evaluation(model, loss=loss, parameters=moved, output=output),
+        evaluation,
         inference,
-        output=output,
+        output=forward.output,
         directory=Path(order.work_dir),
         recipe=_recipe(order),
     )

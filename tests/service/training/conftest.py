@@ -15,6 +15,7 @@ import onnx
 import pytest
 from loop_bench import Bench, MakeBench
 from perceptrons import perceptron, rewrite_ir
+from training_api import require_training_api
 from training_child import Child, limit_memory
 from workshop import (
     CLASSES,
@@ -56,6 +57,7 @@ def make_artifacts(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ar
         seed: int = 0,
         sizes: tuple[int, ...] = (FEATURES, HIDDEN, CLASSES),
     ) -> Artifacts:
+        require_training_api()
         key = repr((optimizer, loss, dropout, frozen, outputs, seed, sizes))
         if key not in made:
             folder = tmp_path_factory.mktemp("artifacts")

@@ -24,22 +24,20 @@ BASE_MODEL = "base_model.onnx"
 
 
 def take(source: Path, artifacts: Artifacts, order: preparation.Prepare) -> preparation.Prepared:
-    """Unpack, check, prove by one step, and export version 1. Raises GraphRefused."""
-    paths = [Path(path) for path in (artifacts.training_model, artifacts.eval_model)]
-    directory = paths[0].parent
-    assert artifacts.optimizer_model is not None
-    optimizer_path = Path(artifacts.optimizer_model)
-    names = [path.name for path in (*paths, optimizer_path, Path(artifacts.checkpoint))]
-    unpack(source, directory, names)
-    training_model, eval_model, optimizer_model = (_read(path) for path in (*paths, optimizer_path))
-    state = _load_checkpoint(artifacts.checkpoint)
-    parameters = dict(state.parameters)
+    """Unpack, check, prove by one step, and export version 1.
+
+    Raises GraphRefused, EngineMissing before the zip is opened.
+    """
+    api = runtime.training_api()
+    training_model, eval_model, optimizer_model = _unpacked(source, artifacts)
+    directory = Path(artifacts.eval_model).parent
+    parameters = dict(_load_checkpoint(api, artifacts.checkpoint).parameters)
     found = recognize.recognize(eval_model, parameters)
     recognize.check_order(found, optimizer_model, loss=order.loss, optimizer=order.optimizer)
     _refuse_choices(order)
     output = order.output or found.output
     recognize.expose(eval_model, output)
-    onnx.save_model(eval_model, paths[1])
+    onnx.save_model(eval_model, artifacts.eval_model)
     inputs = _inputs(eval_model, found)
     row = _row(eval_model, output)
     read = Signature(inputs, signature.target_spec(found.loss, row, order.classes))
@@ -48,9 +46,9 @@ def take(source: Path, artifacts: Artifacts, order: preparation.Prepare) -> prep
         for value in training_model.graph.input
         if value.name in parameters and parameters[value.name].requires_grad
     )
-    proof.prove(artifacts, read, trainable, "/artifacts")
+    proof.prove(artifacts, read, trainable, "/artifacts", check_gradients=not found.is_ours)
     base = directory / BASE_MODEL
-    _export(artifacts, base, output)
+    _export(api, artifacts, base, output)
     sizes = {name: int(np.prod(parameter.data.shape)) for name, parameter in parameters.items()}
     return preparation.Prepared(
         artifacts=artifacts,
@@ -65,6 +63,15 @@ def take(source: Path, artifacts: Artifacts, order: preparation.Prepare) -> prep
             *signature.class_axis_note(found.loss, row),
         ),
     )
+
+
+def _unpacked(source: Path, artifacts: Artifacts) -> list[onnx.ModelProto]:
+    """The models of training, evaluation and optimizer, out of the zip."""
+    assert artifacts.optimizer_model is not None
+    models = (artifacts.training_model, artifacts.eval_model, artifacts.optimizer_model)
+    paths = [Path(path) for path in (*models, artifacts.checkpoint)]
+    unpack(source, paths[0].parent, [path.name for path in paths])
+    return [_read(path) for path in paths[:-1]]
 
 
 def _refuse_choices(order: preparation.Prepare) -> None:
@@ -91,9 +98,9 @@ def _read(path: Path) -> onnx.ModelProto:
     return model
 
 
-def _load_checkpoint(path: str) -> Any:
+def _load_checkpoint(api: Any, path: str) -> Any:
     try:
-        return runtime.training_api().CheckpointState.load_checkpoint(path)
+        return api.CheckpointState.load_checkpoint(path)
     except trial.engine_errors() as error:
         raise refuse(
             "/artifacts/checkpoint", f"the checkpoint does not load: {trial.sentence(error)}"
@@ -129,8 +136,7 @@ def _row(eval_model: onnx.ModelProto, output: str) -> tuple[int, ...]:
     return tuple(size or 0 for size in dims[1:])
 
 
-def _export(artifacts: Artifacts, path: Path, output: str) -> None:
-    api = runtime.training_api()
+def _export(api: Any, artifacts: Artifacts, path: Path, output: str) -> None:
     state = api.CheckpointState.load_checkpoint(artifacts.checkpoint)
     module = api.Module(artifacts.training_model, state, artifacts.eval_model)
     try:

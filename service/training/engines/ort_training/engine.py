@@ -19,15 +19,13 @@ from service.training.engines.runtime import (
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
 from service.training.protocol.messages.shared import Artifacts
 
-api = training_api()
-
 
 class OrtEngine:
     """A model in training, from its artifacts and a checkpoint of them.
 
     output: the tensor that is measured and exported. spinning: whether idle threads burn cycles
     while they wait. Same threads, same bits.
-    Raises ArtifactsUnreadable, CheckpointUnreadable, MemoryError.
+    Raises ArtifactsUnreadable, CheckpointUnreadable, EngineMissing, MemoryError.
     """
 
     def __init__(
@@ -45,6 +43,7 @@ class OrtEngine:
                 raise ArtifactsUnreadable(
                     f"there is no artifact at {path}; register the model anew"
                 )
+        self._api = api = training_api()
         self._optimizer_model = Path(artifacts.optimizer_model or "")
         self._output = output
         self._batches = 0
@@ -101,11 +100,13 @@ class OrtEngine:
     def save(self, path: Path) -> None:
         with _memory_errors():
             # Without the optimizer's state, which is the default, no job could be resumed.
-            api.CheckpointState.save_checkpoint(self._state, path, include_optimizer_state=True)
+            self._api.CheckpointState.save_checkpoint(
+                self._state, path, include_optimizer_state=True
+            )
 
     def load_parameters(self, path: Path) -> None:
         with foreign_errors(CheckpointUnreadable, f"cannot load the checkpoint {path}"):
-            source = api.CheckpointState.load_checkpoint(path)
+            source = self._api.CheckpointState.load_checkpoint(path)
         theirs = {name: parameter.data for name, parameter in source.parameters}
         ours = {name: parameter.data for name, parameter in self._state.parameters}
         if {name: (each.shape, each.dtype) for name, each in theirs.items()} != {

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from service.training.engines.ort_training import gradient_check, runtime
@@ -32,20 +31,23 @@ def prove(
     trainable: Sequence[str],
     place: str = "/model/graph",
     *,
-    below: onnx.ModelProto | None = None,
+    check_gradients: bool,
 ) -> None:
-    """One train step and one eval step with one row and with three, and the gradient's slope.
+    """One train step and one eval step with one row and with three.
 
-    below: what makes the artifacts' inputs of those of the signature. Raises GraphRefused with the
-    engine's sentence, if the loss is not finite, or if the gradient is missing or not that of the
-    loss.
+    check_gradients: against the loss itself, for graphs that are not of our rules.
+    Raises GraphRefused with the engine's sentence, if the loss is not finite, or if the gradient is
+    missing or not that of the loss.
     """
     try:
         state, module, optimizer = _load(artifacts)
         _shake(state.parameters, trainable)
         for rows in BATCHES:
-            feeds = _feeds(module, signature, rows, below)
-            _step(module, state.parameters, trainable, feeds=feeds, place=place)
+            feeds = _feeds(module, signature, rows)
+            same = _step(module, state.parameters, trainable, feeds=feeds, place=place)
+            # Dropout and batch statistics make the losses differ, and then slopes cannot agree.
+            if check_gradients and same:
+                _check_slopes(module, state.parameters, trainable, feeds=feeds, place=place)
             optimizer.step()
             module.lazy_reset_grad()
     except trial.engine_errors() as error:
@@ -72,7 +74,8 @@ def _shake(parameters: Any, trainable: Sequence[str]) -> None:
 
 def _step(
     module: Any, parameters: Any, trainable: Sequence[str], *, feeds: Sequence[Array], place: str
-) -> None:
+) -> bool:
+    """Leaves the gradients. Returns whether it is the same loss in training and in evaluation."""
     module.train()
     trained = _loss(module(*feeds))
     module.eval()
@@ -86,9 +89,7 @@ def _step(
     missing = [name for name in trainable if parameters[name].grad is None]
     if missing:
         raise refuse("/spec/trainable", f"no gradient reaches {', '.join(missing)}")
-    # Dropout and batch statistics make the two losses differ, and then slopes cannot agree.
-    if np.isclose(trained, evaluated, rtol=1e-5):
-        _check_slopes(module, parameters, trainable, feeds=feeds, place=place)
+    return bool(np.isclose(trained, evaluated, rtol=1e-5))
 
 
 def _check_slopes(
@@ -108,18 +109,13 @@ def _loss(outputs: Array | tuple[Array, ...]) -> float:
     return float(outputs[0] if isinstance(outputs, tuple) else outputs)
 
 
-def _feeds(
-    module: Any, signature: Signature, rows: int, below: onnx.ModelProto | None
-) -> list[Array]:
+def _feeds(module: Any, signature: Signature, rows: int) -> list[Array]:
     """Random floats; integers and booleans all 1, or all 0 if 1 masks everything away."""
     module.eval()
     target = _target(signature.target, rows)
     for fill in (1, 0):
         rng = np.random.default_rng(rows)
-        drawn = {spec.name: _input(spec, rows, rng, fill) for spec in signature.inputs}
-        if below is not None:
-            (drawn,) = trial.run_named(below, [drawn])
-        feeds = [*drawn.values(), target]
+        feeds = [*(_input(spec, rows, rng, fill) for spec in signature.inputs), target]
         if np.isfinite(_loss(module(*feeds))):
             break
     return feeds

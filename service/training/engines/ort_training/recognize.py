@@ -12,18 +12,24 @@ from service.training.forward.graph import Graph, is_default
 from service.training.forward.signature import specification_problems
 from storage.errors import Problem
 
+LOSS_NAME, OUTPUT_NAME = "hone.loss", "hone.output"
+"""Metadata of an evaluation model of ours: which loss it computes, of which tensor."""
 _GRADIENT_INPUTS = (".accumulation.buffer", "lazy_reset_grad")
 _OPTIMIZER_NODES = {"AdamWOptimizer": "adamw", "SGDOptimizerV2": "sgd"}
 
 
 @dataclass(frozen=True, slots=True)
 class Recognized:
-    """inputs: names in graph order. label: the last user input. output: what the loss reads."""
+    """inputs: names in graph order. label: the last user input. output: what the loss reads.
+
+    is_ours: whether `honed artifacts` wrote them.
+    """
 
     inputs: tuple[str, ...]
     label: str
     loss: str
     output: str
+    is_ours: bool
 
 
 def recognize(eval_model: onnx.ModelProto, parameters: Collection[str]) -> Recognized:
@@ -38,14 +44,15 @@ def recognize(eval_model: onnx.ModelProto, parameters: Collection[str]) -> Recog
             "artifacts with a loss",
         )
     *inputs, label = fed
-    found = _loss(graph, label)
+    named = _named(eval_model)
+    found = named or _loss(graph, label)
     if found is None:
         raise refuse(
             "/artifacts/eval_model.onnx",
             f'the loss on "{label}" is none of cross_entropy, mse, l1, bce_with_logits; generate '
             "the artifacts with a LossType of onnxruntime.training",
         )
-    return Recognized(tuple(inputs), label, *found)
+    return Recognized(tuple(inputs), label, *found, is_ours=named is not None)
 
 
 def check_order(
@@ -83,6 +90,12 @@ def expose(eval_model: onnx.ModelProto, output: str) -> None:
     values = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in (loss, value, *rest)]
     del eval_model.graph.output[:]
     eval_model.graph.output.extend(values)
+
+
+def _named(eval_model: onnx.ModelProto) -> tuple[str, str] | None:
+    """What artifacts of ours say of themselves."""
+    said = {each.key: each.value for each in eval_model.metadata_props}
+    return (said[LOSS_NAME], said[OUTPUT_NAME]) if {LOSS_NAME, OUTPUT_NAME} <= said.keys() else None
 
 
 def _loss(graph: Graph, label: str) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ whose `__path__` is the real folder, takes its place, so that `.api`, `.artifact
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import logging
 import os
 import sys
@@ -20,6 +21,7 @@ from typing import Any
 
 from service.training.engines.ort_training.absence import NAME
 from service.training.engines.runtime import onnxruntime
+from service.training.errors import EngineMissing
 
 
 def _stand_in() -> None:
@@ -33,13 +35,23 @@ _stand_in()
 
 
 def training_api() -> Any:
-    """`onnxruntime.training.api`: CheckpointState, Module, Optimizer."""
-    return importlib.import_module(f"{NAME}.api")
+    """`onnxruntime.training.api`: CheckpointState, Module, Optimizer. Raises EngineMissing."""
+    return _imported("api")
 
 
 def training_artifacts() -> Any:
-    """`onnxruntime.training.artifacts`: generate_artifacts, LossType, OptimType."""
-    return importlib.import_module(f"{NAME}.artifacts")
+    """`onnxruntime.training.artifacts`: generate_artifacts, LossType. Raises EngineMissing."""
+    return _imported("artifacts")
+
+
+def _imported(module: str) -> Any:
+    if importlib.util.find_spec(f"{NAME}.{module}") is None:
+        raise EngineMissing(
+            f"onnxruntime {onnxruntime.__version__} has no On-Device Training, which Microsoft's"
+            " artifacts need; where there is a wheel (CPython 3.10 to 3.12, not on Linux arm64):"
+            " pip uninstall onnxruntime && pip install onnxruntime-training-cpu==1.19.2"
+        )
+    return importlib.import_module(f"{NAME}.{module}")
 
 
 @contextmanager

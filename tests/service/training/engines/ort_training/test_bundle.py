@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from service.training.engines.ort_training import runtime
-from service.training.protocol.messages.preparation import Prepared
+from service.training.engines.ort_training import proof, runtime
+from service.training.protocol.messages.preparation import Prepared, Refused
 
 node = helper.make_node
 Refuse = Callable[..., dict[str, str]]
@@ -27,7 +27,7 @@ KINDS = {
 
 
 @pytest.fixture
-def microsoft(graphs: Any, tmp_path: Path) -> Callable[..., Path]:
+def microsoft(graphs: Any, tmp_path: Path, _on_device_training: None) -> Callable[..., Path]:
     """A folder of artifacts, written by generate_artifacts itself."""
 
     def generate(
@@ -195,3 +195,27 @@ def test_external_data_in_artifacts_is_refused(
     tensor.external_data.add(key="location", value="../secret")
     problems = refuse(pack(directory, eval_model=model.SerializeToString()), form="artifacts")
     assert "/artifacts/eval_model.onnx/graph/initializer/outside" in problems
+
+
+@pytest.fixture
+def at_the_kink(graphs: Any) -> onnx.ModelProto:
+    """A fresh bias of 0 over features of which some are 0: MobileNet's ReLU6 sits on its kink."""
+    weight = np.random.default_rng(3).standard_normal((6, 5)).astype(np.float32)
+    weight[:, :3] = 0
+    clip = node("Clip", ["h", "zero", "six"], ["g"], name="relu6")
+    zero, six = np.float32(0), np.float32(6)
+    return graphs.around(clip, w=weight, b=np.zeros(5, np.float32), zero=zero, six=six)
+
+
+@pytest.mark.parametrize("shake", [proof.SHAKE, 0.0])
+def test_only_where_nothing_moves_fresh_biases_off_a_kink_a_gradient_would_look_wrong(
+    at_the_kink: onnx.ModelProto,
+    microsoft: Callable[..., Path],
+    order: Callable[..., Prepared | Refused],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    shake: float,
+) -> None:
+    monkeypatch.setattr(proof, "SHAKE", shake)
+    answer = order(pack(microsoft(model=at_the_kink, trainable=["w", "b", "v"])), form="artifacts")
+    assert isinstance(answer, Prepared if shake else Refused)

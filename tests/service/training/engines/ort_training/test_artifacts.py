@@ -13,8 +13,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from service.training.errors import GraphRefused
-from service.training.preparation.artifacts import make_artifacts
+from service.training.engines.opening import open_engine
 from service.training.protocol.messages.preparation import Prepared
 
 node = helper.make_node
@@ -139,7 +138,6 @@ def test_version_1_of_a_model_exported_for_training_infers(
     dropout = node("Dropout", ["h", "ratio", "on"], ["g"], name="drop")
     model = graphs.around(dropout, ratio=np.float32(0.5), on=np.array(True))
     prepared = accept(model)
-    assert any("mask output" in note for note in prepared.notes)
     base = onnx.load(prepared.base_model)
     x, _ = batch()
     np.testing.assert_array_equal(forward(base, x), forward(base, x))
@@ -163,23 +161,45 @@ def test_generating_writes_nothing_to_stderr(
     assert capfd.readouterr() == ("", "")
 
 
-def test_artifacts_are_made_without_a_daemon(mlp: onnx.ModelProto, tmp_path: Path) -> None:
-    onnx.save(mlp, tmp_path / "m.onnx")
-    made = make_artifacts(tmp_path / "m.onnx", loss="mse", directory=tmp_path / "out")
-    assert {path.name for path in (tmp_path / "out").iterdir()} >= {
-        "training_model.onnx",
-        "eval_model.onnx",
-        "optimizer_model.onnx",
-        "checkpoint",
-    }
-    assert made.output == "y"
+def test_a_refused_graph_tells_its_problems(
+    mlp: onnx.ModelProto, refuse: Callable[..., dict[str, str]]
+) -> None:
+    assert set(refuse(mlp, loss="hinge")) == {"/spec/loss"}
 
 
-def test_a_refused_graph_raises_with_its_problems(mlp: onnx.ModelProto, tmp_path: Path) -> None:
-    onnx.save(mlp, tmp_path / "m.onnx")
-    with pytest.raises(GraphRefused) as refused:
-        make_artifacts(tmp_path / "m.onnx", loss="hinge", directory=tmp_path / "out")
-    assert [problem.pointer for problem in refused.value.problems] == ["/spec/loss"]
+def test_frozen_weights_lie_in_the_checkpoint_and_in_no_model(
+    mlp: onnx.ModelProto, accept: Callable[..., Prepared]
+) -> None:
+    artifacts = accept(mlp, trainable=("v",)).artifacts
+    for path in (artifacts.training_model, artifacts.eval_model):
+        graph = onnx.load(path).graph
+        assert {"w", "b", "v"} <= {each.name for each in graph.input}
+        assert not {"w", "b", "v"} & {each.name for each in graph.initializer}
+
+
+def test_dropout_repeats_with_its_seed_and_keeps_as_many_as_it_should(
+    graphs: Any, accept: Callable[..., Prepared], tmp_path: Path
+) -> None:
+    """x summed over what is kept: every sample's loss is the sum of its kept numbers."""
+    model = graphs.model(
+        [
+            node("Mul", ["x", "w"], ["h"], name="scale"),
+            node("Dropout", ["h", "ratio", "on"], ["y"], name="drop"),
+        ],
+        {"w": np.ones(600, np.float32), "ratio": np.float32(0.25), "on": np.array(True)},
+        x=("batch", 600),
+        y=("batch", 600),
+    )
+    made = accept(model, loss="l1", optimizer="sgd", trainable=("w",))
+    engine = open_engine(made.artifacts, output=made.output, threads=1)
+    x, zero = np.ones((50, 600), np.float32), np.zeros((50, 600), np.float32)
+    losses = []
+    for seed in (1, 1, 2):
+        engine.seed(seed)
+        losses.append(engine.train_batch([x], zero))
+    assert losses[0] == losses[1] != losses[2]
+    assert losses == pytest.approx([1.0] * 3, abs=0.02)
+    assert engine.evaluate([x], zero)[0] == 1.0
 
 
 def test_token_ids_and_several_inputs_keep_their_order_and_types(

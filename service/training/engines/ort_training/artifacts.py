@@ -1,0 +1,254 @@
+"""Artifacts for On-Device Training, from a step of standard operators.
+
+Microsoft's runtimes, those on phones included, train with four files: a training model that adds
+gradients up in buffers, an evaluation model, an optimizer model and a checkpoint. What is written
+here has the names and inputs that `onnxruntime.training.artifacts` gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from service.training.engines.ort_training import runtime
+from service.training.engines.ort_training.recognize import LOSS_NAME, OUTPUT_NAME
+from service.training.graph.passes.modes import RandomDraw
+from service.training.graph.step import LOSS_SCALE, StepModel, gradient_of
+from service.training.protocol.messages.shared import Artifacts
+
+FILES = {
+    "training_model": "training_model.onnx",
+    "eval_model": "eval_model.onnx",
+    "optimizer_model": "optimizer_model.onnx",
+    "checkpoint": "checkpoint",
+}
+"""Role → file name, as Microsoft's tools write them."""
+MICROSOFT = "com.microsoft"
+RESET = "lazy_reset_grad"
+OVERWRITE = "hone.overwrite"
+ADAMW_EPSILON = 1e-8
+"""PyTorch's default; the engine's own is 1e-6."""
+ADAM_MODE_TORCH = 0
+"""The engine's AdamW as in PyTorch; its default, 1, is that of Hugging Face."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """What the optimizer model computes. name: `adamw` or `sgd`."""
+
+    name: str
+    weight_decay: float = 0.0
+    max_grad_norm: float | None = None
+
+
+def paths(directory: Path) -> Artifacts:
+    """Where the artifacts of a folder lie."""
+    return Artifacts(**{role: str(directory / name) for role, name in FILES.items()})
+
+
+def write(
+    step: StepModel,
+    evaluation: onnx.ModelProto,
+    *,
+    values: Mapping[str, onnx.TensorProto],
+    frozen: Collection[str],
+    output: str,
+    optimizer: Optimizer,
+    directory: Path,
+) -> Artifacts:
+    """Write the four files.
+
+    values: the forward model's initializers by name. frozen: those that lie in the checkpoint
+    although they do not train. output: the tensor that is measured. Raises EngineMissing.
+    """
+    tools = runtime.training_artifacts()
+    directory.mkdir(parents=True, exist_ok=True)
+    training, evaluation = _copy(step.model), _copy(evaluation)
+    shared = [*step.updated, *_shared([training, evaluation], values, frozen)]
+    for model in (training, evaluation):
+        _feed_in(model, [*step.parameters, *shared])
+        _compute_scale(model, step)
+    _draw_masks(training, step)
+    _accumulate(training, step)
+    helper.set_model_props(evaluation, {LOSS_NAME: step.loss.name, OUTPUT_NAME: output})
+    onnx.save_model(training, directory / FILES["training_model"])
+    onnx.save_model(evaluation, directory / FILES["eval_model"])
+    trained = [values[name] for name in step.parameters]
+    rest = [values[name] for name in shared]
+    with runtime.quiet():
+        tools.onnxblock.save_checkpoint((trained, rest), directory / FILES["checkpoint"])
+        made = _optimizer_model(tools.onnxblock, optimizer, trained)
+    made.ir_version = training.ir_version
+    onnx.save_model(made, directory / FILES["optimizer_model"])
+    return paths(directory)
+
+
+def _shared(
+    models: Iterable[onnx.ModelProto],
+    values: Mapping[str, onnx.TensorProto],
+    names: Collection[str],
+) -> list[str]:
+    """Frozen weights that are still initializers of a model, and the same."""
+    kept = [each for model in models for each in model.graph.initializer if each.name in names]
+    return sorted({each.name for each in kept if _equal(each, values[each.name])})
+
+
+def _equal(one: onnx.TensorProto, other: onnx.TensorProto) -> bool:
+    return one.data_type == other.data_type and np.array_equal(
+        numpy_helper.to_array(one), numpy_helper.to_array(other), equal_nan=True
+    )
+
+
+def _feed_in(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Let these tensors be the last inputs, in this order; what the model lacks is left out."""
+    graph = model.graph
+    held = {each.name: each for each in graph.initializer if each.name in names}
+    inputs = {each.name: each for each in graph.input}
+    for name, tensor in held.items():
+        inputs[name] = helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
+    order = [name for name in inputs if name not in names]
+    order += [name for name in names if name in inputs]
+    _replace(graph.initializer, [each for each in graph.initializer if each.name not in held])
+    _replace(graph.input, [inputs[name] for name in order])
+
+
+def _compute_scale(model: onnx.ModelProto, step: StepModel) -> None:
+    """Let the graph compute what sessions are fed with: 1 / batch."""
+    _drop_inputs(model, [LOSS_SCALE])
+    _prepend(
+        model,
+        [
+            *_batch(model, step),
+            helper.make_node("Squeeze", ["hone.batch"], ["hone.batch_count"]),
+            helper.make_node(
+                "Cast", ["hone.batch_count"], ["hone.batch_float"], to=TensorProto.FLOAT
+            ),
+            helper.make_node("Reciprocal", ["hone.batch_float"], [LOSS_SCALE], name=LOSS_SCALE),
+        ],
+    )
+
+
+def _batch(model: onnx.ModelProto, step: StepModel) -> list[onnx.NodeProto]:
+    """The size of the batch, int64 (1,)."""
+    first = numpy_helper.from_array(np.zeros(1, np.int64), "hone.first")
+    model.graph.initializer.append(first)
+    fed = step.target or step.inputs[0]
+    return [
+        helper.make_node("Shape", [fed], ["hone.batch_shape"]),
+        helper.make_node("Gather", ["hone.batch_shape", "hone.first"], ["hone.batch"]),
+    ]
+
+
+def _draw_masks(model: onnx.ModelProto, step: StepModel) -> None:
+    """Let the engine's own Dropout draw each mask, so that its seed makes a step repeatable."""
+    if not step.random:
+        return
+    _drop_inputs(model, [draw.name for draw in step.random])
+    model.graph.initializer.append(numpy_helper.from_array(np.array(True), "hone.on"))
+    draws = {draw.name: draw for draw in step.random}
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        draw = draws.get(node.input[0]) if node.op_type == "GreaterOrEqual" else None
+        nodes += [node] if draw is None else _dropped(model, draw, node)
+    _replace(model.graph.node, nodes)
+
+
+def _dropped(
+    model: onnx.ModelProto, draw: RandomDraw, compared: onnx.NodeProto
+) -> list[onnx.NodeProto]:
+    """A Dropout of ones, whose second output is the mask of what it kept."""
+    ends = ("moves", "sizes", "shape", "ones", "rest")
+    moves, sizes, shape, ones, rest = (f"{draw.name}.{end}" for end in ends)
+    fixed = np.array(draw.shape, np.int64)
+    model.graph.initializer.append(numpy_helper.from_array(fixed == -1, moves))
+    model.graph.initializer.append(numpy_helper.from_array(fixed, sizes))
+    one = helper.make_tensor("value", TensorProto.FLOAT, [1], [1.0])
+    return [
+        helper.make_node("Where", [moves, "hone.batch", sizes], [shape]),
+        helper.make_node("ConstantOfShape", [shape], [ones], value=one),
+        helper.make_node(
+            "Dropout",
+            [ones, compared.input[1], "hone.on"],
+            [rest, compared.output[0]],
+            name=f"{draw.name}.dropout",
+        ),
+    ]
+
+
+def _accumulate(model: onnx.ModelProto, step: StepModel) -> None:
+    """Add gradients up in buffers that are inputs, and write new statistics over the old ones."""
+    graph = model.graph
+    outputs = {each.name: each for each in graph.output}
+    moved = [gradient_of(name) for name in step.parameters]
+    results = [each for each in graph.output if each.name not in {*moved, *step.updated.values()}]
+    for number, (name, gradient) in enumerate(zip(step.parameters, moved, strict=True)):
+        buffer, flag = (f"{name}_grad.accumulation.{end}" for end in ("buffer", "out"))
+        graph.node.append(_accumulator([buffer, gradient, RESET], flag, number))
+        graph.input.append(outputs[gradient])
+        graph.input[-1].name = buffer
+        results.append(helper.make_tensor_value_info(flag, TensorProto.BOOL, [1]))
+    for name, new in step.updated.items():
+        graph.node.append(_accumulator([name, new, OVERWRITE], f"{new}.written", name))
+    if step.updated:
+        graph.initializer.append(numpy_helper.from_array(np.array([True]), OVERWRITE))
+    graph.input.append(helper.make_tensor_value_info(RESET, TensorProto.BOOL, [1]))
+    _replace(graph.output, results)
+    model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+
+
+def _accumulator(inputs: list[str], flag: str, number: object) -> onnx.NodeProto:
+    return helper.make_node(
+        "InPlaceAccumulatorV2",
+        inputs,
+        [flag],
+        name=f"GradientAccumulator{number}",
+        domain=MICROSOFT,
+    )
+
+
+def _optimizer_model(
+    onnxblock: Any, wanted: Optimizer, trained: Sequence[onnx.TensorProto]
+) -> onnx.ModelProto:
+    norm = wanted.max_grad_norm
+    clip = None if norm is None else onnxblock.optim.ClipGradNorm(norm)
+    if wanted.name == "sgd":
+        block = onnxblock.optim.SGD(clip_grad=clip)
+    else:
+        block = onnxblock.optim.AdamW(
+            eps=ADAMW_EPSILON, weight_decay=wanted.weight_decay, clip_grad=clip
+        )
+    with onnxblock.empty_base(opset_version=17):
+        block((trained, []))
+        model: onnx.ModelProto = block.to_model_proto()
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "adam_mode":
+                attribute.i = ADAM_MODE_TORCH
+    return model
+
+
+def _drop_inputs(model: onnx.ModelProto, names: Collection[str]) -> None:
+    _replace(model.graph.input, [each for each in model.graph.input if each.name not in names])
+
+
+def _prepend(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:
+    _replace(model.graph.node, [*nodes, *model.graph.node])
+
+
+def _replace(field: Any, items: Sequence[Any]) -> None:
+    """Give a repeated field these messages."""
+    copies = [type(each).FromString(each.SerializeToString()) for each in items]
+    del field[:]
+    field.extend(copies)
+
+
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    return copy
