@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import fields
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from api.openapi import SCHEMAS, answers
 from api.schemas import ModelSpecBody, ProblemBody
 from api.schemas.device import EXAMPLE_POLICY
 from api.security import OPEN_PATHS
-from service.policy import Policy, Unknown
-from service.policy.policy import RULES, Bounds
-from service.policy.validation import MAX_ENTRIES
+from service.policy import Policy
 
 Schema = dict[str, Any]
 
-TYPES = {"flag": "boolean", "number": "number", "integer": "integer"}
-"""JSON's name of a setting's kind."""
 BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 BODY_FAULTS = ("too_large", "unsupported_media_type")
 """Errors of every route that takes JSON."""
@@ -36,7 +31,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     components = description["components"]
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     schemas = components["schemas"]
-    schemas["PolicyChanges"] = _policy_changes()
+    schemas |= _policy_changes()
     for body in (ProblemBody, ModelSpecBody):
         components["schemas"] = schemas = _schemas_of(body) | schemas
     changes = description["paths"]["/v1/policy"]["put"]["requestBody"]["content"]
@@ -73,33 +68,19 @@ def _schemas_of(body: type[BaseModel]) -> Schema:
 
 
 def _policy_changes() -> Schema:
-    return {
+    """Every setting of the policy; what is left out stays, so there are no defaults."""
+    changes = TypeAdapter(Policy).json_schema(ref_template=SCHEMAS + "{model}")
+    schemas = {**changes.pop("$defs"), "PolicyChanges": changes}
+    for part in (changes, schemas["Unknown"]):
+        for setting in part["properties"].values():
+            setting.pop("default", None)
+    changes |= {
         "title": "PolicyChanges",
         "description": "What is to change; a setting that is absent stays. docs/policy.md explains "
         "each.",
         "examples": [EXAMPLE_POLICY],
-        **_settings(Policy),
     }
-
-
-def _settings(kind: type[Policy] | type[Unknown]) -> Schema:
-    properties = {each.name: _setting(each.metadata["bounds"]) for each in fields(kind)}
-    return {"type": "object", "additionalProperties": False, "properties": properties}
-
-
-def _setting(bounds: Bounds) -> Schema:
-    """A setting's type and bounds, as `service.policy.validation` checks them."""
-    if bounds.kind == "unknown":
-        return _settings(Unknown)
-    if bounds.kind == "rule":
-        return {"enum": list(RULES)}
-    if bounds.kind in ("names", "windows"):
-        items = {"$ref": f"{SCHEMAS}WindowBody"} if bounds.kind == "windows" else {"type": "string"}
-        return {"type": "array", "maxItems": MAX_ENTRIES, "items": items}
-    kind = TYPES[bounds.kind]
-    limits = {"minimum": bounds.low, "maximum": bounds.high, "description": bounds.unit or None}
-    known = {name: value for name, value in limits.items() if value is not None}
-    return {"type": [kind, "null"] if bounds.optional else kind, **known}
+    return schemas
 
 
 def main() -> None:

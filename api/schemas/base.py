@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, TypeVar, get_args
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
+from pydantic import BaseModel, ConfigDict, StringConstraints, create_model
 
 T = TypeVar("T")
-R = TypeVar("R", bound="Request")
+B = TypeVar("B", bound="Body")
 
 
 class Body(BaseModel):
@@ -27,30 +27,20 @@ class Request(Body):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def with_fields(
-    declared: Mapping[str, tuple[Any, Mapping[str, Any]]],
-) -> Callable[[type[R]], type[R]]:
-    """Give a request fields that are declared elsewhere, each optional. declared: type, bounds."""
-    fields: dict[str, Any] = {
-        name: (kind | None, Field(None, allow_inf_nan=_finite(kind), **bounds))
-        for name, (kind, bounds) in declared.items()
-    }
+def with_fields(fields: Mapping[str, tuple[Any, Any]]) -> Callable[[type[B]], type[B]]:
+    """Give a body fields that are declared elsewhere: name → (type, default or `Field`)."""
 
-    def extend(base: type[R]) -> type[R]:
+    def extend(base: type[B]) -> type[B]:
+        declared: dict[str, Any] = dict(fields)
         return create_model(
             base.__name__,
             __base__=base,
             __doc__=base.__doc__,
             __module__=base.__module__,
-            **fields,
+            **declared,
         )
 
     return extend
-
-
-def _finite(kind: Any) -> bool | None:
-    """False for a number that must be finite: JSON as Python reads it has infinity and NaN."""
-    return False if float in (kind, *get_args(kind)) else None
 
 
 class Page(Body, Generic[T]):

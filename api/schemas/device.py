@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields as dc_fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, create_model
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
 from api.schemas import BlockerBody, JobHyperparameters, Priority, Request, Text
-from api.schemas.base import Body
-from service.policy import Policy, Unknown
+from api.schemas.base import Body, with_fields
+from service.policy import Policy
 
-Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 EXAMPLE_POLICY: dict[str, JsonValue] = {"require_idle": True, "max_minutes_per_day": 120}
 EXAMPLE_TRIGGER: dict[str, JsonValue] = {"new_samples": 500, "at_most_every_hours": 6}
 WEEK_MINUTES = 7 * 24 * 60
@@ -48,47 +46,8 @@ class DeviceBody(VerdictBody):
     signals: dict[str, SignalBody]
 
 
-class WindowBody(Body):
-    """A time of the week, local; past midnight if its end is the earlier."""
-
-    days: list[Day]
-    start: str
-    end: str
-
-
-def _fields_of(settings: type, **as_json: Any) -> Any:
-    """A body with the fields of a dataclass of the policy: each setting is declared there alone.
-
-    as_json: type of those fields that JSON shows in another form.
-    """
-    declared = {**get_type_hints(settings), **as_json}
-    fields: dict[str, Any] = {each.name: (declared[each.name], ...) for each in dc_fields(settings)}
-    return create_model(settings.__name__, __base__=Body, **fields)
-
-
-if TYPE_CHECKING:
-
-    class _UnknownFields(Body):
-        """Made below."""
-
-    class _PolicyFields(Body):
-        """Made below."""
-
-else:
-    _UnknownFields = _fields_of(Unknown)
-
-
-class UnknownBody(_UnknownFields):
-    """What a signal that is not known means for its condition."""
-
-
-if not TYPE_CHECKING:
-    _PolicyFields = _fields_of(
-        Policy, windows=list[WindowBody], blocking_processes=list[str], unknown=UnknownBody
-    )
-
-
-class PolicyBody(_PolicyFields):
+@with_fields({name: (kind, ...) for name, kind in get_type_hints(Policy).items()})
+class PolicyBody(Body):
     """When a job may train and what it may take. docs/policy.md explains each setting."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_POLICY]})

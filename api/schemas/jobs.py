@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
@@ -14,7 +14,13 @@ from storage.records.versions import Role
 State = Literal["queued", "running", "paused", "succeeded", "failed", "cancelled"]
 
 
-@with_fields({each.name: (each.kind, each.about.bounds) for each in declared()})
+def _optional(kind: Any, bounds: dict[str, Any]) -> tuple[Any, Any]:
+    """A field of this type; a number must be finite, though JSON as Python reads it has NaN."""
+    finite = False if float in (kind, *get_args(kind)) else None
+    return kind | None, Field(None, allow_inf_nan=finite, **bounds)
+
+
+@with_fields({each.name: _optional(each.kind, each.about.bounds) for each in declared()})
 class JobHyperparameters(Request):
     """How long and how a job trains. The first of epochs, max_steps, max_seconds ends it."""
 

@@ -2,7 +2,7 @@
 
 from service.policy.judge import Judge, Verdict
 from service.policy.policy import Given, Policy, Unknown, default_policy
-from service.policy.validation import from_dict, to_dict, validate
+from service.policy.validation import from_dict, to_dict
 from service.policy.windows import Window
 
 __all__ = [
@@ -15,5 +15,4 @@ __all__ = [
     "default_policy",
     "from_dict",
     "to_dict",
-    "validate",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.policy.policy import Policy, Rule
+from service.policy.policy import LEVELS, SETTINGS, Levels, Policy
 from service.policy.signals import Signals
 
 
@@ -31,17 +31,17 @@ def below_limit(
     signals: Signals,
     *,
     condition: str,
-    signal: str,
     limit: float | None,
-    unknown: Rule,
+    rule: str,
     said: str,
 ) -> Iterator[ConditionCheck]:
     """A percentage that may stay above its limit for the grace; None switches it off."""
+    signal = f"{condition}_percent"
     if limit is None:
         return
     value = signals.number(signal)
     if value is None:
-        yield unknown_signal(condition, unknown, signals, signal)
+        yield unknown_signal(policy, signals, signal, condition=condition, rule=rule)
         return
     yield ConditionCheck(
         condition,
@@ -53,43 +53,52 @@ def below_limit(
     )
 
 
-def above_floor(
-    signals: Signals,
-    *,
-    condition: str,
-    signal: str,
-    levels: tuple[int | None, int | None],
-    unknown: Rule,
-    settle_s: float,
-    said: str,
+def between_levels(
+    policy: Policy, signals: Signals, *, rule: str, clear_after_s: float = 0.0
 ) -> Iterator[ConditionCheck]:
-    """A number of bytes with a level to stop and one to resume; None switches it off."""
-    stop, resume = levels
-    if stop is None or resume is None:
-        return
-    value = signals.number(signal)
-    if value is None:
-        yield unknown_signal(condition, unknown, signals, signal)
-        return
-    yield ConditionCheck(
-        condition,
-        value < stop,
-        value >= resume,
-        f"{size(value)} {said}, needs {size(resume)} to resume (stops below {size(stop)})",
-        clear_after_s=settle_s,
+    """Every quantity under a rule of `Unknown` that has a level to stop and one to resume."""
+    for levels in LEVELS:
+        stop, resume = getattr(policy, levels.stop), getattr(policy, levels.resume)
+        if levels.rule != rule or stop is None or resume is None:
+            continue
+        value = signals.number(levels.signal)
+        if value is None:
+            yield unknown_signal(
+                policy, signals, levels.signal, condition=levels.condition, rule=rule
+            )
+            continue
+        is_floor = levels.side == "above"
+        yield ConditionCheck(
+            levels.condition,
+            value < stop if is_floor else value > stop,
+            value >= resume if is_floor else value <= resume,
+            _level_detail(levels, value, stop, resume),
+            clear_after_s=clear_after_s,
+        )
+
+
+def _level_detail(levels: Levels, value: float, stop: float, resume: float) -> str:
+    unit = SETTINGS[levels.stop].description
+
+    def shown(number: float) -> str:
+        return size(number) if unit == "B" else f"{short(number)} {unit}"
+
+    beyond = "below" if levels.side == "above" else "above"
+    return (
+        f"{levels.said.format(shown(value))}, needs {shown(resume)} to resume "
+        f"(stops {beyond} {shown(stop)})"
     )
 
 
-def unknown_signal(condition: str, rule: Rule, signals: Signals, name: str) -> ConditionCheck:
-    """What the policy makes of a signal that nobody can tell."""
-    allowed = rule == "allow"
-    detail = f"{name} is unknown ({signals.why_unknown(name)}); unknown.{rule_name(condition)}"
-    return ConditionCheck(condition, not allowed, allowed, f"{detail} is {rule}")
-
-
-def rule_name(condition: str) -> str:
-    """The field of `Unknown` that governs a condition: the three pressures share one."""
-    return "pressure" if condition.endswith("_pressure") else condition
+def unknown_signal(
+    policy: Policy, signals: Signals, signal: str, *, condition: str, rule: str | None = None
+) -> ConditionCheck:
+    """What the policy makes of a signal that nobody can tell. rule: if not named as condition."""
+    rule = rule or condition
+    decision = getattr(policy.unknown, rule)
+    allowed = decision == "allow"
+    detail = f"{signal} is unknown ({signals.why_unknown(signal)}); unknown.{rule} is {decision}"
+    return ConditionCheck(condition, not allowed, allowed, detail)
 
 
 def short(value: float) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from service.policy.checks import ConditionCheck, above_floor, below_limit, short, unknown_signal
+from service.policy.checks import (
+    ConditionCheck,
+    below_limit,
+    between_levels,
+    short,
+    unknown_signal,
+)
 from service.policy.policy import Policy
 from service.policy.signals import Signals
 from service.policy.windows import is_open, next_opening
@@ -27,7 +33,7 @@ def power(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]
         return
     on_ac = signals.flag("on_ac_power")
     if on_ac is None:
-        yield unknown_signal("power", policy.unknown.power, signals, "on_ac_power")
+        yield unknown_signal(policy, signals, "on_ac_power", condition="power")
         return
     detail = "on AC power" if on_ac else "on battery power, needs AC power"
     yield ConditionCheck("power", not on_ac, on_ac, detail, clear_after_s=policy.settle_seconds)
@@ -35,20 +41,8 @@ def power(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]
 
 def battery(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """The battery, if there is one, is charged enough, on mains as well."""
-    stop, resume = policy.min_battery_percent, policy.resume_battery_percent
-    if stop is None or resume is None or signals.flag("battery_present") is False:
-        return
-    percent = signals.number("battery_percent")
-    if percent is None:
-        yield unknown_signal("battery", policy.unknown.battery, signals, "battery_percent")
-        return
-    yield ConditionCheck(
-        "battery",
-        percent < stop,
-        percent >= resume,
-        f"battery at {short(percent)} %, needs {short(resume)} % to resume "
-        f"(stops below {short(stop)} %)",
-    )
+    if signals.flag("battery_present") is not False:
+        yield from between_levels(policy, signals, rule="battery")
 
 
 def battery_saver(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
@@ -57,9 +51,7 @@ def battery_saver(policy: Policy, signals: Signals, _: Used) -> Iterator[Conditi
         return
     saving = signals.flag("battery_saver")
     if saving is None:
-        yield unknown_signal(
-            "battery_saver", policy.unknown.battery_saver, signals, "battery_saver"
-        )
+        yield unknown_signal(policy, signals, "battery_saver", condition="battery_saver")
         return
     detail = "battery saver is on, needs it off" if saving else "battery saver is off"
     yield ConditionCheck(
@@ -76,7 +68,7 @@ def user_idle(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCh
     if idle_s is None and input_s is not None and input_s < needed_s:
         idle_s = input_s  # Who gives no sign may have been active still later.
     if idle_s is None:
-        yield unknown_signal("user_idle", policy.unknown.user_idle, signals, "user_idle_s")
+        yield unknown_signal(policy, signals, "user_idle_s", condition="user_idle")
         return
     is_idle = idle_s >= needed_s
     detail = (
@@ -92,9 +84,8 @@ def foreign_cpu(policy: Policy, signals: Signals, _: Used) -> Iterator[Condition
         policy,
         signals,
         condition="foreign_cpu",
-        signal="foreign_cpu_percent",
         limit=policy.max_foreign_cpu_percent,
-        unknown=policy.unknown.foreign_cpu,
+        rule="foreign_cpu",
         said="other programs use {value} % of the processors, the limit is {limit} %",
     )
 
@@ -111,55 +102,25 @@ def pressure(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionChe
             policy,
             signals,
             condition=f"{resource}_pressure",
-            signal=f"{resource}_pressure_percent",
             limit=limit,
-            unknown=policy.unknown.pressure,
+            rule="pressure",
             said=f"programs wait for {resource} {{value}} % of the time, the limit is {{limit}} %",
         )
 
 
 def temperature(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """The device is not hot."""
-    stop, resume = policy.max_temperature_c, policy.resume_temperature_c
-    if stop is None or resume is None:
-        return
-    celsius = signals.number("temperature_c")
-    if celsius is None:
-        yield unknown_signal("temperature", policy.unknown.temperature, signals, "temperature_c")
-        return
-    yield ConditionCheck(
-        "temperature",
-        celsius > stop,
-        celsius <= resume,
-        f"hottest sensor at {short(celsius)} °C, needs {short(resume)} °C to resume "
-        f"(stops above {short(stop)} °C)",
-    )
+    yield from between_levels(policy, signals, rule="temperature")
 
 
 def memory(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """There is memory to spare."""
-    yield from above_floor(
-        signals,
-        condition="memory",
-        signal="available_memory_bytes",
-        levels=(policy.min_free_memory_bytes, policy.resume_free_memory_bytes),
-        unknown=policy.unknown.memory,
-        settle_s=policy.settle_seconds,
-        said="memory available",
-    )
+    yield from between_levels(policy, signals, rule="memory", clear_after_s=policy.settle_seconds)
 
 
 def disk(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
     """There is room for checkpoints."""
-    yield from above_floor(
-        signals,
-        condition="disk",
-        signal="free_disk_bytes",
-        levels=(policy.min_free_disk_bytes, policy.resume_free_disk_bytes),
-        unknown=policy.unknown.disk,
-        settle_s=0.0,
-        said="free where the data lies",
-    )
+    yield from between_levels(policy, signals, rule="disk")
 
 
 def window(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
@@ -185,7 +146,7 @@ def processes(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCh
         return
     running = signals.names("running_processes")
     if running is None:
-        yield unknown_signal("processes", policy.unknown.processes, signals, "running_processes")
+        yield unknown_signal(policy, signals, "running_processes", condition="processes")
         return
     some = ", ".join(running)
     detail = f"running now: {some}; must end first" if running else "no blocking process runs"

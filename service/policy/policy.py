@@ -3,122 +3,171 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic.dataclasses import dataclass
+from pydantic.fields import FieldInfo
 
 from service.policy.windows import Window
 
 Rule = Literal["allow", "block"]
-RULES = ("allow", "block")
 MIN_MEMORY_LIMIT_BYTES = 128 * 2**20
+MAX_ENTRIES = 200
+CLOSED = ConfigDict(extra="forbid")
+ProcessName = Annotated[str, Field(pattern=r"^[^/\x00]*[^/\x00\s][^/\x00]*$")]
+ProcessNames = Annotated[
+    tuple[ProcessName, ...],
+    Field(max_length=MAX_ENTRIES),
+    AfterValidator(lambda names: tuple(dict.fromkeys(names))),
+]
+Flag = Annotated[bool, Field(strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a setting takes. kind: see the checks of `service.policy.validation`.
+class RuledBy(NamedTuple):
+    """Which field of `Unknown` decides while the signal of a setting is not known."""
 
-    optional: None switches the condition off. unknown: the field of `Unknown` that says what
-    happens when the signal is not known.
-    """
-
-    kind: Literal["flag", "number", "integer", "names", "windows", "unknown", "rule"]
-    unit: str = ""
-    low: float | None = None
-    high: float | None = None
-    optional: bool = False
-    unknown: str = ""
+    rule: str
 
 
-def _setting(default: Any, bounds: Bounds) -> Any:
-    return field(default=default, metadata={"bounds": bounds})
+def _number(default: float | None, low: float, high: float, unit: str) -> Any:
+    return Field(
+        default, ge=low, le=high, strict=True, allow_inf_nan=False, description=unit, kw_only=True
+    )
 
 
-def _percent(default: float | None, *, unknown: str) -> Any:
-    bounds = Bounds("number", "%", low=0, high=100, optional=True, unknown=unknown)
-    return _setting(default, bounds)
+def _integer(default: int | None, low: int, high: int, unit: str) -> Any:
+    return Field(default, ge=low, le=high, strict=True, description=unit, kw_only=True)
+
+
+def _percent(default: float | None) -> Any:
+    return _number(default, 0, 100, "%")
 
 
 def _celsius(default: float | None) -> Any:
-    bounds = Bounds("number", "°C", low=20, high=120, optional=True, unknown="temperature")
-    return _setting(default, bounds)
-
-
-def _bytes(default: int | None, *, unknown: str = "", low: int = 0) -> Any:
-    bounds = Bounds("integer", "B", low=low, high=2**50, optional=True, unknown=unknown)
-    return _setting(default, bounds)
+    return _number(default, 20, 120, "°C")
 
 
 def _seconds(default: float) -> Any:
-    return _setting(default, Bounds("number", "s", low=0, high=3600))
+    return _number(default, 0, 3600, "s")
 
 
-def _threads(default: int) -> Any:
-    return _setting(default, Bounds("integer", "threads", low=1, high=256))
+def _bytes(default: int | None, *, low: int = 0) -> Any:
+    return _integer(default, low, 2**50, "B")
 
 
-RULE = {"bounds": Bounds("rule")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Unknown:
     """What a signal that is not known means for its condition."""
 
-    power: Rule = field(default="allow", metadata=RULE)
-    battery: Rule = field(default="allow", metadata=RULE)
-    battery_saver: Rule = field(default="allow", metadata=RULE)
-    user_idle: Rule = field(default="block", metadata=RULE)
-    foreign_cpu: Rule = field(default="allow", metadata=RULE)
-    pressure: Rule = field(default="allow", metadata=RULE)
-    temperature: Rule = field(default="allow", metadata=RULE)
-    memory: Rule = field(default="block", metadata=RULE)
-    disk: Rule = field(default="block", metadata=RULE)
-    processes: Rule = field(default="block", metadata=RULE)
+    power: Rule = "allow"
+    battery: Rule = "allow"
+    battery_saver: Rule = "allow"
+    user_idle: Rule = "block"
+    foreign_cpu: Rule = "allow"
+    pressure: Rule = "allow"
+    temperature: Rule = "allow"
+    memory: Rule = "block"
+    disk: Rule = "block"
+    processes: Rule = "block"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Policy:
-    """When a job may run and what it may take. The defaults are for a device without a battery."""
+    """When a job may run and what it may take. The defaults are for a device without a battery.
 
-    require_ac_power: bool = _setting(True, Bounds("flag", unknown="power"))
-    min_battery_percent: float | None = _percent(None, unknown="battery")
-    resume_battery_percent: float | None = _percent(None, unknown="battery")
-    obey_battery_saver: bool = _setting(True, Bounds("flag", unknown="battery_saver"))
-    require_idle: bool = _setting(False, Bounds("flag", unknown="user_idle"))
-    idle_minutes: float = _setting(
-        5.0, Bounds("number", "min", low=0, high=1440, unknown="user_idle")
-    )
-    max_foreign_cpu_percent: float | None = _percent(None, unknown="foreign_cpu")
-    max_cpu_pressure_percent: float | None = _percent(None, unknown="pressure")
-    max_memory_pressure_percent: float | None = _percent(25.0, unknown="pressure")
-    max_io_pressure_percent: float | None = _percent(None, unknown="pressure")
+    None switches a condition off. A field that is added here is checked and stored, and belongs
+    to the body of `GET` and `PUT /v1/policy`.
+    """
+
+    require_ac_power: Annotated[Flag, RuledBy("power")] = True
+    min_battery_percent: Annotated[float | None, RuledBy("battery")] = _percent(None)
+    resume_battery_percent: Annotated[float | None, RuledBy("battery")] = _percent(None)
+    obey_battery_saver: Annotated[Flag, RuledBy("battery_saver")] = True
+    require_idle: Annotated[Flag, RuledBy("user_idle")] = False
+    idle_minutes: Annotated[float, RuledBy("user_idle")] = _number(5.0, 0, 1440, "min")
+    max_foreign_cpu_percent: Annotated[float | None, RuledBy("foreign_cpu")] = _percent(None)
+    max_cpu_pressure_percent: Annotated[float | None, RuledBy("pressure")] = _percent(None)
+    max_memory_pressure_percent: Annotated[float | None, RuledBy("pressure")] = _percent(25.0)
+    max_io_pressure_percent: Annotated[float | None, RuledBy("pressure")] = _percent(None)
     grace_seconds: float = _seconds(10.0)
     settle_seconds: float = _seconds(5.0)
     suspend_in_memory_seconds: float = _seconds(0.0)
-    max_temperature_c: float | None = _celsius(95.0)
-    resume_temperature_c: float | None = _celsius(85.0)
-    min_free_memory_bytes: int | None = _bytes(128 * 2**20, unknown="memory")
-    resume_free_memory_bytes: int | None = _bytes(256 * 2**20, unknown="memory")
-    min_free_disk_bytes: int | None = _bytes(64 * 2**20, unknown="disk")
-    resume_free_disk_bytes: int | None = _bytes(128 * 2**20, unknown="disk")
-    windows: tuple[Window, ...] = _setting((), Bounds("windows"))
-    blocking_processes: tuple[str, ...] = _setting((), Bounds("names", unknown="processes"))
-    max_minutes_per_day: float | None = _setting(
-        None, Bounds("number", "min", low=0, high=1440, optional=True)
-    )
-    max_threads_busy: int = _threads(1)
-    max_threads_idle: int = _threads(1)
-    nice: int = _setting(10, Bounds("integer", "niceness", low=0, high=19))
+    max_temperature_c: Annotated[float | None, RuledBy("temperature")] = _celsius(95.0)
+    resume_temperature_c: Annotated[float | None, RuledBy("temperature")] = _celsius(85.0)
+    min_free_memory_bytes: Annotated[int | None, RuledBy("memory")] = _bytes(128 * 2**20)
+    resume_free_memory_bytes: Annotated[int | None, RuledBy("memory")] = _bytes(256 * 2**20)
+    min_free_disk_bytes: Annotated[int | None, RuledBy("disk")] = _bytes(64 * 2**20)
+    resume_free_disk_bytes: Annotated[int | None, RuledBy("disk")] = _bytes(128 * 2**20)
+    windows: Annotated[tuple[Window, ...], Field(max_length=MAX_ENTRIES)] = ()
+    blocking_processes: Annotated[ProcessNames, RuledBy("processes")] = ()
+    max_minutes_per_day: float | None = _number(None, 0, 1440, "min")
+    max_threads_busy: int = _integer(1, 1, 256, "threads")
+    max_threads_idle: int = _integer(1, 1, 256, "threads")
+    nice: int = _integer(10, 0, 19, "niceness")
     memory_limit_bytes: int | None = _bytes(None, low=MIN_MEMORY_LIMIT_BYTES)
-    unknown: Unknown = field(default_factory=Unknown, metadata={"bounds": Bounds("unknown")})
+    unknown: Unknown = Unknown()
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+SETTINGS: dict[str, FieldInfo] = Policy.__pydantic_fields__  # type: ignore[attr-defined]
+"""How each setting of the policy is declared."""
+
+
+class Levels(NamedTuple):
+    """A condition with one level that stops jobs and another at which they resume.
+
+    stop, resume: settings of the policy; side: where the second lies from the first. rule: a field
+    of `Unknown`. said: the value in words, such as "battery at {}".
+    """
+
+    condition: str
+    signal: str
+    stop: str
+    resume: str
+    side: Literal["above", "below"]
+    rule: str
+    said: str
+
+
+LEVELS = (
+    Levels(
+        *("battery", "battery_percent", "min_battery_percent", "resume_battery_percent"),
+        side="above",
+        rule="battery",
+        said="battery at {}",
+    ),
+    Levels(
+        *("temperature", "temperature_c", "max_temperature_c", "resume_temperature_c"),
+        side="below",
+        rule="temperature",
+        said="hottest sensor at {}",
+    ),
+    Levels(
+        *("memory", "available_memory_bytes"),
+        *("min_free_memory_bytes", "resume_free_memory_bytes"),
+        side="above",
+        rule="memory",
+        said="{} memory available",
+    ),
+    Levels(
+        *("disk", "free_disk_bytes", "min_free_disk_bytes", "resume_free_disk_bytes"),
+        side="above",
+        rule="disk",
+        said="{} free where the data lies",
+    ),
+)
+
+
+class Given(NamedTuple):
     """What the operator's settings say of the child; None leaves it to the device."""
 
     threads: int | None = None
     nice: int | None = None
     memory_bytes: int | None = None
+
+
+NOTHING_GIVEN = Given()
 
 
 def default_memory_cap(usable_memory_bytes: int | None) -> int | None:
@@ -133,7 +182,7 @@ def default_policy(
     *,
     processors: int | None = None,
     usable_memory_bytes: int | None = None,
-    given: Given = Given(),
+    given: Given = NOTHING_GIVEN,
 ) -> Policy:
     """What suits the device until its person says otherwise.
 

@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Annotated, Literal, get_args
 
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-MINUTES_PER_DAY = 1440
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo
+from pydantic.dataclasses import dataclass
+
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+DAYS: tuple[Day, ...] = get_args(Day)
+CLOCK_TIME = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 
 
-@dataclass(frozen=True, slots=True)
+def _in_order(days: tuple[Day, ...]) -> tuple[Day, ...]:
+    return tuple(day for day in DAYS if day in days)
+
+
+def _end(end: str, window: ValidationInfo) -> str:
+    if end == window.data.get("start"):
+        raise ValueError("has no length; a whole day is 00:00 to 24:00")
+    return "24:00" if end == "00:00" else end
+
+
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class Window:
     """From start to end on each of the days; past midnight if the end is the earlier.
 
-    days: names of DAYS, on which it starts. start_minute: 0 to 1439 after midnight, included.
-    end_minute: 1 to 1440, excluded. The local clock decides: when it is put forward the skipped
-    hour is missing, when it is put back the repeated hour counts twice.
+    days: those on which it starts. start, end: local times such as `22:30`; an end of `00:00` is
+    kept as `24:00`. The local clock decides: when it is put forward the skipped hour is missing,
+    when it is put back the repeated hour counts twice.
     """
 
-    days: tuple[str, ...]
-    start_minute: int
-    end_minute: int
+    days: Annotated[tuple[Day, ...], Field(min_length=1), AfterValidator(_in_order)]
+    start: Annotated[str, Field(pattern=CLOCK_TIME)]
+    end: Annotated[str, Field(pattern=rf"{CLOCK_TIME}|^24:00$"), AfterValidator(_end)]
+
+    @property
+    def start_minute(self) -> int:
+        """0 to 1439 after midnight, included."""
+        return minute_of(self.start)
+
+    @property
+    def end_minute(self) -> int:
+        """1 to 1440 after midnight, excluded."""
+        return minute_of(self.end)
 
     def holds(self, local: datetime) -> bool:
         """Whether it is open at this local time."""
@@ -53,6 +77,7 @@ def next_opening(windows: Sequence[Window], local: datetime) -> datetime:
     return min(window.next_start(local) for window in windows)
 
 
-def clock_time(minute: int) -> str:
-    """`22:30`; 1440 is `24:00`."""
-    return f"{minute // 60:02}:{minute % 60:02}"
+def minute_of(clock_time: str) -> int:
+    """Minutes after midnight of a time such as `22:30`; 1440 for `24:00`."""
+    hours, minutes = clock_time.split(":")
+    return int(hours) * 60 + int(minutes)

@@ -17,7 +17,7 @@ from support import Served, blobs, mlp
 
 from api.schemas import ModelSpecBody
 from service.policy import Policy
-from service.policy.validation import HYSTERESIS
+from service.policy.policy import LEVELS
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,9 +131,12 @@ def test_the_policys_settings_are_described_with_their_bounds(
     changes = description["components"]["schemas"][body["schema"]["$ref"].rpartition("/")[2]]
     assert list(changes["properties"]) == [field.name for field in fields(Policy)]
     assert "required" not in changes
-    partners = {name: pair for *pair, _ in HYSTERESIS for name in pair}
+    partners = {
+        name: (each.stop, each.resume) for each in LEVELS for name in (each.stop, each.resume)
+    }
     try:
-        for name, schema in changes["properties"].items():
+        for name, described in changes["properties"].items():
+            schema = {**described, **described.get("anyOf", [{}])[0]}
             for limit, beyond in (("minimum", -1), ("maximum", 1)):
                 if limit not in schema:
                     continue

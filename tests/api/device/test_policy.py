@@ -8,8 +8,8 @@ from dataclasses import fields
 import pytest
 from support import Served
 
-from api.schemas.device import PolicyBody, UnknownBody
-from service.policy import Policy, Unknown
+from api.schemas.device import PolicyBody
+from service.policy import Policy
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,6 @@ def defaults(served: Served) -> Iterator[None]:
 
 def test_the_body_has_every_setting() -> None:
     assert list(PolicyBody.model_fields) == [field.name for field in fields(Policy)]
-    assert list(UnknownBody.model_fields) == [field.name for field in fields(Unknown)]
 
 
 def test_what_is_put_is_changed_and_what_is_left_out_stays(served: Served) -> None:

@@ -69,7 +69,7 @@ LAPTOP = strict_laptop()
         ),
         (
             {},
-            {"windows": (Window(("mon",), 22 * 60, 6 * 60),)},
+            {"windows": (Window(("mon",), "22:00", "06:00"),)},
             ("window", "it is Mon 12:00, the next window opens Mon 22:00"),
         ),
         (
@@ -157,6 +157,6 @@ def test_a_key_that_was_seen_outweighs_sessions_that_give_no_sign(verdict):
 
 
 def test_without_a_local_time_no_window_is_open(verdict):
-    policy = replace(LAPTOP, windows=(Window(DAYS, 0, 1440),))
+    policy = replace(LAPTOP, windows=(Window(DAYS, "00:00", "24:00"),))
     assert verdict(policy=policy).eligible
     assert verdict({"local_time": None}, policy=policy, after_s=31).conditions == ("window",)

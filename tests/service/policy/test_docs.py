@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
+from types import NoneType
+from typing import get_args
 
-from service.policy import Policy, default_policy, to_dict
-from service.policy.policy import Bounds
+from service.policy import default_policy, to_dict
+from service.policy.policy import SETTINGS, RuledBy
 
 PAGE = Path(__file__).parents[3] / "docs" / "policy.md"
 UNITS = ((2**50, "PiB"), (2**30, "GiB"), (2**20, "MiB"))
@@ -15,23 +16,27 @@ def size(size_bytes):
     return next((f"{size_bytes / one:g} {unit}" for one, unit in UNITS if size_bytes >= one), "0")
 
 
-def shown(value, bounds):
+def shown(value, unit):
     """A value as the page shows it."""
-    if bounds.unit == "B" and value is not None:
+    if unit == "B" and value is not None:
         return size(value)
     return f"`{json.dumps(value)}`" if not isinstance(value, float) else f"{value:g}"
 
 
-def span(bounds):
-    if bounds.kind in ("number", "integer"):
-        low, high = (
-            size(limit) if bounds.unit == "B" else f"{limit:g}"
-            for limit in (bounds.low, bounds.high)
-        )
-        return f"{low} to {high}" + (", or `null`" if bounds.optional else "")
-    return {"flag": "`true`, `false`", "names": "at most 200", "windows": "at most 200"}[
-        bounds.kind
+def span(setting):
+    kinds = get_args(setting.annotation) or (setting.annotation,)
+    if bool in kinds:
+        return "`true`, `false`"
+    limits = [
+        getattr(each, end)
+        for end in ("ge", "le")
+        for each in setting.metadata
+        if hasattr(each, end)
     ]
+    if not limits:
+        return "at most 200"
+    low, high = (size(each) if setting.description == "B" else f"{each:g}" for each in limits)
+    return f"{low} to {high}" + (", or `null`" if NoneType in kinds else "")
 
 
 def expected_rows():
@@ -39,24 +44,18 @@ def expected_rows():
     desk = default_policy(False, processors=2)
     laptop = default_policy(True, processors=2)
     rows = {}
-    for field in fields(Policy):
-        bounds: Bounds = field.metadata["bounds"]
-        if bounds.kind == "unknown":
+    for name, setting in SETTINGS.items():
+        if name == "unknown":
             continue
-        defaults = [shown(to_dict(policy)[field.name], bounds) for policy in (desk, laptop)]
-        if field.name == "memory_limit_bytes":
+        defaults = [shown(to_dict(policy)[name], setting.description) for policy in (desk, laptop)]
+        if name == "memory_limit_bytes":
             defaults = ["half of the memory"] * 2
-        if field.name == "max_threads_idle":
+        if name == "max_threads_idle":
             defaults = ["half of the processors"] * 2
-        rules = [getattr(policy.unknown, bounds.unknown or "disk") for policy in (desk, laptop)]
-        unknown = f"`unknown.{bounds.unknown}`: {' / '.join(rules)}" if bounds.unknown else "-"
-        rows[field.name] = [
-            f"`{field.name}`",
-            bounds.unit or "-",
-            *defaults,
-            span(bounds),
-            unknown,
-        ]
+        rule = next((each.rule for each in setting.metadata if type(each) is RuledBy), None)
+        rules = [getattr(policy.unknown, rule or "disk") for policy in (desk, laptop)]
+        unknown = f"`unknown.{rule}`: {' / '.join(rules)}" if rule else "-"
+        rows[name] = [f"`{name}`", setting.description or "-", *defaults, span(setting), unknown]
     return rows
 
 

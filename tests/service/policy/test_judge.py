@@ -180,7 +180,7 @@ def test_a_clock_that_jumps_moves_no_verdict(verdict, clock, jump_s):
 
 
 def test_a_changed_time_zone_counts_at_the_next_look(verdict):
-    policy = replace(LAPTOP, windows=(Window(("mon",), 20 * 60, 22 * 60),))
+    policy = replace(LAPTOP, windows=(Window(("mon",), "20:00", "22:00"),))
     noon = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc)
     assert not verdict({"local_time": noon}, policy=policy).eligible
     tokyo = noon.astimezone(ZoneInfo("Asia/Tokyo"))

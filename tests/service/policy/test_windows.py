@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.policy.windows import DAYS, Window, clock_time, is_open, next_opening
+from service.policy.windows import DAYS, Window, is_open, next_opening
 
 BERLIN = ZoneInfo("Europe/Berlin")
-NIGHT = Window(days=("fri",), start_minute=22 * 60, end_minute=6 * 60)
-WORK = Window(days=("mon", "tue"), start_minute=9 * 60, end_minute=17 * 60)
+NIGHT = Window(days=("fri",), start="22:00", end="06:00")
+WORK = Window(days=("mon", "tue"), start="09:00", end="17:00")
 
 
 def at(text):
@@ -57,7 +57,7 @@ def test_a_window_over_midnight_belongs_to_the_day_on_which_it_starts(moment, ho
 
 
 def test_sundays_night_reaches_into_monday():
-    night = Window(days=("sun",), start_minute=22 * 60, end_minute=6 * 60)
+    night = Window(days=("sun",), start="22:00", end="06:00")
     assert night.holds(at("2026-03-02 03:00"))
 
 
@@ -69,7 +69,7 @@ def test_without_windows_it_is_always_open():
     ("day", "minutes"), [("2026-03-27", 480), ("2026-03-28", 420), ("2026-10-24", 540)]
 )
 def test_a_night_is_an_hour_shorter_or_longer_when_the_clocks_change(day, minutes):
-    every_night = Window(days=DAYS, start_minute=22 * 60, end_minute=6 * 60)
+    every_night = Window(days=DAYS, start="22:00", end="06:00")
     assert open_minutes(every_night, day) == minutes
 
 
@@ -77,7 +77,7 @@ def test_a_night_is_an_hour_shorter_or_longer_when_the_clocks_change(day, minute
     ("day", "minutes"), [("2026-03-27", 60), ("2026-03-28", 0), ("2026-10-24", 120)]
 )
 def test_the_skipped_hour_is_missing_and_the_repeated_hour_counts_twice(day, minutes):
-    hour = Window(days=DAYS, start_minute=120, end_minute=180)
+    hour = Window(days=DAYS, start="02:00", end="03:00")
     assert open_minutes(hour, day) == minutes
 
 
@@ -93,11 +93,14 @@ def test_the_next_opening_is_the_first_start_of_any_window(moment, opens):
     assert next_opening((WORK, NIGHT), at(moment)) == at(opens)
 
 
+def clock_time(minute):
+    return f"{minute // 60:02}:{minute % 60:02}"
+
+
 windows = st.builds(
-    Window,
-    days=st.lists(st.sampled_from(DAYS), min_size=1, unique=True).map(tuple),
-    start_minute=st.integers(0, 1439),
-    end_minute=st.integers(1, 1440),
+    lambda days, span: Window(days, *map(clock_time, span)),
+    st.lists(st.sampled_from(DAYS), min_size=1, unique=True).map(tuple),
+    st.tuples(st.integers(0, 1439), st.integers(1, 1440)).filter(lambda span: span[0] != span[1]),
 )
 moments = st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 31))
 
@@ -107,9 +110,9 @@ def test_a_window_holds_at_its_next_start(window, moment):
     opening = window.next_start(moment)
     assert moment < opening <= moment + timedelta(days=8)
     assert DAYS[opening.weekday()] in window.days
-    if window.start_minute != window.end_minute:
-        assert window.holds(opening)
+    assert window.holds(opening)
 
 
-def test_minutes_read_as_a_clock():
-    assert [clock_time(minute) for minute in (0, 61, 1440)] == ["00:00", "01:01", "24:00"]
+def test_a_window_that_ends_at_midnight_ends_at_24_00():
+    assert Window(("mon",), "22:00", "00:00") == Window(("mon",), "22:00", "24:00")
+    assert Window(("mon",), "22:00", "24:00").end_minute == 1440
