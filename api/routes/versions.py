@@ -19,18 +19,12 @@ from api.openapi import answers
 from api.schemas import Page, VersionBody
 from api.waiting import client_of
 from service.daemon import Daemon
-from storage.records.versions import VariantName, Version
+from storage.records.versions import VARIANTS, VariantName, Version
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["versions"])
 
 MEDIA_TYPE = "application/onnx"
-MEDIA_TYPES: dict[VariantName | None, tuple[str, str]] = {
-    None: (MEDIA_TYPE, ".onnx"),
-    "int8": (MEDIA_TYPE, "-int8.onnx"),
-    "ort": ("application/octet-stream", ".ort"),
-}
-"""Media type and ending of the file's name, by variant."""
-CONTENT: dict[str, Any] = {media_type: {} for media_type, _ in MEDIA_TYPES.values()}
+CONTENT: dict[str, Any] = {MEDIA_TYPE: {}} | {kind.media_type: {} for kind in VARIANTS.values()}
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 Wait = Annotated[
     float,
@@ -39,8 +33,9 @@ Wait = Annotated[
 VariantAsked = Annotated[
     VariantName | None,
     Query(
-        description="Another form of the model: int8 (quantized) or ort (ONNX Runtime's format). "
-        "Made when first asked for."
+        description="Another form of the model: "
+        + " or ".join(f"{name} ({kind.described})" for name, kind in VARIANTS.items())
+        + ". Made when first asked for."
     ),
 ]
 Answer = Callable[[], Awaitable[Response]]
@@ -164,13 +159,14 @@ async def _file(
 ) -> Response:
     """The model's file, or the variant's, which is made if there is none yet."""
     file = version.file if variant is None else await daemon.variants.file(version, variant)
-    media_type, ending = MEDIA_TYPES[variant]
+    media_type = MEDIA_TYPE if variant is None else VARIANTS[variant].media_type
+    suffix = ".onnx" if variant is None else VARIANTS[variant].suffix
     return file_answer(
         request,
         daemon.store,
         file,
         media_type=media_type,
-        filename=f"{version.model}-{version.version}{ending}",
+        filename=f"{version.model}-{version.version}{suffix}",
         cache_control=cache_control,
         created_at=version.created_at,
     )

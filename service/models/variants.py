@@ -23,7 +23,7 @@ from service.training.protocol.messages.comparison import Converted
 from service.training.protocol.messages.endings import Failed
 from service.training.protocol.messages.shared import Working
 from storage.records.models import FileRecord, Model
-from storage.records.versions import Variant, VariantName, Version
+from storage.records.versions import VARIANTS, Variant, VariantName, Version
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -169,7 +169,7 @@ def judge(
     if isinstance(answer, Failed):
         lasting = answer.code == VariantRefused.code
         return Judgement(False, answer.detail, gate.verdict_of(policy, {}), lasting=lasting)
-    if name == "ort" and answer.validation.samples == 0:
+    if VARIANTS[name].is_exact and answer.validation.samples == 0:
         return Judgement(True, "kept: it computes the same", gate.verdict_of(policy, {}))
     baseline = f"version {version.version}"
     findings = gate.findings_of(policy, answer.validation, answer.reference, baseline=baseline)
@@ -178,7 +178,7 @@ def judge(
     outcomes = {finding.outcome for finding in findings.values()}
     # It is a person's wish already, so a gate that waits for one is as good as one that measures.
     kept = policy.mode == "always" or all(finding.passes for finding in findings.values())
-    if name == "ort" and "worse" not in outcomes:
+    if VARIANTS[name].is_exact and "worse" not in outcomes:
         kept = True
     return Judgement(
         kept, f"{'kept' if kept else 'refused'}: {said}", verdict, lasting="worse" in outcomes
@@ -189,10 +189,12 @@ def _refuse_too_few(model: Model, name: VariantName) -> None:
     """Raises VariantRefused before any work where the gate cannot tell anyhow."""
     policy = gate_policy(model)
     wanted = max(1, policy.min_validation_samples)
-    if name == "int8" and policy.mode != "always" and model.samples.validation < wanted:
+    if VARIANTS[name].is_exact or policy.mode == "always":
+        return
+    if model.samples.validation < wanted:
         raise VariantRefused(
             f"refused: there are {model.samples.validation} validation samples, too few to tell"
-            f" whether int8 is as good: the gate wants at least {wanted}"
+            f" whether {name} is as good: the gate wants at least {wanted}"
         )
 
 

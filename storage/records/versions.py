@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from storage.records.models import FileRecord
 
 Role = Literal["periodic", "best", "final"]
 VariantName = Literal["int8", "ort"]
+
+
+class VariantKind(NamedTuple):
+    """Another form in which a model can be fetched. suffix: of its file's name.
+
+    is_exact: whether it computes the same, so that it needs no samples to be judged.
+    """
+
+    described: str
+    media_type: str
+    suffix: str
+    is_exact: bool
+
+
+VARIANTS: dict[VariantName, VariantKind] = {
+    "int8": VariantKind("quantized", "application/onnx", "-int8.onnx", is_exact=False),
+    "ort": VariantKind("ONNX Runtime's format", "application/octet-stream", ".ort", is_exact=True),
+}
+"""All there are; service/training/export/convert.py makes them."""
 
 
 @dataclass(frozen=True, slots=True)

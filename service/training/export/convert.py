@@ -21,6 +21,7 @@ from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.comparison import Comparison, Convert, Converted
 from service.training.protocol.pipe import Pipe
 from storage.records.samples import Split
+from storage.records.versions import VariantName
 
 CALIBRATION_SAMPLES = 256
 Form = tuple[str, Path]
@@ -33,7 +34,7 @@ def convert(order: Convert, pipe: Pipe) -> Converted:
     comparer = ModelComparer(
         order.measurement, threads=order.limits.threads, tick=tick, model=order.source
     )
-    forms = ort_form(order) if order.variant == "ort" else int8_forms(order, tick)
+    forms = MAKERS[order.variant](order, tick)
     made, faults = [], []
     for method, path in forms:
         tick()
@@ -59,7 +60,7 @@ def quality(comparison: Comparison, order: Convert) -> float:
     return float(value if order.measurement.metric == "accuracy" else -value)
 
 
-def ort_form(order: Convert) -> Iterator[Form]:
+def ort_form(order: Convert, _: Callable[[], None]) -> Iterator[Form]:
     """ONNX Runtime's own format, with the optimizations that hold on every device.
 
     Source: https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html
@@ -88,6 +89,12 @@ def int8_forms(order: Convert, tick: Callable[[], None]) -> Iterator[Form]:
         onnx.helper.set_model_props(model, properties | own)
         onnx.save_model(model, path)
         yield method, path
+
+
+MAKERS: dict[VariantName, Callable[[Convert, Callable[[], None]], Iterator[Form]]] = {
+    "int8": int8_forms,
+    "ort": ort_form,
+}
 
 
 def calibration_rows(order: Convert, tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
