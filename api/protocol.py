@@ -66,6 +66,18 @@ class FileProtocol(H11Protocol):
         self.waiting_since = self.loop.time()
         make_room(self.connections)  # type: ignore[arg-type]  # all are of this class
 
+    def send_400_response(self, msg: str) -> None:
+        """What came is no HTTP: the request that it belongs to has no client any more."""
+        if self.cycle is None or self.cycle.response_complete:
+            super().send_400_response(msg)
+            return
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        if self.cycle.response_started:
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
+
     def on_response_complete(self) -> None:
         """The next request is waited for."""
         self.waiting_since = self.loop.time()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, create_model
+from pydantic.warnings import UnsupportedFieldAttributeWarning
+
+# FastAPI names a route's body by an alias and ignores this warning about it, but not where the
+# validator is built later, as here.
+warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
 
 T = TypeVar("T")
 B = TypeVar("B", bound="Body")

@@ -29,6 +29,13 @@ def description(served: Served) -> dict[str, Any]:
     return answer.json()
 
 
+def test_making_it_warns_of_nothing() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "api.description"], capture_output=True, cwd=ROOT, check=True
+    )
+    assert made.stderr == b""
+
+
 def operations(description: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     return [
         (method.upper(), path, operation)

@@ -121,3 +121,35 @@ def test_every_origin_counts(served: Served, own_first: bool) -> None:
     headers = [token, *(origins if own_first else origins[::-1])]
     answer = httpx.get(f"{served.url}/v1/models", headers=headers, trust_env=False)
     assert answer.json()["code"] == "foreign_origin"
+
+
+@pytest.mark.parametrize("lengths", ["", "Content-Length: 4\r\n"])
+def test_a_body_that_is_no_http_ends_the_connection_and_is_no_fault_of_the_daemon(
+    served: Served, lengths: str
+) -> None:
+    said_before = served.said()
+    answer = say(
+        served,
+        "POST /v1/models HTTP/1.1",
+        host(served),
+        f"{lengths}Transfer-Encoding: chunked",
+        body=b"zz\r\n",
+    )
+    assert answer.status == 400
+    assert served.http.get("/healthz").status_code == 200
+    assert "Traceback" not in served.said().removeprefix(said_before)
+
+
+def test_a_body_that_is_no_http_ends_a_stream(served: Served) -> None:
+    said_before = served.said()
+    address = urlsplit(served.url)
+    lines = ["GET /v1/events HTTP/1.1", host(served), f"Authorization: Bearer {served.token}"]
+    asked = "\r\n".join([*lines, "Transfer-Encoding: chunked", "", ""]).encode()
+    with socket.create_connection((address.hostname, address.port), DEADLINE_S) as connection:
+        connection.sendall(asked)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"zz\r\n")
+        while connection.recv(4096):
+            pass
+    assert served.http.get("/healthz").status_code == 200
+    assert "Traceback" not in served.said().removeprefix(said_before)
