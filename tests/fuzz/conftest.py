@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hostile import Doors
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from stored import adopt, new_model
 
 from service.preprocess import parse
@@ -24,6 +25,7 @@ settings.register_profile(
     max_examples=int(os.environ.get("HONE_FUZZ_INPUTS", "100")),
     deadline=None,
     database=None,
+    phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
 
@@ -38,7 +40,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     several = (TensorSpec("ids", "int64", (2,)), TensorSpec("flag", "bool", ()))
     picture = Signature((TensorSpec("image", "float32", (3, 4, 4)),), CLASSES)
 
-    def add(name: str, signature: Signature, **fields: object) -> Model:
+    def add(name: str, signature: Signature, **fields: Any) -> Model:
         new = new_model(name, signature=signature, **fields)
         return store.models.add(new, adopt(store, name.encode()))
 

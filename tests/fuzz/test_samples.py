@@ -7,11 +7,28 @@ import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from hostile import JSON_VALUES, ODD_TEXT, Doors, as_body, damaged, nearly, npy, zipped
+from hostile import (
+    Doors,
+    as_body,
+    changed,
+    damaged,
+    flip,
+    json_value,
+    listed,
+    made,
+    nearly,
+    npy,
+    odd_text,
+    one_of,
+    raw,
+    text,
+    zipped,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -27,7 +44,6 @@ from service.samples.updates import sample_filter
 
 FUZZ = settings.get_profile("fuzz")
 MAX_BYTES = 2**20
-SKIP = st.booleans()
 
 
 def refused_or_done(act: Callable[[], object]) -> None:
@@ -39,30 +55,36 @@ def refused_or_done(act: Callable[[], object]) -> None:
         json.dumps(shown, ensure_ascii=False).encode()
 
 
-ONE_SAMPLE = nearly(["inputs", "label", "key", "split"], JSON_VALUES) | st.fixed_dictionaries(
-    {"inputs": nearly(["x", "ids", "flag"], JSON_VALUES), "label": JSON_VALUES}
+GOOD = [
+    {"inputs": {"x": [0.5, 1, -2]}, "label": "cat", "key": "k", "split": "train"},
+    {"samples": [{"inputs": {"x": [1, 2, 3]}, "label": 2}, {"inputs": {"x": [3, 2, 1]}}]},
+    {"inputs": {"ids": [1, 2], "flag": True}, "label": 0, "key": "k2", "split": None},
+]
+one_sample = one_of(
+    nearly(["inputs", "label", "key", "split"], json_value),
+    lambda r: {"inputs": nearly(["x", "ids", "flag"], json_value)(r), "label": json_value(r)},
+)
+json_bodies = one_of(
+    lambda r: as_body(changed(r, r.choice(GOOD))),
+    lambda r: as_body(one_sample(r)),
+    lambda r: as_body({"samples": listed(one_sample, 3)(r)}),
+    lambda r: as_body(json_value(r)),
+    raw,
 )
 
 
 @FUZZ
-@given(
-    body=st.one_of(
-        st.one_of(ONE_SAMPLE, st.lists(ONE_SAMPLE, max_size=3).map(lambda s: {"samples": s})).map(
-            as_body
-        ),
-        JSON_VALUES.map(as_body),
-        st.binary(max_size=60),
-    ),
-    skip_bad=SKIP,
-    several=st.booleans(),
-)
+@given(body=made(json_bodies), skip_bad=made(flip), several=made(flip))
 def test_json(doors: Doors, body: bytes, skip_bad: bool, several: bool) -> None:
     model = doors.several if several else doors.classes
     refused_or_done(lambda: store_json(doors.store, model, body, UploadOptions(skip_bad=skip_bad)))
 
 
+MEMBERS = ["x.npy", "label.npy", "key.npy", "ids.npy", "y"]
+
+
 @FUZZ
-@given(body=zipped(["x.npy", "label.npy", "key.npy", "ids.npy", "y"], npy()), skip_bad=SKIP)
+@given(body=made(zipped(MEMBERS, npy)), skip_bad=made(flip))
 def test_npz(doors: Doors, body_path: Path, body: bytes, skip_bad: bool) -> None:
     body_path.write_bytes(body)
     refused_or_done(
@@ -83,7 +105,7 @@ def good_npz() -> bytes:
 
 
 @FUZZ
-@given(body=damaged(good_npz()), skip_bad=SKIP)
+@given(body=made(lambda r: damaged(r, good_npz())), skip_bad=made(flip))
 def test_a_damaged_npz(doors: Doors, body_path: Path, body: bytes, skip_bad: bool) -> None:
     body_path.write_bytes(body)
     refused_or_done(
@@ -97,32 +119,31 @@ def test_a_damaged_npz(doors: Doors, body_path: Path, body: bytes, skip_bad: boo
     )
 
 
-CELLS = st.one_of(
-    st.sampled_from(["1", "0.5", "cat", "", "nan", "1e999", "[[[", "1_0", "x[0]", "label", "key"]),
-    ODD_TEXT.map(lambda text: text.encode(errors="replace").decode()),
-    st.text(max_size=6),
-)
-LINES = st.lists(st.lists(CELLS, max_size=6).map(",".join), max_size=5).map("\n".join)
-HEADERS = st.sampled_from(
-    ["a,b,c,label\n", "x[2],x[0],x[1],key\n", f"x[{'9' * 5000}],a,b\n", "a,a,b\n", "", "a\0,b,c\n"]
-)
+CELLS = ["1", "0.5", "cat", "", "nan", "1e999", "[[[", "1_0", "x[0]", "label", "key"]
+HEADERS = ["a,b,c,label\n", "x[2],x[0],x[1],key\n", f"x[{'9' * 5000}],a,b\n", "a,a,b\n", ""]
+HEADERS += ["a\0,b,c\n", "x0,x1,x2,label,key,split\n"]
+cell = one_of(lambda r: r.choice(CELLS), lambda r: r.choice(CELLS), odd_text, text)
 
 
-OPTIONS = st.builds(
-    UploadOptions,
-    skip_bad=SKIP,
-    label_column=st.none() | st.text(max_size=8),
-    ignore_columns=st.none() | st.sampled_from(["*", "a,b", "", "label"]),
-)
+def table(r: Random) -> bytes:
+    rows = [",".join(listed(cell, 6)(r)) for _ in range(r.randint(0, 5))]
+    return (r.choice(HEADERS) + "\n".join(rows)).encode(
+        errors=r.choice(("replace", "surrogatepass"))
+    )
+
+
+def options(r: Random) -> UploadOptions:
+    return UploadOptions(
+        skip_bad=flip(r),
+        label_column=r.choice((None, "label", "c", text(r))),
+        ignore_columns=r.choice((None, None, "*", "a,b", "", "label")),
+    )
 
 
 @FUZZ
-@given(
-    text=st.one_of(st.tuples(HEADERS, LINES).map("".join).map(str.encode), st.binary(max_size=60)),
-    options=OPTIONS,
-)
-def test_csv(doors: Doors, body_path: Path, text: bytes, options: UploadOptions) -> None:
-    body_path.write_bytes(text)
+@given(body=made(one_of(table, table, raw)), options=made(options))
+def test_csv(doors: Doors, body_path: Path, body: bytes, options: UploadOptions) -> None:
+    body_path.write_bytes(body)
     refused_or_done(lambda: store_csv(doors.store, doors.classes, body_path, options))
 
 
@@ -132,27 +153,39 @@ def picture(kind: str) -> bytes:
     return buffer.getvalue()
 
 
+PICTURES = {f"image/{kind.lower()}": picture(kind) for kind in ("PNG", "JPEG", "WEBP")}
+
+
 @FUZZ
 @given(
-    data=st.one_of(*(damaged(picture(kind)) for kind in ("PNG", "JPEG", "WEBP"))),
-    about=nearly(["label", "key", "split"], JSON_VALUES),
+    data=made(lambda r: damaged(r, r.choice(list(PICTURES.values())))),
+    media_type=made(lambda r: r.choice(list(PICTURES))),
+    about=made(nearly(["label", "key", "split"], json_value)),
 )
-def test_images(doors: Doors, body_path: Path, data: bytes, about: dict[str, Any]) -> None:
+def test_images(
+    doors: Doors, body_path: Path, data: bytes, media_type: str, about: dict[str, Any]
+) -> None:
     body_path.write_bytes(data)
-    upload = ImageUpload("it.png", "image/png", 0, len(data), about)
+    upload = ImageUpload("it", media_type, 0, len(data), about)
     refused_or_done(
         lambda: store_images(doors.store, doors.images, body_path, [upload], UploadOptions())
     )
 
 
-@FUZZ
-@given(text=JSON_VALUES.map(json.dumps) | st.text(max_size=40) | ODD_TEXT)
-def test_what_a_form_says_of_its_files(text: str) -> None:
-    refused_or_done(lambda: read_about(text, ["a.png", "b.png", "a.png"], defaults={}))
+ABOUT = {"a.png": {"label": "cat", "key": "k"}, "b.png": {"split": "train"}}
+said_of_files = one_of(
+    lambda r: json.dumps(changed(r, ABOUT)), lambda r: json.dumps(json_value(r)), text, odd_text
+)
 
 
 @FUZZ
-@given(label=st.text(max_size=8) | ODD_TEXT)
+@given(said=made(said_of_files))
+def test_what_a_form_says_of_its_files(said: str) -> None:
+    refused_or_done(lambda: read_about(said, ["a.png", "b.png", "a.png"], defaults={}))
+
+
+@FUZZ
+@given(label=made(one_of(text, odd_text, lambda r: json.dumps(json_value(r)))))
 def test_a_label_that_is_asked_for(doors: Doors, label: str) -> None:
     refused_or_done(lambda: sample_filter(doors.classes, label=label))
 
@@ -165,25 +198,28 @@ def archive(doors: Doors) -> bytes:
 
 
 @FUZZ
-@given(data=st.data())
-def test_a_damaged_archive(
-    doors: Doors, body_path: Path, archive: bytes, data: st.DataObject
-) -> None:
-    body_path.write_bytes(data.draw(damaged(archive)))
+@given(r=st.randoms(use_true_random=True))
+def test_a_damaged_archive(doors: Doors, body_path: Path, archive: bytes, r: Random) -> None:
+    body_path.write_bytes(damaged(r, archive))
     refused_or_done(lambda: read_archive(doors.store, doors.values, body_path, max_bytes=MAX_BYTES))
-
-
-LINE = nearly(["key", "label", "split", "pinned", "length", "sha256"], JSON_VALUES)
 
 
 @FUZZ
-@given(lines=st.lists(LINE.map(as_body), max_size=3), manifest=JSON_VALUES | st.none())
-def test_an_archive_of_odd_lines(
-    doors: Doors, body_path: Path, archive: bytes, lines: list[bytes], manifest: Any
+@given(r=st.randoms(use_true_random=True))
+def test_an_archive_that_says_odd_things(
+    doors: Doors, body_path: Path, archive: bytes, r: Random
 ) -> None:
-    with zipfile.ZipFile(io.BytesIO(archive)) as good, zipfile.ZipFile(body_path, "w") as made:
-        stated = good.read("manifest.json") if manifest is None else as_body(manifest)
-        made.writestr("manifest.json", stated)
-        made.writestr("samples/000000.jsonl", b"\n".join(lines))
-        made.writestr("data/000000.bin", good.read("data/000000.bin"))
+    with zipfile.ZipFile(io.BytesIO(archive)) as good, zipfile.ZipFile(body_path, "w") as written:
+        parts = {name: good.read(name) for name in good.namelist()}
+        stated = json.loads(parts["manifest.json"])
+        lines = [json.loads(line) for line in parts["samples/000000.jsonl"].splitlines()]
+        parts["manifest.json"] = as_body(changed(r, stated) if flip(r) else stated)
+        parts["samples/000000.jsonl"] = b"\n".join(map(as_body, changed_lines(r, lines)))
+        for name, content in parts.items():
+            written.writestr(name, content)
     refused_or_done(lambda: read_archive(doors.store, doors.values, body_path, max_bytes=MAX_BYTES))
+
+
+def changed_lines(r: Random, lines: list[Any]) -> list[Any]:
+    odd = changed(r, lines)
+    return odd if isinstance(odd, list) else [odd]
