@@ -1,8 +1,9 @@
-"""Shares questions out over two processes, so that no model waits long for another's answer."""
+"""Shares questions out over a few processes, so that a quick model never waits for a slow one."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,12 @@ from service.processes.children import Children
 from service.settings import Settings
 from storage.errors import Busy
 
-LANES = 2
+LANES = 3
+"""The last is for questions that will be answered quickly, as far as is known."""
+QUICK_S = 0.2
+"""How long a quick answer takes at most."""
+REMEMBERED = 4
+"""Answers of a file: one of them may be late by chance."""
 MAX_WAITING = 256
 """Questions that may wait; each holds its inputs in memory."""
 DEPTH = 4
@@ -37,6 +43,7 @@ class _Turn:
     """A question that waits for a lane. may_start: whether a process may be started for it."""
 
     model: str
+    is_quick: bool
     may_start: bool = False
     granted: asyncio.Future[_Lane] = field(default_factory=asyncio.Future)
 
@@ -44,8 +51,9 @@ class _Turn:
 class Lanes:
     """Questions go out in the order in which they came, those of one model to one lane at a time.
 
-    So a slow model takes one lane, however many questions it has, and the others share the rest.
-    Belongs to the event loop. on_idle: called when the last process ends for want of questions.
+    So a slow model takes one lane, however many questions it has, and however many models are slow,
+    one lane is left to those that are quick. Belongs to the event loop.
+    on_idle: called when the last process ends for want of questions.
     """
 
     def __init__(
@@ -57,6 +65,9 @@ class Lanes:
             _Lane(Worker(settings, children, on_idle=self._after_idle)) for _ in range(LANES)
         ]
         self._turns: deque[_Turn] = deque()
+        self._answering: set[asyncio.Task[Frame]] = set()
+        self._took: dict[str, deque[tuple[float, int]]] = {}
+        """File → seconds and bytes of the last questions that it was asked alone."""
 
     @property
     def pids(self) -> list[int]:
@@ -72,17 +83,19 @@ class Lanes:
         """The answer, be it an error. Raises Busy, PredictionTimeout, ChildDied."""
         may_start = True
         while True:
-            lane = await self._turn(model, may_start=may_start)
+            turn = _Turn(model, is_quick=self._is_quick(question) or not may_start)
+            lane = await self._turn(turn, may_start=may_start)
             is_new = lane.worker.pid is None
+            answering = asyncio.create_task(self._answer(lane, question))
+            self._answering.add(answering)
+            answering.add_done_callback(self._answered)
             try:
-                return await lane.worker.ask(question)
+                # Who gives up leaves a process that goes on with the question: it is not free.
+                return await asyncio.shield(answering)
             except Busy:
                 if not is_new or not self.pids:
                     raise
                 may_start = False  # there is no room for another process
-            finally:
-                lane.asking -= 1
-                self._grant()
 
     async def tell_all(self, statement: Frame) -> None:
         """Ask every process that runs."""
@@ -90,13 +103,37 @@ class Lanes:
         await asyncio.gather(*(worker.ask(statement) for worker in workers))
 
     async def stop(self) -> None:
-        """End the processes."""
+        """End the processes; nobody waits for what they still work on."""
+        for answering in self._answering:
+            answering.cancel()
         await asyncio.gather(*(lane.worker.stop() for lane in self._lanes))
 
-    async def _turn(self, model: str, *, may_start: bool) -> _Lane:
+    async def _answer(self, lane: _Lane, question: Frame) -> Frame:
+        alone, began = lane.asking == 1, time.monotonic()
+        try:
+            answer = await lane.worker.ask(question)
+            if alone and question.tensors:
+                took = self._took.setdefault(_file(question), deque(maxlen=REMEMBERED))
+                took.append((time.monotonic() - began, _size_bytes(question)))
+            return answer
+        finally:
+            lane.asking -= 1
+            self._grant()
+
+    def _answered(self, answering: asyncio.Task[Frame]) -> None:
+        self._answering.discard(answering)
+        if not answering.cancelled():
+            answering.exception()  # nobody may be left who asked
+
+    def _is_quick(self, question: Frame) -> bool:
+        """Whether the answer will come soon, as far as is known; larger questions take longer."""
+        size = _size_bytes(question)
+        took = self._took.get(_file(question), ())
+        return any(seconds * max(1, size / max(1, known)) <= QUICK_S for seconds, known in took)
+
+    async def _turn(self, turn: _Turn, *, may_start: bool) -> _Lane:
         if self.waiting >= MAX_WAITING:
             raise Busy(f"{MAX_WAITING} predictions are waiting already; try again in a moment")
-        turn = _Turn(model)
         self._turns.append(turn)
         self._grant()
         patience = asyncio.get_running_loop().call_later(
@@ -139,13 +176,23 @@ class Lanes:
         for lane in self._lanes:
             if lane.asking and lane.model == turn.model:
                 return lane if alone and lane.asking < DEPTH else None
-        free = [lane for lane in self._lanes if not lane.asking]
+        lanes = self._lanes if turn.is_quick else self._lanes[:-1]
+        free = [lane for lane in lanes if not lane.asking]
         running = [lane for lane in free if lane.worker.pid is not None]
-        if not running and (turn.may_start or len(free) == len(self._lanes)):
+        if not running and (turn.may_start or not any(lane.asking for lane in self._lanes)):
             return next(iter(free), None)
         return min(running, key=lambda lane: lane.model != turn.model, default=None)
 
     def _after_idle(self) -> None:
         """The worker that calls this is still there."""
         if len(self.pids) <= 1:
+            self._took.clear()
             self._on_idle()
+
+
+def _file(question: Frame) -> str:
+    return str(question.header["file"]["sha256"])
+
+
+def _size_bytes(question: Frame) -> int:
+    return sum(each.nbytes for each in question.tensors.values())

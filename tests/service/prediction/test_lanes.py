@@ -1,20 +1,33 @@
-"""One slow model does not hold the predictions of the others."""
+"""Slow models do not hold the predictions of the others."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
-from support import until
+from support import DEADLINE_S, until
 
 X = {"x": np.eye(4, dtype=np.float32)}
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a process is stopped by a signal")
+
+
+@contextmanager
+def stopped(pids: list[int]) -> Iterator[list[int]]:
+    """Processes that stand still meanwhile."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield pids
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_a_model_that_is_slow_leaves_a_process_to_the_others(
@@ -24,20 +37,69 @@ def test_a_model_that_is_slow_leaves_a_process_to_the_others(
         shop.add(name, model_bytes(1))
 
     async def scenario() -> None:
-        async with running() as here:
+        async with running(prediction_timeout_s=DEADLINE_S) as here:
             await here.predictor.predict("slow", X)
-            stopped = here.predictor.pid
-            os.kill(stopped, signal.SIGSTOP)
-            try:
+            with stopped(here.predictor.pids):
                 slow = [asyncio.create_task(here.predictor.predict("slow", X)) for _ in range(20)]
                 await until(lambda: here.predictor.waiting == 20, "the slow questions")
                 for name in ("a", "b", "a"):
-                    await asyncio.wait_for(here.predictor.predict(name, X), 20)
+                    await asyncio.wait_for(here.predictor.predict(name, X), DEADLINE_S / 2)
                 assert not any(each.done() for each in slow)
-            finally:
-                os.kill(stopped, signal.SIGCONT)
             await asyncio.gather(*slow)
             assert here.predictor.waiting == 0
+
+    asyncio.run(scenario())
+
+
+def test_however_many_models_are_slow_a_quick_one_is_answered(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    slow = [f"slow{number}" for number in range(6)]
+    for seed, name in enumerate(("quick", "other", *slow)):
+        shop.add(name, model_bytes(seed))
+
+    async def scenario() -> None:
+        async with running(prediction_timeout_s=DEADLINE_S) as here:
+            for _ in range(20):  # one of them took its usual time, however busy the machine is
+                await here.predictor.predict("quick", X)
+            asked = []
+
+            def ask_slow(name: str) -> None:
+                asked.append(asyncio.create_task(here.predictor.predict(name, X)))
+
+            with stopped(here.predictor.pids) as first:
+                ask_slow(slow[0])
+                await until(lambda: here.predictor.waiting == 1, "the first of the slow ones")
+                await here.predictor.predict("other", X)
+                with stopped([pid for pid in here.predictor.pids if pid not in first]):
+                    for name in slow[1:]:
+                        ask_slow(name)
+                    await until(lambda: here.predictor.waiting == len(slow), "the slow ones")
+                    for _ in range(3):
+                        await asyncio.wait_for(here.predictor.predict("quick", X), DEADLINE_S / 2)
+                    assert not any(each.done() for each in asked)
+            await asyncio.gather(*asked)
+            assert here.predictor.waiting == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_process_whose_caller_has_gone_is_not_free(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    for name in ("slow", "other"):
+        shop.add(name, model_bytes(1))
+
+    async def scenario() -> None:
+        async with running(prediction_timeout_s=DEADLINE_S) as here:
+            await here.predictor.predict("slow", X)
+            with stopped(here.predictor.pids):
+                given_up = asyncio.create_task(here.predictor.predict("slow", X))
+                await until(lambda: here.predictor.waiting == 1, "the slow question")
+                given_up.cancel()
+                await asyncio.wait({given_up})
+                await asyncio.wait_for(here.predictor.predict("other", X), DEADLINE_S / 2)
+            await until(lambda: here.predictor.waiting == 0, "the answer that nobody reads")
 
     asyncio.run(scenario())
 
