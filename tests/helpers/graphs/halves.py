@@ -51,12 +51,10 @@ class Halves:
 
     def weights(self) -> dict[str, np.ndarray]:
         """What training has moved, running statistics included."""
-        return {name: np.array(each.data) for name, each in self.engine.state.parameters}
+        return self.engine.parameters()
 
     def join(self, folder: Path) -> Path:
-        self.engine.module.export_model_for_inferencing(
-            folder / "suffix.onnx", [self.prepared.output]
-        )
+        self.engine.engine.export(folder / "suffix.onnx")
         whole = assemble(folder / "suffix.onnx", self.prepared.artifacts)
         onnx.save_model(whole, folder / "joined.onnx")
         return folder / "joined.onnx"

@@ -48,8 +48,10 @@ def prepare(
     model = inliner.inline_local_functions(model) if model.functions else _copy(model)
     _drop_listed_initializers(model)
     if output is not None:
+        declared = [each for each in model.graph.output if each.name == output]
+        kept = declared or [helper.make_empty_tensor_value_info(output)]
         del model.graph.output[:]
-        model.graph.output.append(helper.make_empty_tensor_value_info(output))
+        model.graph.output.extend(kept)
     model = write_out(_convert(model))
     for names in (LOWERED[1:], LOWERED[:1]):  # The definition of CastLike needs its input's type.
         model = _lower(model, names)

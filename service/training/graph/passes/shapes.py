@@ -163,6 +163,8 @@ def _follow(
         return
     kind, shape = types[node.output[0]]
     target: Shape = tuple(sizes[node.input[at]].tolist())
+    if node.op_type == "Resize" and shape is not None and len(target) != len(shape):
+        return  # It names the sizes of some axes.
     if node.op_type == "Expand" and 1 in target:
         return  # Broadcast in both directions: inference knows that better.
     if node.op_type == "Reshape":

@@ -1,4 +1,4 @@
-"""Each mended operator computes what it did, and its gradient is that of finite differences."""
+"""Operators of real exports: their gradients are those of finite differences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_gradient_of_a_mended_operator_is_that_of_finite_differences(
+def test_the_gradient_of_an_operator_is_that_of_finite_differences(
     name: str,
     graphs: Any,
     accept: Callable[..., Prepared],
@@ -64,8 +64,3 @@ def test_operators_below_every_trainable_parameter_stay_as_they_are(
     assert not any("Softplus" in note for note in prepared.notes)
     operators = {n.op_type for n in onnx.load(prepared.artifacts.eval_model).graph.node}
     assert "Softplus" in operators
-
-
-def test_what_was_mended_is_told_by_node(graphs: Any, accept: Callable[..., Prepared]) -> None:
-    prepared = accept(graphs.around(node("Softplus", ["h"], ["g"], name="soft")))
-    assert any("Softplus" in note and "soft" in note for note in prepared.notes)

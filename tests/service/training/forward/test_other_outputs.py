@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.engines.ort_training.engine import OrtEngine
+from service.training.engines.opening import open_engine
 from service.training.export.export import assemble
 from service.training.protocol.messages.preparation import Prepared
 
@@ -47,12 +47,7 @@ def run(model: onnx.ModelProto | Path | str, x: np.ndarray) -> dict[str, np.ndar
 
 
 def train_and_export(prepared: Prepared, folder: Path, *, steps: int) -> Path:
-    engine = OrtEngine(
-        prepared.artifacts,
-        checkpoint=Path(prepared.artifacts.checkpoint),
-        output=prepared.output,
-        threads=1,
-    )
+    engine = open_engine(prepared.artifacts, output=prepared.output, threads=1)
     shape = prepared.signature.target.shape
     for step in range(steps):
         feeds = [normal(8, *spec.shape, seed=step) for spec in prepared.signature.inputs]

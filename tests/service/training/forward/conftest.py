@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 from graph_parts import normal
 from hand_made import Graphs
 from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import load_file
 
-from service.training.engines.ort_training import runtime
+from service.training.engines.opening import open_engine
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.shared import Artifacts
@@ -41,7 +43,7 @@ def order(tmp_path: Path) -> Callable[..., Answer]:
             source.write_bytes(data)
         choices.setdefault("loss", "mse")
         choices.setdefault("form", "forward")
-        choices.setdefault("engine", "ort_training")
+        choices.setdefault("engine", "sessions")
         return prepare(Prepare(source=str(source), work_dir=str(tmp_path / "work"), **choices))
 
     return carry_out
@@ -74,42 +76,33 @@ def refuse(order: Callable[..., Answer]) -> Callable[..., dict[str, str]]:
 
 
 class Trainer:
-    """The bare engine on prepared artifacts, one thread."""
+    """The engine on a prepared model, one thread."""
 
     def __init__(self, artifacts: Artifacts) -> None:
-        api = runtime.training_api()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        self.state = api.CheckpointState.load_checkpoint(artifacts.checkpoint)
-        self.module = api.Module(
-            artifacts.training_model,
-            self.state,
-            artifacts.eval_model,
-            session_options=options,
-        )
-        self.optimizer = api.Optimizer(artifacts.optimizer_model, self.module)
+        self.engine = open_engine(artifacts, output="", threads=1)
 
     def step(self, *feeds: np.ndarray, learning_rate: float) -> float:
-        self.module.train()
-        outputs = self.module(*feeds)
-        self.optimizer.set_learning_rate(learning_rate)
-        self.optimizer.step()
-        self.module.lazy_reset_grad()
-        return float(outputs[0] if isinstance(outputs, tuple) else outputs)
+        *inputs, target = feeds
+        loss = self.engine.train_batch(inputs, target)
+        self.engine.step(learning_rate)
+        return loss
 
     def evaluate(self, *feeds: np.ndarray) -> tuple[float, np.ndarray]:
-        self.module.eval()
-        loss, output = self.module(*feeds)
-        return float(loss), output
+        *inputs, target = feeds
+        return self.engine.evaluate(inputs, target)
 
-    def parameter(self, name: str) -> np.ndarray:
-        return np.array(self.state.parameters[name].data)
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Running statistics included."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.engine.save(Path(folder) / "checkpoint")
+            return load_file(Path(folder) / "checkpoint")
 
     def gradients(self, names: Sequence[str], *feeds: np.ndarray) -> dict[str, np.ndarray]:
         """What one SGD step with learning rate 1 subtracts."""
-        before = {name: self.parameter(name) for name in names}
+        before = self.parameters()
         self.step(*feeds, learning_rate=1.0)
-        return {name: before[name] - self.parameter(name) for name in names}
+        after = self.parameters()
+        return {name: before[name] - after[name] for name in names}
 
 
 @pytest.fixture(scope="session")
