@@ -71,6 +71,7 @@ class JobRun:
         self._wish: Command | None = None
         self._wished = asyncio.Event()
         self._pause_reasons: tuple[Blocker, ...] = ()
+        self.paused_for: tuple[Blocker, ...] = ()
         self._is_held = False
         self._child: Child | None = None
         self._done: Done | None = None
@@ -252,7 +253,9 @@ class JobRun:
         if isinstance(self._wish, Cancel):
             self._recorder.ended(JobState.CANCELLED)
         elif isinstance(self._wish, Pause):
-            self._recorder.ended(JobState.PAUSED, blocked_by=self._pause_reasons)
+            reasons = self._pause_reasons
+            self._recorder.ended(JobState.PAUSED, blocked_by=reasons)
+            self.paused_for = reasons
         else:
             raise ChildDied("the training child stopped without being asked to")
 

@@ -93,8 +93,13 @@ class JobRunner:
         return await self._tell(job_id, JobRun.cancel)
 
     async def pause(self, job_id: int, reason: Blocker) -> Job | None:
-        """Pause the job, and wait for it to obey; None if another trains, or none."""
-        return await self._tell(job_id, lambda run: run.pause(reason))
+        """Pause the job, and wait for it to obey; None if another trains, or none, or if the job
+        was being paused for other reasons already.
+        """
+        run = self._run
+        job = await self._tell(job_id, lambda run: run.pause(reason))
+        is_for_others = job is not None and job.state is JobState.PAUSED
+        return None if is_for_others and run is not None and reason not in run.paused_for else job
 
     async def settle(self, job_id: int) -> None:
         """Wait for the end of the job's run, if it was told to end."""

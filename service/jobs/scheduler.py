@@ -129,7 +129,7 @@ class Scheduler:
         """Save and stop a job until `resume`. Raises StateConflict unless it runs or is paused."""
         while True:
             job = await self._runner.pause(job_id, BY_PERSON)
-            if job is not None and job.state is not JobState.PAUSED:
+            if job is not None:
                 return _unless_over(job)
             async with self._moving:
                 job = await asyncio.to_thread(self._store.jobs.get, job_id)

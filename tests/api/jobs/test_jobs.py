@@ -6,11 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnxruntime
 import pytest
-from support import Served, blobs, mlp, wait_until
+from support import Served, blobs, client, mlp, wait_until
 
 LONG = 1_000_000
 """Epochs of a job that does not end by itself."""
@@ -118,6 +119,21 @@ def test_a_paused_job_waits_for_a_person_and_goes_on(served: Served, long_job: i
     assert paused["state"] == "paused"
     assert paused["blocked_by"][0]["condition"] == "paused_by_person"
     assert resumed.status_code == 200
+
+
+def test_a_pause_that_is_still_answered_does_not_undo_a_resume(
+    served: Served, long_job: int
+) -> None:
+    with ThreadPoolExecutor(1) as beside:
+        asked = beside.submit(served.http.post, f"/v1/jobs/{long_job}/pause")
+        with client(served.url, token=served.token) as another:
+            job = f"/v1/jobs/{long_job}"
+            wait_until(lambda: another.get(job).json()["state"] == "paused", "the pause")
+            resumed = another.post(f"{job}/resume")
+
+    assert (asked.result().status_code, resumed.status_code) == (200, 200)
+    assert served.job(long_job)["blocked_by"] == []
+    served.wait_for_job(long_job, "running")
 
 
 def test_a_job_is_resumed_with_what_the_body_may_say_and_no_more(
