@@ -89,8 +89,9 @@ async function refusal(response) {
 
 // src/actions.ts
 var STALE = ["device", "jobs", "curve"];
-async function act(api, state, action, subject, stale) {
+async function act(api, state, action, subject, reload) {
   const name = `${action}:${subject}`;
+  if (state.pending.has(name)) return;
   state.pending.add(name);
   state.notice = null;
   try {
@@ -106,8 +107,8 @@ async function act(api, state, action, subject, stale) {
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
     state.notice = `${words(action, subject)} did not work: ${error.message}.`;
   } finally {
+    await reload(STALE);
     state.pending.delete(name);
-    stale(STALE);
   }
 }
 function words(action, subject) {
@@ -421,10 +422,19 @@ var Reloader = class {
   state;
   onLoaded;
   #stale = /* @__PURE__ */ new Set();
+  /** What waits for the next load that succeeds. */
+  #awaiting = [];
   #wake = null;
   mark(parts) {
     for (const part of parts) this.#stale.add(part);
     this.#wake?.();
+  }
+  /** Mark, and resolve once the parts have been loaded. */
+  reload(parts) {
+    return new Promise((resolve) => {
+      this.#awaiting.push(resolve);
+      this.mark(parts);
+    });
   }
   /** Load everything now. */
   async all() {
@@ -442,13 +452,16 @@ var Reloader = class {
   async #load() {
     const parts = new Set(this.#stale);
     this.#stale.clear();
+    const awaiting = this.#awaiting.splice(0);
     try {
       await Promise.all([...parts].map((part) => this.#loadPart(part, parts)));
       if (parts.has("curve")) await loadCurve(this.api, this.state);
     } catch (error) {
       this.mark([...parts]);
+      this.#awaiting.push(...awaiting);
       throw error;
     }
+    for (const resolve of awaiting) resolve();
     if (parts.size > 0) this.onLoaded();
   }
   async #loadPart(part, all) {
@@ -581,13 +594,16 @@ function confirmCancel(job) {
   element("question-detail", HTMLElement).textContent = "It ends at its next step and makes no version. It cannot be resumed.";
   const yes = element("question-yes", HTMLButtonElement);
   yes.textContent = "Cancel the job";
-  yes.onclick = () => dialog.close("yes");
-  element("question-no", HTMLButtonElement).onclick = () => dialog.close("no");
-  dialog.returnValue = "no";
   dialog.showModal();
   return new Promise((resolve) => {
-    const close = () => resolve(dialog.returnValue === "yes");
-    dialog.addEventListener("close", close, { once: true });
+    yes.onclick = () => {
+      resolve(true);
+      dialog.close();
+    };
+    element("question-no", HTMLButtonElement).onclick = () => dialog.close();
+    dialog.onclose = () => {
+      if (!dialog.open) resolve(false);
+    };
   });
 }
 
@@ -1334,7 +1350,7 @@ var Session = class {
         this.#state,
         action,
         subject,
-        (parts) => this.#live.reloader.mark(parts)
+        (parts) => this.#live.reloader.reload(parts)
       );
       this.#draw();
       await done;

@@ -8,15 +8,19 @@ import type { Action } from "./views/parts";
 
 const STALE: readonly Part[] = ["device", "jobs", "curve"];
 
-/** Carries one click out; state.notice says what went wrong. */
+/**
+ * Carries one click out; state.notice says what went wrong. Its button waits until the page shows
+ * what came of it: a second click is dropped. reload: resolves once the parts are loaded anew.
+ */
 export async function act(
   api: Api,
   state: State,
   action: Action,
   subject: string,
-  stale: (parts: readonly Part[]) => void,
+  reload: (parts: readonly Part[]) => Promise<void>,
 ): Promise<void> {
   const name = `${action}:${subject}`;
+  if (state.pending.has(name)) return;
   state.pending.add(name);
   state.notice = null;
   try {
@@ -32,8 +36,8 @@ export async function act(
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
     state.notice = `${words(action, subject)} did not work: ${error.message}.`;
   } finally {
+    await reload(STALE);
     state.pending.delete(name);
-    stale(STALE);
   }
 }
 

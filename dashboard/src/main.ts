@@ -108,7 +108,7 @@ class Session {
       this.#live.reloader.mark(["curve"]);
     } else if (action !== "cancel" || (await confirmCancel(subject))) {
       const done = act(this.#api, this.#state, action, subject, (parts) =>
-        this.#live.reloader.mark(parts),
+        this.#live.reloader.reload(parts),
       );
       this.#draw();
       await done;

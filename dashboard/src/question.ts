@@ -10,12 +10,16 @@ export function confirmCancel(job: string): Promise<boolean> {
     "It ends at its next step and makes no version. It cannot be resumed.";
   const yes = element("question-yes", HTMLButtonElement);
   yes.textContent = "Cancel the job";
-  yes.onclick = () => dialog.close("yes");
-  element("question-no", HTMLButtonElement).onclick = () => dialog.close("no");
-  dialog.returnValue = "no";
   dialog.showModal();
   return new Promise((resolve) => {
-    const close = (): void => resolve(dialog.returnValue === "yes");
-    dialog.addEventListener("close", close, { once: true });
+    yes.onclick = () => {
+      resolve(true);
+      dialog.close();
+    };
+    element("question-no", HTMLButtonElement).onclick = () => dialog.close();
+    // The event comes with the next frame: the question may be asked again by then.
+    dialog.onclose = () => {
+      if (!dialog.open) resolve(false);
+    };
   });
 }

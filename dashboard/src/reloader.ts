@@ -11,6 +11,8 @@ const SHORTEST_MS = 250;
 
 export class Reloader {
   readonly #stale = new Set<Part>();
+  /** What waits for the next load that succeeds. */
+  #awaiting: (() => void)[] = [];
   #wake: (() => void) | null = null;
 
   constructor(
@@ -22,6 +24,14 @@ export class Reloader {
   mark(parts: readonly Part[]): void {
     for (const part of parts) this.#stale.add(part);
     this.#wake?.();
+  }
+
+  /** Mark, and resolve once the parts have been loaded. */
+  reload(parts: readonly Part[]): Promise<void> {
+    return new Promise((resolve) => {
+      this.#awaiting.push(resolve);
+      this.mark(parts);
+    });
   }
 
   /** Load everything now. */
@@ -42,13 +52,16 @@ export class Reloader {
   async #load(): Promise<void> {
     const parts = new Set(this.#stale);
     this.#stale.clear();
+    const awaiting = this.#awaiting.splice(0);
     try {
       await Promise.all([...parts].map((part) => this.#loadPart(part, parts)));
       if (parts.has("curve")) await loadCurve(this.api, this.state);
     } catch (error) {
       this.mark([...parts]);
+      this.#awaiting.push(...awaiting);
       throw error;
     }
+    for (const resolve of awaiting) resolve();
     if (parts.size > 0) this.onLoaded();
   }
 

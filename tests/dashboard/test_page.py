@@ -11,6 +11,20 @@ from browser import LOW_CONTRAST, Tab
 from support import Served, blobs, mlp, wait_until
 
 SLOW = {"epochs": 100_000, "learning_rate": 1e-4, "ignore_policy": True}
+CLICK = "(selectors) => selectors.forEach((each) => document.querySelector(each).click())"
+"""All clicks before the page draws anew."""
+NOTE_ENABLED = """
+() => {
+  window.enabled = [];
+  const note = (changes) => changes.forEach(({ target }) => {
+    if (!target.disabled) window.enabled.push(target.dataset.key);
+  });
+  new MutationObserver(note).observe(document.body, {
+    subtree: true, attributeFilter: ["disabled"],
+  });
+}
+"""
+"""Which buttons can be pressed again."""
 MARKUP = "<img src=x onerror=alert(1)><b>bold</b>"
 
 
@@ -81,6 +95,38 @@ def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
     press(page, "Cancel the job")
     served.wait_for_job(job, "cancelled")
     page.locator(f"[data-key=job-{job}] .badge.cancelled").wait_for()
+
+
+def test_a_question_that_is_asked_again_at_once_is_answered_once(
+    tab: Callable[..., Tab], served: Served, slow: Callable[[str], int]
+) -> None:
+    job = slow("asked")
+    page = tab(served).open()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(f"{request.method} {request.url}"))
+    page.get_by_role("button", name=f"Cancel job {job}").first.wait_for()
+
+    cancel = f"[data-key='cancel:{job}']"
+    page.evaluate(CLICK, [cancel, "#question-no", cancel, "#question-yes"])
+
+    served.wait_for_job(job, "cancelled")
+    page.locator(f"[data-key=job-{job}] .badge.cancelled").wait_for()
+    assert len([each for each in asked if each.endswith("/cancel")]) == 1
+
+
+def test_a_button_waits_until_the_page_shows_what_it_did(
+    tab: Callable[..., Tab], served: Served, slow: Callable[[str], int]
+) -> None:
+    job = slow("twice")
+    page = tab(served).open()
+    page.get_by_role("button", name=f"Pause job {job}").click()
+    page.locator("#waiting").wait_for()
+    page.evaluate(NOTE_ENABLED)
+
+    page.get_by_role("button", name=f"Resume job {job}").first.dblclick()
+
+    page.get_by_role("heading", name="Training now").wait_for()
+    assert page.evaluate("() => window.enabled") == []
 
 
 def test_a_button_keeps_its_focus_when_its_neighbour_goes(
