@@ -39,6 +39,8 @@ class Builder:
         self.opset = next(o.version for o in model.opset_import if o.domain in STANDARD)
         self.nodes: list[onnx.NodeProto] = list(model.graph.node)
         self.constants = {t.name: t for t in model.graph.initializer}
+        self.rules: dict[str, Any] = {}
+        """Gradients of single nodes, by the tensor that they give, instead of their operator's."""
         self._tensors: dict[str, Tensor] = {}
         self._written: dict[bytes, tuple[str, ...]] = {}
         self._numbers: dict[tuple[bytes, str, tuple[int, ...]], Tensor] = {}

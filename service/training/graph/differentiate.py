@@ -51,7 +51,8 @@ def backward(
 
 def _apply(node: Node, outputs: list[Tensor | None]) -> Gradients:
     """Runs the rule, and checks that it gave what is wanted."""
-    rule = RULES.get(node.proto.op_type) if node.proto.domain in STANDARD else None
+    own = node.graph.rules.get(node.proto.output[0])
+    rule = own or (RULES.get(node.proto.op_type) if node.proto.domain in STANDARD else None)
     if rule is None:
         raise NotDifferentiable("this operator has no gradient here")
     given = [i for i, g in enumerate(outputs) if g is not None]

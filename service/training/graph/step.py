@@ -11,9 +11,11 @@ from onnx import helper
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.losses import Compared, Loss, compare
+from service.training.graph.passes.accumulation import accumulate
 from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
 from service.training.graph.passes.prepare import prepare, stamp
 from service.training.graph.passes.simplify import prune
+from service.training.graph.passes.spatial_first import read_model
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
 
 LOSS = "hone.loss"
@@ -73,7 +75,7 @@ def build_step(
     prepared = prepare(model, output, training=True)
     users = tuple(v.name for v in prepared.graph.input)
     prepared, draws, updated = _in_training(prepared, batch_statistics=batch_statistics)
-    graph = Builder(prepared)
+    graph = read_model(prepared)
     compared, fed = _append_loss(graph, output, loss, weighted=weighted)
     found = backward(graph, {output: compared.gradient}, parameters)
     results = {LOSS: compared.loss}
@@ -127,7 +129,7 @@ def differentiate(
     """A model that gives the sum of a tensor, and its gradient by each of the parameters."""
     prepared = prepare(model, loss)
     users = [v.name for v in prepared.graph.input if v.name not in parameters]
-    graph = Builder(prepared)
+    graph = read_model(prepared)
     value = graph.tensor(loss)
     one = graph.numbers(1.0, value.dtype).expand_like(value)
     found = backward(graph, {loss: one}, parameters)
@@ -145,7 +147,8 @@ def write(
 ) -> onnx.ModelProto:
     """The graph as a model with these inputs and outputs, without what does not lead to them."""
     inputs = list(inputs)
-    nodes = list(graph.nodes)
+    names = [tensor.name for tensor in outputs.values()]
+    nodes = accumulate(graph.nodes, lambda name: graph.tensor(name).shape, names)
     made = {name for node in nodes for name in node.output}
     for name, tensor in outputs.items():
         if name != tensor.name:

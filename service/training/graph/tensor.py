@@ -26,6 +26,7 @@ class Graph(Protocol):
     """What a tensor needs of the graph it belongs to, a `Builder`."""
 
     opset: int
+    rules: dict[str, Any]
 
     def op(self, op_type: str, *inputs: Tensor | None, **attributes: Any) -> Tensor: ...
     def ops(

@@ -1,0 +1,166 @@
+"""Trains stacks of convolution and pooling in a layout of their own: places first, channels last.
+
+A place's numbers of all samples and channels then lie together. What a place of a kernel sees of
+the input is a slice of whole rows, and a convolution is a sum of products of matrices. One that a
+MaxPool follows computes each place of the pool's window by itself, so the pool is the largest of
+some tensors. All gradients follow from the rules of these operators.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx
+from onnx import helper
+
+from service.training.graph.builder import STANDARD, Builder
+from service.training.graph.flow import reads
+from service.training.graph.node import Node
+from service.training.graph.passes.row_products import (
+    Windowed,
+    convolve,
+    first_largest,
+    places_last,
+)
+from service.training.graph.tensor import Shape, Tensor, product
+from service.training.graph.windows import windows_of
+
+ELEMENTWISE = frozenset(("Clip", "Elu", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"))
+"""Operators that take any layout."""
+MAX_SEEN = 1 << 16
+"""Numbers that the kernels see of a sample, which are kept until the gradients are computed.
+
+Convolutions that see more take more memory so than the input's, and are hardly faster (measured).
+"""
+
+
+def read_model(model: onnx.ModelProto) -> Builder:
+    """A builder on the model's graph, with such stacks rewritten. model: with types."""
+    graph = Builder(model)
+    pools = _pooled(model, graph)
+    return _Rewriting(model, graph, pools).run() if pools else graph
+
+
+def _pooled(model: onnx.ModelProto, graph: Builder) -> dict[str, onnx.NodeProto]:
+    """The pools whose windows lie side by side on what a convolution gives to nobody else."""
+    readers = Counter(name for node in graph.nodes for name in reads(node))
+    readers.update(value.name for value in model.graph.output)
+    made = {name: node for node in graph.nodes for name in node.output if _fits(graph, node)}
+    return {
+        pool.input[0]: pool
+        for pool in graph.nodes
+        if _is_tiling(pool) and pool.input[0] in made and readers[pool.input[0]] == 1
+    }
+
+
+def _fits(graph: Builder, node: onnx.NodeProto) -> bool:
+    """Is it a small convolution without groups, all of whose sizes but the batch's are known?"""
+    if node.op_type != "Conv" or node.domain not in STANDARD:
+        return False
+    shapes = [graph.tensor(name).shape for name in (node.input[0], node.output[0])]
+    known = [shape is not None and all(isinstance(d, int) for d in shape[1:]) for shape in shapes]
+    weight = graph.tensor(node.input[1]).sizes
+    if not all(known) or weight is None or weight[1] != (shapes[0] or ())[1]:
+        return False
+    results = graph.tensor(node.output[0]).sizes_of(range(2, len(weight)))
+    return product(weight[1:]) * product(results) <= MAX_SEEN
+
+
+def _is_tiling(node: onnx.NodeProto) -> bool:
+    """Do its windows lie side by side? A rest that fills none is left out."""
+    if node.op_type != "MaxPool" or node.domain not in STANDARD or any(node.output[1:]):
+        return False
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    return (
+        given.get("strides") == given["kernel_shape"]
+        and not any(given.get("pads", ()))
+        and given.get("auto_pad", b"NOTSET") in (b"NOTSET", b"VALID")
+        and set(given.get("dilations", (1,))) == {1}
+        and not given.get("ceil_mode", 0)
+    )
+
+
+@dataclass
+class _Rewriting:
+    """pools: by the tensor that they read. moved: tensors of the new layout, by their old names.
+
+    both: those that are there in the old layout too.
+    """
+
+    model: onnx.ModelProto
+    old: Builder
+    pools: Mapping[str, onnx.NodeProto]
+    moved: dict[str, Tensor] = field(default_factory=dict)
+    both: set[str] = field(default_factory=set)
+
+    def run(self) -> Builder:
+        bare = onnx.ModelProto()
+        bare.CopyFrom(self.model)
+        del bare.graph.node[:]
+        self.new = Builder(bare)
+        done = {pool.output[0] for pool in self.pools.values()}
+        for node in self.old.nodes:
+            if not done.intersection(node.output) and not self._rewrite(node):
+                self._keep(node)
+        for value in self.model.graph.output:
+            self._bring_back(value.name)
+        return self.new
+
+    def _rewrite(self, node: onnx.NodeProto) -> bool:
+        """Write it in the new layout, if it is one of those."""
+        source = node.input[0] if node.input else ""
+        if source in self.moved and node.op_type in ELEMENTWISE and node.domain in STANDARD:
+            others = [self.new.tensor(name) if name else None for name in node.input[1:]]
+            given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+            self.moved[node.output[0]] = self.moved[source].op(node.op_type, *others, **given)
+            return True
+        pool = self.pools.get(node.output[0])
+        if pool is None and not (source in self.moved and _fits(self.old, node)):
+            return False
+        result = self._convolved(node, pool)
+        self.moved[pool.output[0] if pool is not None else node.output[0]] = result
+        return True
+
+    def _convolved(self, proto: onnx.NodeProto, pool: onnx.NodeProto | None) -> Tensor:
+        inputs = tuple(self.old.tensor(name) for name in proto.input if name)
+        node = Node(self.old, proto, inputs, (self.old.tensor(proto.output[0]),), ())
+        kernel = (node.given(1).sizes or ())[2:]
+        cells = [1] * len(kernel)
+        if pool is not None:
+            cells = next(list(a.ints) for a in pool.attribute if a.name == "kernel_shape")
+        sizes = node.y.sizes_of(range(2, node.y.rank))
+        windowed = Windowed(
+            windows_of(node, kernel, node.x, node.y),
+            cells,
+            [size // cell for size, cell in zip(sizes, cells, strict=True)],
+        )
+        weight, *bias = (self.new.tensor(name) for name in proto.input[1:] if name)
+        source = self.moved.get(proto.input[0])
+        plain = self.new.tensor(proto.input[0]) if source is None else None
+        parts = convolve(windowed, weight, moved=source, plain=plain)
+        largest = first_largest(parts).known(*windowed.counts, *self._ends(node))
+        return (largest + bias[0]).known_like(largest) if bias else largest
+
+    def _ends(self, node: Node) -> Shape:
+        """Batch and channels."""
+        assert node.x.shape is not None
+        assert node.y.shape is not None
+        return node.x.shape[0], node.y.shape[1]
+
+    def _keep(self, node: onnx.NodeProto) -> None:
+        for name in reads(node):
+            self._bring_back(name)
+        types = [self.old.tensor(name) if name else None for name in node.output]
+        self.new.append(node, [(t.dtype, t.shape) if t else (0, None) for t in types])
+
+    def _bring_back(self, name: str) -> None:
+        """Write the model's own tensor, if only the moved one is there."""
+        moved = self.moved.get(name)
+        if moved is None or name in self.both:
+            return
+        self.both.add(name)
+        plain, before = places_last(moved), self.old.tensor(name)
+        node = helper.make_node("Identity", [plain.name], [name], name=name)
+        self.new.append(node, [(before.dtype, before.shape)])
