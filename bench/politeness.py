@@ -36,8 +36,8 @@ for _ in sys.stdin:
 """
 BARE_LOOP = """
 from service.training.limits import apply_limits
-from service.training.protocol.messages.shared import Limits
-apply_limits(Limits(), threads=1)
+from service.training.protocol.messages.shared import ResourceLimits
+apply_limits(ResourceLimits(), threads=1)
 print("stepped back", flush=True)
 while True:
     pass

@@ -20,7 +20,7 @@ from api.routing import Route
 from api.schemas import ModelBody, ModelPatch, ModelSpecBody, Page
 from api.waiting import unless_gone
 from service.errors import InvalidInput
-from service.models import updates as catalogue
+from service.models import updates as model_updates
 from service.models.registry import Form, ModelSpec
 from storage.errors import Problem
 from storage.records.samples import UNSET
@@ -91,7 +91,7 @@ def show_model(model: TheModel) -> ModelBody:
 def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBody:
     """Jobs' default hyperparameters, names of classes and CSV columns, gate, retention, quota."""
     hyperparameters = patch.hyperparameters
-    changed = catalogue.change_model(
+    changed = model_updates.change_model(
         store,
         model,
         hyperparameters=hyperparameters.model_dump(exclude_unset=True) if hyperparameters else {},

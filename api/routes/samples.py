@@ -22,7 +22,7 @@ from api.schemas.samples import (
     SplitName,
 )
 from service.errors import InvalidInput
-from service.samples import updates as curation
+from service.samples import updates as sample_updates
 from storage.errors import NotFound, Problem
 from storage.samples.filter import SampleFilter
 
@@ -45,7 +45,7 @@ def filter_of(
     key: Key = None,
 ) -> SampleFilter:
     """The conditions of the query; all hold."""
-    return curation.sample_filter(
+    return sample_updates.sample_filter(
         model,
         label=label,
         split=split,
@@ -101,7 +101,7 @@ def change_sample_by_key(
     """Set its label (null takes it away), its split, or pin it."""
     sample = store.samples.by_key(model.id, key)
     changes = patch.model_dump(exclude_unset=True)
-    return present.sample(curation.change_sample(store, model, sample.id, changes), model)
+    return present.sample(sample_updates.change_sample(store, model, sample.id, changes), model)
 
 
 @router.delete("", summary="Delete samples by filter", responses=answers("not_found"))
@@ -155,11 +155,11 @@ def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> Sample
     "/{sample_id:digits}/content",
     summary="Download a sample",
     response_class=Response,
-    responses={200: {"content": {curation.NPZ: {}, "image/*": {}}}, **answers("not_found")},
+    responses={200: {"content": {sample_updates.NPZ: {}, "image/*": {}}}, **answers("not_found")},
 )
 def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Response:
     """Its inputs and label as npz, or the image, as it may be uploaded again."""
-    data, media_type = curation.content(store, model, sample_id)
+    data, media_type = sample_updates.content(store, model, sample_id)
     return Response(data, media_type=media_type)
 
 
@@ -187,7 +187,7 @@ def change_sample(
 ) -> SampleBody:
     """Set its label (null takes it away), its split, or pin it."""
     changes = patch.model_dump(exclude_unset=True)
-    return present.sample(curation.change_sample(store, model, sample_id, changes), model)
+    return present.sample(sample_updates.change_sample(store, model, sample_id, changes), model)
 
 
 @router.delete(

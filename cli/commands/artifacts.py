@@ -83,7 +83,7 @@ def _prepare(
 ) -> Prepared:
     from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 
-    order = Prepare(
+    task = Prepare(
         source=str(model.resolve()),
         form="forward",
         work_dir=str(work_dir.resolve()),
@@ -93,7 +93,7 @@ def _prepare(
         divide=divide,
         **options,
     )
-    answer = asyncio.run(_ask(order))
+    answer = asyncio.run(_ask(task))
     if isinstance(answer, Refused):
         raise from_error(HoneError(f"{model}: {answer.detail}", problems=answer.problems))
     if not isinstance(answer, Prepared):
@@ -101,12 +101,12 @@ def _prepare(
     return answer
 
 
-async def _ask(order: Prepare) -> Message:
-    """The last message of the order."""
+async def _ask(task: Prepare) -> Message:
+    """The last message of the task."""
     from service.jobs.child import Child
     from service.processes.children import Children
 
-    child = await Child.spawn(Children(memory_cap_bytes=None), order)
+    child = await Child.spawn(Children(memory_cap_bytes=None), task)
     try:
         async for message in child.messages(silence_timeout_s=TIMEOUT_S):
             answer = message

@@ -9,7 +9,7 @@ from service.errors import ChildDied
 from service.processes.children import Children
 from service.processes.ending import ErrorTail, describe_exit
 from service.training.protocol.messages.lines import decode_message, encode
-from service.training.protocol.messages.unions import Command, Last, Message, Order
+from service.training.protocol.messages.unions import Command, Last, Message, Task
 
 MAX_LINE_BYTES = 64 * 2**20
 """Longest message; a confusion matrix of a thousand classes takes a few MiB."""
@@ -18,7 +18,7 @@ GRACE_S = 5.0
 
 
 class Child:
-    """A fresh interpreter that carries out one order."""
+    """A fresh interpreter that carries out one task."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
@@ -26,11 +26,11 @@ class Child:
         self._errors = ErrorTail(process.stderr)
 
     @classmethod
-    async def spawn(cls, children: Children, order: Order) -> Child:
-        """Start `python -m service.training` and hand it the order. Raises Busy."""
+    async def spawn(cls, children: Children, task: Task) -> Child:
+        """Start `python -m service.training` and hand it the task. Raises Busy."""
         process = await children.spawn("service.training", buffer_bytes=MAX_LINE_BYTES)
         child = cls(process)
-        await child._write(encode(order))
+        await child._write(encode(task))
         return child
 
     @property
@@ -48,7 +48,7 @@ class Child:
         await self._write(encode(command))
 
     async def messages(self, *, silence_timeout_s: float) -> AsyncIterator[Message]:
-        """Every message up to the last of the order.
+        """Every message up to the last of the task.
 
         Raises ChildDied when the child ends before, or says nothing for silence_timeout_s.
         """

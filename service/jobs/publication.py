@@ -14,7 +14,7 @@ from service.models.promotion.gate import BestComparison, conclude
 from service.models.promotion.policy import gate_policy
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
 from service.training.protocol.messages.endings import Failed
-from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.shared import ResourceLimits
 from service.training.protocol.messages.training import Done
 from storage.records.jobs import Job
 from storage.records.models import FileRecord, Model
@@ -50,7 +50,7 @@ class Publication:
         store: Store,
         recorder: Recorder,
         *,
-        limits: Callable[[], Awaitable[Limits]],
+        limits: Callable[[], Awaitable[ResourceLimits]],
         ask: Callable[[Evaluate], Awaitable[Answer | None]],
     ) -> None:
         self._job = job

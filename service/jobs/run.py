@@ -146,7 +146,7 @@ class JobRun:
     async def _attempt(self) -> None:
         work_dir = Path(tempfile.mkdtemp(prefix=f"job-{self.job.id}-", dir=self._store.tmp_dir))
         try:
-            order = await asyncio.to_thread(
+            task = await asyncio.to_thread(
                 train_task,
                 self.job,
                 self._store,
@@ -155,7 +155,7 @@ class JobRun:
                 work_dir=work_dir,
             )
             self._done = None
-            await self._converse(await Child.spawn(self._children, order), self._take)
+            await self._converse(await Child.spawn(self._children, task), self._take)
             if self._done is not None:
                 publication = Publication(
                     self.job,
@@ -168,10 +168,10 @@ class JobRun:
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)
 
-    async def _ask(self, order: Evaluate) -> Answer | None:
+    async def _ask(self, task: Evaluate) -> Answer | None:
         """What a child of its own answers, None if it was stopped."""
         self._answer = None
-        await self._converse(await Child.spawn(self._children, order), self._take_answer)
+        await self._converse(await Child.spawn(self._children, task), self._take_answer)
         return self._answer
 
     async def _converse(self, child: Child, take: Callable[[Message], Awaitable[None]]) -> None:

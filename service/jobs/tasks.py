@@ -10,8 +10,8 @@ from service.models.promotion.policy import gate_policy
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
 from service.training.hyperparameters import Hyperparameters
-from service.training.protocol.messages.comparison import Convert, Evaluate, Measurement, Score
-from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.comparison import Convert, Evaluate, Measurement, Rank
+from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.messages.training import LoopState, Start, Train
 from storage.records.jobs import Job
 from storage.records.models import Model
@@ -23,7 +23,7 @@ SHORT_TASK_NICE = 5
 
 
 def train_task(
-    job: Job, store: Store, settings: Settings, *, limits: Limits, work_dir: Path
+    job: Job, store: Store, settings: Settings, *, limits: ResourceLimits, work_dir: Path
 ) -> Train:
     """The task for a job, from its last checkpoint if it has one. limits: what it may take.
 
@@ -57,7 +57,7 @@ def train_task(
 
 
 def evaluate_task(
-    model: Model, store: Store, *, candidate: Path, baseline: Version, limits: Limits
+    model: Model, store: Store, *, candidate: Path, baseline: Version, limits: ResourceLimits
 ) -> Evaluate:
     """The task to compare what a job has exported with a version of its model."""
     return Evaluate(
@@ -87,11 +87,11 @@ def convert_task(
     )
 
 
-def score_task(
+def rank_task(
     model: Model, version: Version, store: Store, settings: Settings, *, newest: int
-) -> Score:
+) -> Rank:
     """The task to rank by how uncertain a version is about the newest unlabelled samples."""
-    return Score(
+    return Rank(
         model=str(store.integrity.file(version.file.sha256)),
         measurement=measurement(model, store),
         newest=newest,
@@ -123,9 +123,9 @@ def artifacts_sha256(model: Model) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def short_task_limits(settings: Settings) -> Limits:
-    """Limits of a child that checks or makes something: it is short, whatever the policy says."""
-    return Limits(
+def short_task_limits(settings: Settings) -> ResourceLimits:
+    """For a child that checks or makes something: it is short, whatever the policy says."""
+    return ResourceLimits(
         threads=settings.training_threads or default_threads(),
         nice=SHORT_TASK_NICE if settings.training_nice is None else settings.training_nice,
     )

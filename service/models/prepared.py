@@ -29,15 +29,15 @@ _DECIDE_NOTHING = ("source", "work_dir", "limits", "kind")
 _MAKERS = ("honed", "onnx", "onnxruntime-training-cpu")
 
 
-def describe(order: Prepare) -> bytes:
+def describe(task: Prepare) -> bytes:
     """All that decides what artifacts come of an upload, as JSON."""
-    described = {k: v for k, v in asdict(order).items() if k not in _DECIDE_NOTHING}
-    described["upload"] = sha256_of(Path(order.source))
+    described = {k: v for k, v in asdict(task).items() if k not in _DECIDE_NOTHING}
+    described["upload"] = sha256_of(Path(task.source))
     described["made_by"] = _makers()
     return json.dumps(described, sort_keys=True).encode()
 
 
-def find_prepared(store: Store, order: Prepare, made_of: bytes) -> Prepared | None:
+def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | None:
     """What a child would answer, with copies of a model's files; None if there is none to copy.
 
     Files that are gone or damaged are made anew, as if there were none.
@@ -46,7 +46,7 @@ def find_prepared(store: Store, order: Prepare, made_of: bytes) -> Prepared | No
     if found is None:
         return None
     model, first = found
-    work_dir = Path(order.work_dir)
+    work_dir = Path(task.work_dir)
     roles = {role: file for role, file in model.files.items() if role != MADE_OF}
     copies = {
         role: _copy(store.files.path, file, work_dir / role)
@@ -61,7 +61,7 @@ def find_prepared(store: Store, order: Prepare, made_of: bytes) -> Prepared | No
         signature=replace(
             # Names of classes can be changed later.
             model.signature,
-            target=replace(model.signature.target, classes=order.classes),
+            target=replace(model.signature.target, classes=task.classes),
         ),
         output=model.output,
         trainable=model.trainable,

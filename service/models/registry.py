@@ -131,7 +131,7 @@ class Registry:
         form: Literal["forward", "artifacts"],
         work_dir: Path,
     ) -> Prepared:
-        order = Prepare(
+        task = Prepare(
             source=str(source),
             form=form,
             work_dir=str(work_dir),
@@ -146,18 +146,18 @@ class Registry:
             feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
             limits=tasks.short_task_limits(self._settings),
         )
-        made_of = await asyncio.to_thread(describe, order)
+        made_of = await asyncio.to_thread(describe, task)
         await asyncio.to_thread((work_dir / MADE_OF).write_bytes, made_of)
-        known = await asyncio.to_thread(find_prepared, self._store, order, made_of)
-        answer = known or await self._answer(order)
+        known = await asyncio.to_thread(find_prepared, self._store, task, made_of)
+        answer = known or await self._answer(task)
         if isinstance(answer, Refused):
             raise GraphRefused(answer.detail, problems=answer.problems)
         if not isinstance(answer, Prepared):
             raise PreparationFailed(f"the model cannot be prepared: {answer}")
         return answer
 
-    async def _answer(self, order: Prepare) -> Message | None:
-        child = await Child.spawn(self._children, order)
+    async def _answer(self, task: Prepare) -> Message | None:
+        child = await Child.spawn(self._children, task)
         answer: Message | None = None
         try:
             timeout_s = self._settings.prepare_timeout_s

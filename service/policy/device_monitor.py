@@ -18,7 +18,7 @@ from service.policy.observer import Look, Observer
 from service.policy.policy import Policy
 from service.policy.signals import Signals
 from service.settings import Settings
-from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.shared import ResourceLimits
 from storage.records.jobs import Blocker, Job, StoredPolicy
 from storage.store import Store
 
@@ -127,7 +127,7 @@ class DeviceMonitor:
         latest = self._latest
         return (NOT_LOOKED,) if latest is None else latest.blockers(job)
 
-    async def limits(self) -> Limits:
+    async def limits(self) -> ResourceLimits:
         """What a child that starts now may take."""
         look = await self.look()
         return child_limits(look.policy, look.snapshot)
@@ -240,14 +240,14 @@ def _reported_sessions() -> SessionUserIdle | None:
     return SessionUserIdle(table)
 
 
-def child_limits(policy: Policy, snapshot: DeviceSnapshot) -> Limits:
+def child_limits(policy: Policy, snapshot: DeviceSnapshot) -> ResourceLimits:
     """Threads by whether somebody uses the device; unknown counts as used.
 
     A job goes on bit for bit only with the threads that it began with.
     """
     idle_s = Signals(snapshot.signals).number("user_idle_s")
     is_idle = idle_s is not None and idle_s >= policy.idle_minutes * 60
-    return Limits(
+    return ResourceLimits(
         threads=policy.max_threads_idle if is_idle else policy.max_threads_busy,
         nice=policy.nice,
     )

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import ChildDied, InvalidInput
-from service.jobs import tasks as orders
+from service.jobs import tasks
 from service.jobs.child import Child
 from service.processes.children import Children
 from service.settings import Settings
-from service.training.protocol.messages.comparison import Score, Scored
+from service.training.protocol.messages.comparison import Rank, Ranked
 from service.training.protocol.messages.endings import Failed
 from storage.errors import Problem
 from storage.records.models import Model
@@ -80,16 +80,16 @@ class SampleRanking:
         known = self._known.get(model.id)
         if known is not None and (known.version, known.newest) == (version.version, newest):
             return known
-        work_dir = Path(tempfile.mkdtemp(prefix="score-", dir=self._store.tmp_dir))
+        work_dir = Path(tempfile.mkdtemp(prefix="rank-", dir=self._store.tmp_dir))
         try:
-            order = orders.score_task(model, version, self._store, self._settings, newest=NEWEST)
-            scored = await self._ask(order)
+            task = tasks.rank_task(model, version, self._store, self._settings, newest=NEWEST)
+            ranked = await self._ask(task)
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)
-        entropies = np.array(scored.entropies)
+        entropies = np.array(ranked.entropies)
         best = np.argsort(-entropies, kind="stable")
         ranking = Ranking(
-            version.version, np.array(scored.ids, np.int64)[best], entropies[best], newest
+            version.version, np.array(ranked.ids, np.int64)[best], entropies[best], newest
         )
         self._known.pop(model.id, None)
         self._known[model.id] = ranking
@@ -97,12 +97,12 @@ class SampleRanking:
             self._known.pop(next(iter(self._known)))
         return ranking
 
-    async def _ask(self, order: Score) -> Scored:
-        child = await Child.spawn(self._children, order)
+    async def _ask(self, task: Rank) -> Ranked:
+        child = await Child.spawn(self._children, task)
         try:
             timeout_s = self._settings.prepare_timeout_s
             async for message in child.messages(silence_timeout_s=timeout_s):
-                if isinstance(message, Scored):
+                if isinstance(message, Ranked):
                     return message
                 if isinstance(message, Failed):
                     raise ChildDied(f"the samples cannot be ranked: {message.detail}")

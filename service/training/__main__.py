@@ -1,6 +1,6 @@
-"""The training child's main: one order in, messages out.
+"""The training child's main: one task in, messages out.
 
-Exit code 0: the last message says how the order ended. Any other: the child broke, its last
+Exit code 0: the last message says how the task ended. Any other: the child broke, its last
 words are on stderr, and the parent may try again.
 """
 
@@ -18,8 +18,8 @@ from service.training.protocol.messages.endings import Failed, Stopped
 from service.training.protocol.pipe import Interrupted, Pipe, claim_stdout
 from storage.errors import HoneError
 
-if TYPE_CHECKING:  # a child needs those of its own order only
-    from service.training.protocol.messages.unions import Message, Order
+if TYPE_CHECKING:  # a child needs those of its own task only
+    from service.training.protocol.messages.unions import Message, Task
 
 logger = logging.getLogger("service.training")
 
@@ -30,7 +30,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = Pipe(stdin=0, stdout=claim_stdout())
     try:
-        pipe.send(answer(pipe.read_order(), pipe))
+        pipe.send(answer(pipe.read_task(), pipe))
     except Interrupted:
         return 0
     except Exception:
@@ -39,61 +39,61 @@ def main() -> int:
     return 0
 
 
-def answer(order: Order, pipe: Pipe) -> Message:
-    """Carry out the order and return its last message. Unknown errors pass through."""
+def answer(task: Task, pipe: Pipe) -> Message:
+    """Carry out the task and return its last message. Unknown errors pass through."""
     try:
-        apply_limits(order.limits, threads=threads_of(order))
-        return carry_out(order, pipe)
+        apply_limits(task.limits, threads=threads_of(task))
+        return carry_out(task, pipe)
     except Interrupted as stop:
         return Stopped(stop.reason)
     except HoneError as error:
         return Failed(error.code, error.detail)
     except MemoryError:
-        return Failed(OutOfMemory.code, out_of_memory(order))
+        return Failed(OutOfMemory.code, out_of_memory(task))
 
 
-def carry_out(order: Order, pipe: Pipe) -> Message:
-    if order.kind == "train":
+def carry_out(task: Task, pipe: Pipe) -> Message:
+    if task.kind == "train":
         from service.training.job import run
 
         pipe.listen()
-        return run(order, pipe)
-    if order.kind == "evaluate":
+        return run(task, pipe)
+    if task.kind == "evaluate":
         from service.training.evaluation.evaluate import evaluate
 
         pipe.listen()
-        return evaluate(order, pipe)
-    if order.kind == "score":
-        from service.training.evaluation.ranking import score
+        return evaluate(task, pipe)
+    if task.kind == "rank":
+        from service.training.evaluation.ranking import rank
 
         pipe.listen()
-        return score(order, pipe)
+        return rank(task, pipe)
     # Native code that prepares a model cannot be asked to stop, and leaves nothing to keep.
     pipe.listen(on_orphaned=lambda: os._exit(0))
-    if order.kind == "convert":
+    if task.kind == "convert":
         from service.training.export.convert import convert
 
-        return convert(order, pipe)
+        return convert(task, pipe)
     from service.training.preparation.prepare import prepare
 
-    return prepare(order)
+    return prepare(task)
 
 
-def threads_of(order: Order) -> int:
-    """The order's threads; a resumed job keeps the count that it began with.
+def threads_of(task: Task) -> int:
+    """The task's threads; a resumed job keeps the count that it began with.
 
     Results differ in the last bits between thread counts.
     """
-    if order.kind == "train" and order.start.how == "resume" and order.start.state is not None:
-        return order.start.state.threads
-    return order.limits.threads
+    if task.kind == "train" and task.start.how == "resume" and task.start.state is not None:
+        return task.start.state.threads
+    return task.limits.threads
 
 
-def out_of_memory(order: Order) -> str:
+def out_of_memory(task: Task) -> str:
     limit = memory_limit_bytes()
     within = "the device's memory" if limit is None else f"the limit of {limit} bytes"
-    remedy = "a smaller batch_size" if order.kind == "train" else "a smaller model"
-    return f"the order does not fit into {within}; try {remedy}, or allow more memory"
+    remedy = "a smaller batch_size" if task.kind == "train" else "a smaller model"
+    return f"the task does not fit into {within}; try {remedy}, or allow more memory"
 
 
 if __name__ == "__main__":

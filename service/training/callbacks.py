@@ -57,7 +57,7 @@ class JobCallbacks:
 
     def __init__(
         self,
-        order: Train,
+        task: Train,
         pipe: Pipe,
         engine: Engine,
         validation_set: Batches,
@@ -68,16 +68,16 @@ class JobCallbacks:
     ) -> None:
         self.seconds = Stopwatch(clock, spent=state.seconds)
         self.reporter = Reporter(plan, state, seconds=self.seconds, send=pipe.send)
-        self.saver = CheckpointWriter(engine, work_dir=Path(order.work_dir), send=pipe.send)
-        self.best = self._early_stopping(order, validation_set)
+        self.saver = CheckpointWriter(engine, work_dir=Path(task.work_dir), send=pipe.send)
+        self.best = self._early_stopping(task, validation_set)
         self._pipe = pipe
         self._engine = engine
         self._validation_set = validation_set
-        self._make_metrics = metrics_for(order.loss, order.signature.target)
-        self._batch_size = order.hyperparameters.batch_size
-        self._interval_s = order.checkpoint_interval_s
+        self._make_metrics = metrics_for(task.loss, task.signature.target)
+        self._batch_size = task.hyperparameters.batch_size
+        self._interval_s = task.checkpoint_interval_s
         self._save_at = state.seconds + self._interval_s
-        self._saved = order.start.state
+        self._saved = task.start.state
         self._rate: float | None = None
         self._validated_step: int | None = None
         self._validation: dict[str, Any] = {}
@@ -154,19 +154,19 @@ class JobCallbacks:
         self._save_at = self.seconds() + self._interval_s
         self.reporter.steps_go_on(state)
 
-    def _early_stopping(self, order: Train, validation_set: Batches) -> BestCheckpoint | None:
-        if order.hyperparameters.early_stopping_patience is None:
+    def _early_stopping(self, task: Train, validation_set: Batches) -> BestCheckpoint | None:
+        if task.hyperparameters.early_stopping_patience is None:
             return None
         if len(validation_set) == 0:
             logger.warning("early_stopping_off reason=no_validation_samples")
             return None
-        return BestCheckpoint(self.saver, best_so_far(order.start))
+        return BestCheckpoint(self.saver, best_so_far(task.start))
 
 
 def best_so_far(start: Start) -> Path | None:
     """Where the best parameters of a resumed job lie, if it has any.
 
-    Raises CheckpointUnreadable if its state knows of some, and the order does not.
+    Raises CheckpointUnreadable if its state knows of some, and the task does not.
     """
     if start.how != "resume" or start.state is None or start.state.best_loss is None:
         return None

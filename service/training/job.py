@@ -26,21 +26,21 @@ from service.training.schedule import Plan, make_plan
 from service.training.thread_selection import ThreadChoice, select_threads
 
 
-def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> Done:
-    """Carry out the order and return its last message.
+def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> Done:
+    """Carry out the task and return its last message.
 
     Raises HoneError where trying again would not help, Interrupted where the parent ends it.
     """
-    if opening.is_of_sessions(order.artifacts):
+    if opening.is_of_sessions(task.artifacts):
         flush_denormals()
-    heartbeat, threads = Heartbeat(pipe), order.limits.threads
-    reader = SampleReader(order, threads=threads, tick=heartbeat, send=pipe.send)
-    datasets = load_datasets(order, reader, threads=threads)
+    heartbeat, threads = Heartbeat(pipe), task.limits.threads
+    reader = SampleReader(task, threads=threads, tick=heartbeat, send=pipe.send)
+    datasets = load_datasets(task, reader, threads=threads)
     train_set, validation_set = datasets.train, datasets.validation
-    plan = make_plan(order.hyperparameters, len(train_set))
-    choice = select_threads(order, datasets, lambda each: base_engine(order, each), tick=heartbeat)
-    state = start_state(order, threads=choice.threads)
-    engine = open_engine(order, replace(choice, threads=state.threads))
+    plan = make_plan(task.hyperparameters, len(train_set))
+    choice = select_threads(task, datasets, lambda each: base_engine(task, each), tick=heartbeat)
+    state = start_state(task, threads=choice.threads)
+    engine = open_engine(task, replace(choice, threads=state.threads))
     pipe.send(
         Started(
             engine=engine.name,
@@ -49,14 +49,12 @@ def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> 
             validation_samples=len(validation_set),
             total_steps=plan.total_steps,
             epochs=plan.epochs,
-            warnings=training_warnings(datasets.samples[0], order.signature),
+            warnings=training_warnings(datasets.samples[0], task.signature),
         )
     )
 
     def callbacks_from(state: LoopState) -> JobCallbacks:
-        return JobCallbacks(
-            order, pipe, engine, validation_set, plan=plan, state=state, clock=clock
-        )
+        return JobCallbacks(task, pipe, engine, validation_set, plan=plan, state=state, clock=clock)
 
     # Under watches of their own: features and baseline are no training time.
     prologue = callbacks_from(state)
@@ -65,11 +63,11 @@ def run(order: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> 
         state = replace(state, baseline=callbacks_from(state).validate(state))
     callbacks = callbacks_from(state)
     state = train(engine, train_set, plan, callbacks, state=state, seconds=callbacks.seconds)
-    return finish(order, engine, callbacks, datasets, plan=plan, state=state)
+    return finish(task, engine, callbacks, datasets, plan=plan, state=state)
 
 
 def finish(
-    order: Train,
+    task: Train,
     engine: Engine,
     callbacks: JobCallbacks,
     datasets: Datasets,
@@ -92,14 +90,14 @@ def finish(
         engine.load_parameters(callbacks.best.path)
         metrics = callbacks.best.metrics or callbacks.validate(state)
     callbacks.saver.save(state, "final")
-    path = Path(order.work_dir) / f"model-{state.step}-{secrets.token_hex(4)}.onnx"
-    provenance = provenance_of(order, engine, state, datasets)
+    path = Path(task.work_dir) / f"model-{state.step}-{secrets.token_hex(4)}.onnx"
+    provenance = provenance_of(task, engine, state, datasets)
     export(
         engine,
-        order.artifacts,
+        task.artifacts,
         path,
-        input_names=[spec.name for spec in order.signature.inputs],
-        batches=datasets.checks(order.hyperparameters.batch_size),
+        input_names=[spec.name for spec in task.signature.inputs],
+        batches=datasets.checks(task.hyperparameters.batch_size),
         threads=state.threads,
         provenance=provenance,
     )
@@ -116,28 +114,28 @@ def finish(
 
 
 def provenance_of(
-    order: Train, engine: Engine, state: LoopState, datasets: Datasets
+    task: Train, engine: Engine, state: LoopState, datasets: Datasets
 ) -> dict[str, Any]:
     """Where the model comes from: the same for a job that was interrupted and one that was not."""
     return {
-        **order.provenance,
+        **task.provenance,
         "parent_version": state.parent_version,
-        "watermark": order.watermark,
+        "watermark": task.watermark,
         "train_samples": len(datasets.train),
         "validation_samples": len(datasets.validation),
-        "seed": order.hyperparameters.seed,
+        "seed": task.hyperparameters.seed,
         "steps": state.step,
         "engine": engine.name,
         "threads": state.threads,
     }
 
 
-def start_state(order: Train, *, threads: int) -> LoopState:
+def start_state(task: Train, *, threads: int) -> LoopState:
     """Where the loop begins; a resumed job keeps its count of threads.
 
     Raises CheckpointUnreadable if a resumed job does not say.
     """
-    start = order.start
+    start = task.start
     if start.how != "resume":
         return LoopState(threads=threads, parent_version=start.parent_version)
     if start.state is None:
@@ -145,26 +143,26 @@ def start_state(order: Train, *, threads: int) -> LoopState:
     return start.state
 
 
-def open_engine(order: Train, choice: ThreadChoice) -> Engine:
-    """The engine, with the parameters and the optimizer that the order starts from."""
-    start = order.start
+def open_engine(task: Train, choice: ThreadChoice) -> Engine:
+    """The engine, with the parameters and the optimizer that the task starts from."""
+    start = task.start
     if start.how != "base" and start.checkpoint is None:
         raise CheckpointUnreadable(f"a start from {start.how!r} must name its checkpoint")
     if start.how == "resume":
-        return base_engine(order, choice, checkpoint=start.checkpoint)
-    engine = base_engine(order, choice)
+        return base_engine(task, choice, checkpoint=start.checkpoint)
+    engine = base_engine(task, choice)
     if start.checkpoint is not None:
         engine.load_parameters(Path(start.checkpoint))
     return engine
 
 
-def base_engine(order: Train, choice: ThreadChoice, *, checkpoint: str | None = None) -> Engine:
+def base_engine(task: Train, choice: ThreadChoice, *, checkpoint: str | None = None) -> Engine:
     """The engine at a checkpoint, by default the artifacts' own."""
     return opening.open_engine(
-        order.artifacts,
-        output=order.output,
+        task.artifacts,
+        output=task.output,
         threads=choice.threads,
         spinning=choice.spinning,
-        recipe=order.recipe,
+        recipe=task.recipe,
         checkpoint=None if checkpoint is None else Path(checkpoint),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from service.training.errors import OutOfMemory
-from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.shared import ResourceLimits
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ AUTOGROUP_PAUSE_S = 0.1
 """The kernel takes one change in a tenth of a second from processes without CAP_SYS_ADMIN."""
 
 
-def apply_limits(limits: Limits, *, threads: int) -> None:
+def apply_limits(limits: ResourceLimits, *, threads: int) -> None:
     """Step back behind the device's other work. Call before numpy and the engine are imported.
 
     Raises OutOfMemory if the parent has left no room for the engine itself.

@@ -54,24 +54,24 @@ OpenEngine = Callable[[ThreadChoice], Engine]
 
 
 def select_threads(
-    order: Train, datasets: Datasets, open_engine: OpenEngine, *, tick: Callable[[], None]
+    task: Train, datasets: Datasets, open_engine: OpenEngine, *, tick: Callable[[], None]
 ) -> ThreadChoice:
-    """The remembered choice within the order's limit, or a new one. tick runs between steps.
+    """The remembered choice within the task's limit, or a new one. tick runs between steps.
 
     For the engine of sessions it is a matter of counting, and takes no time.
     """
-    most = order.limits.threads
-    if opening.is_of_sessions(order.artifacts):
-        manifest = read(opening.files_of(order.artifacts).manifest)
-        rows = order.hyperparameters.batch_size
+    most = task.limits.threads
+    if opening.is_of_sessions(task.artifacts):
+        manifest = read(opening.files_of(task.artifacts).manifest)
+        rows = task.hyperparameters.batch_size
         return ThreadChoice(worthwhile_threads(manifest, rows=rows, most=most))
-    if most == 1 or order.cache is None:
+    if most == 1 or task.cache is None:
         return ThreadChoice(most)
-    path, key = Path(order.cache) / FILE, _key(order)
+    path, key = Path(task.cache) / FILE, _key(task)
     known = _read(path)
     if key in known:
         return known[key]
-    some = np.arange(min(order.hyperparameters.batch_size, len(datasets.train)))
+    some = np.arange(min(task.hyperparameters.batch_size, len(datasets.train)))
     batch = (datasets.train.inputs(some), datasets.train.labels[some])
     chosen = choose(_measure(choices(most), open_engine, batch, tick))
     _write(path, {**known, key: chosen})
@@ -135,11 +135,11 @@ def _step_seconds(engine: Engine, batch: Batch, tick: Callable[[], None]) -> flo
     return median(times)
 
 
-def _key(order: Train) -> str:
+def _key(task: Train) -> str:
     """What the choice depends on; artifacts are named by their content."""
-    model = Path(order.artifacts.training_model).name
-    batch_size = order.hyperparameters.batch_size
-    return f"{model} {batch_size} {order.limits.threads} {onnxruntime.__version__}"
+    model = Path(task.artifacts.training_model).name
+    batch_size = task.hyperparameters.batch_size
+    return f"{model} {batch_size} {task.limits.threads} {onnxruntime.__version__}"
 
 
 def _read(path: Path) -> dict[str, ThreadChoice]:

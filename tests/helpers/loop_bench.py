@@ -16,7 +16,7 @@ from service.training.engines.opening import open_engine
 from service.training.hyperparameters import Hyperparameters
 from service.training.job import finish
 from service.training.loop import train
-from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.messages.training import LoopState, Start, Train
 from service.training.protocol.messages.unions import Message
 from service.training.schedule import Plan, make_plan
@@ -107,7 +107,7 @@ class Bench:
             start=start or Start(),
             work_dir=str(work_dir),
             checkpoint_interval_s=interval_s,
-            limits=Limits(threads=1, nice=0),
+            limits=ResourceLimits(threads=1, nice=0),
         )
         begin = self.order.start
         checkpoint = Path(begin.checkpoint or artifacts.checkpoint)

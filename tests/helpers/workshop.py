@@ -10,7 +10,7 @@ import numpy as np
 from stored import adopt, new_model
 
 from service.training.hyperparameters import Hyperparameters
-from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.messages.training import Start, Train
 from storage.records.models import Model
 from storage.records.samples import Split
@@ -54,7 +54,7 @@ class Workshop:
             hyperparameters=Hyperparameters(**hyperparameters),
             start=Start(),
             work_dir=str(work_dir),
-            limits=Limits(threads=1, nice=0),
+            limits=ResourceLimits(threads=1, nice=0),
         )
 
 

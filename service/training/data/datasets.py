@@ -54,13 +54,13 @@ class Datasets:
             yield samples.inputs(chosen), features, samples.labels[chosen]
 
 
-def load_datasets(order: Train, reader: SampleReader, *, threads: int) -> Datasets:
+def load_datasets(task: Train, reader: SampleReader, *, threads: int) -> Datasets:
     """Raises NoSamples if there is nothing to train on."""
-    if order.artifacts.prefix_model is None:
-        samples = load_samples(order, reader)
+    if task.artifacts.prefix_model is None:
+        samples = load_samples(task, reader)
         return Datasets(samples, *samples)
-    prefix = Prefix(Path(order.artifacts.prefix_model), order, threads=threads)
-    cache: RowCache = open_cache(order, prefix)
-    samples = load_samples(order, reader)
+    prefix = Prefix(Path(task.artifacts.prefix_model), task, threads=threads)
+    cache: RowCache = open_cache(task, prefix)
+    samples = load_samples(task, reader)
     train_set, validation_set = (Features(each, prefix, cache) for each in samples)
     return Datasets(samples, train_set, validation_set, prefix)

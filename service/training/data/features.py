@@ -45,7 +45,7 @@ class Prefix:
     says so. Raises ArtifactsUnreadable.
     """
 
-    def __init__(self, path: Path, order: Train, *, threads: int) -> None:
+    def __init__(self, path: Path, task: Train, *, threads: int) -> None:
         if not path.is_file():
             raise ArtifactsUnreadable(f"there is no artifact at {path}; register the model anew")
         model = onnx.load_model(path, load_external_data=False)
@@ -56,8 +56,8 @@ class Prefix:
         self.kept = tuple(_halved(spec) for spec in self.specs) if half else self.specs
         self.row_bytes = sum(map(size_bytes, self.kept))
         self._path = path
-        self._input_names = [spec.name for spec in order.signature.inputs]
-        self._preprocess = json.dumps(order.preprocess, sort_keys=True)
+        self._input_names = [spec.name for spec in task.signature.inputs]
+        self._preprocess = json.dumps(task.preprocess, sort_keys=True)
         self._threads = threads
         self._session: onnxruntime.InferenceSession | None = None
 
@@ -178,14 +178,14 @@ class Features(Batches):
         self._rows = self._cache.rows.view(self._record).reshape(-1)
 
 
-def open_cache(order: Train, prefix: Prefix) -> RowCache:
+def open_cache(task: Train, prefix: Prefix) -> RowCache:
     """The model's features. Open it before the samples are read: see RowCache."""
-    assert order.cache is not None
+    assert task.cache is not None
     return RowCache.open(
-        Path(order.cache) / KIND,
-        key=f"{prefix.key()}-{for_signature(order.signature, order.preprocess).key}",
+        Path(task.cache) / KIND,
+        key=f"{prefix.key()}-{for_signature(task.signature, task.preprocess).key}",
         row_bytes=prefix.row_bytes,
-        max_bytes=order.feature_cache_bytes,
+        max_bytes=task.feature_cache_bytes,
     )
 
 

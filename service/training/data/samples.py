@@ -1,4 +1,4 @@
-"""The samples of an order, whatever they are: tensors as they were sent, or images."""
+"""The samples of a task, whatever they are: tensors as they were sent, or images."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ CHECKED_AT_ONCE = 256
 """Samples whose token ids are checked between two ticks."""
 
 
-def load_samples(order: Train, reader: SampleReader) -> tuple[Batches, Batches]:
+def load_samples(task: Train, reader: SampleReader) -> tuple[Batches, Batches]:
     """Labelled samples up to the watermark, for training and for validation.
 
     Raises NoSamples if there is nothing to train on.
     """
-    train_set = reader.read(Split.TRAIN, watermark=order.watermark)
+    train_set = reader.read(Split.TRAIN, watermark=task.watermark)
     if len(train_set) == 0:
         raise NoSamples(
-            f"the model has no labelled training samples up to sample {order.watermark};"
+            f"the model has no labelled training samples up to sample {task.watermark};"
             " upload some, or give labels to those that wait for one"
         )
     ids = b64encode(encode(train_set.ids)).decode()
-    reader.tell(Seen(ids, started_from=order.start.from_job))
-    return train_set, reader.read(Split.VALIDATION, watermark=order.watermark)
+    reader.tell(Seen(ids, started_from=task.start.from_job))
+    return train_set, reader.read(Split.VALIDATION, watermark=task.watermark)
 
 
 class Preprocessed(Batches):
@@ -67,28 +67,28 @@ class Preprocessed(Batches):
 
 
 class SampleReader:
-    """Opens the samples that an order is about, made ready for the model.
+    """Opens the samples that a task is about, made ready for the model.
 
     tick: runs every now and then while images are decoded and token ids are checked, and may
     raise. send: told of samples that cannot be used, and of what was decoded; None keeps that to
-    itself. model: path of the ONNX file that will be run, where the order does not say.
+    itself. model: path of the ONNX file that will be run, where the task does not say.
     """
 
     def __init__(
         self,
-        order: Train | Measurement,
+        task: Train | Measurement,
         *,
         threads: int,
         tick: Callable[[], None],
         send: Callable[[Message], None] | None = None,
         model: str | None = None,
     ) -> None:
-        self._order = order
+        self._task = task
         self._threads = threads
         self._tick = tick
         self._send = send
-        self._models = run_by(order.artifacts) if isinstance(order, Train) else [model]
-        self._pipeline = for_signature(order.signature, order.preprocess)
+        self._models = run_by(task.artifacts) if isinstance(task, Train) else [model]
+        self._pipeline = for_signature(task.signature, task.preprocess)
 
     def tell(self, message: Message) -> None:
         """Say it to the parent, if it listens."""
@@ -97,14 +97,14 @@ class SampleReader:
 
     def read(self, split: Split, *, watermark: int) -> Batches:
         """The labelled samples of a split. Raises SamplesInvalid, StorageBroken."""
-        order = self._order
+        task = self._task
         index = read_sample_index(
-            Path(order.database),
-            Path(order.packs),
-            model_id=order.model_id,
+            Path(task.database),
+            Path(task.packs),
+            model_id=task.model_id,
             split=split,
             watermark=watermark,
-            target=order.signature.target,
+            target=task.signature.target,
         )
         return self.open(index)
 
@@ -122,7 +122,7 @@ class SampleReader:
         return samples
 
     def _read_tensors(self, index: SampleIndex) -> Batches:
-        samples = Dataset(index, self._order.signature)
+        samples = Dataset(index, self._task.signature)
         return Preprocessed(samples, self._pipeline) if self._pipeline.kinds else samples
 
     def _bad_lookups(self, samples: Batches) -> dict[int, str]:
@@ -140,7 +140,7 @@ class SampleReader:
     @cached_property
     def _lookups(self) -> Lookups | None:
         """None where no input holds integers."""
-        inputs = self._order.signature.inputs
+        inputs = self._task.signature.inputs
         if not any(np.dtype(spec.dtype).kind in "iu" for spec in inputs):
             return None
         # Here, since most models have no tables: to look for them loads the whole file.
@@ -167,18 +167,18 @@ class SampleReader:
                 )
             )
         index = index.without(list(outcome.unreadable))
-        return Images(index, self._order.signature, image, cache)
+        return Images(index, self._task.signature, image, cache)
 
     def _open_cache(self, row_bytes: int) -> RowCache | None:
-        order, image = self._order, self._pipeline.image
+        task, image = self._task, self._pipeline.image
         assert image is not None
-        if order.cache is None:
+        if task.cache is None:
             return None
         return RowCache.open(
-            Path(order.cache) / TENSORS,
+            Path(task.cache) / TENSORS,
             key=image.pixel_key,
             row_bytes=row_bytes,
-            max_bytes=order.tensor_cache_bytes if isinstance(order, Train) else None,
+            max_bytes=task.tensor_cache_bytes if isinstance(task, Train) else None,
         )
 
 

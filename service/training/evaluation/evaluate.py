@@ -1,4 +1,4 @@
-"""Carries out the order `Evaluate`: two inference models on the same samples."""
+"""Carries out the task `Evaluate`: two inference models on the same samples."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ ALL_SAMPLES = 2**63 - 1
 BATCH_SIZE = 64
 
 
-def evaluate(order: Evaluate, pipe: Pipe) -> Evaluated:
+def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
     """Raises ExportMismatch if the candidate cannot be run, Interrupted if it must end."""
     tick = Heartbeat(pipe)
     comparer = ModelComparer(
-        order.measurement, threads=order.limits.threads, tick=tick, model=order.candidate
+        task.measurement, threads=task.limits.threads, tick=tick, model=task.candidate
     )
     try:
-        return Evaluated(*comparer.compare_everywhere(order.candidate, order.baseline))
+        return Evaluated(*comparer.compare_everywhere(task.candidate, task.baseline))
     except Unusable as error:
         raise ExportMismatch(f"the exported model is of no use: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Carries out the order `Score`: how much a version doubts each unlabelled sample."""
+"""Carries out the task `Rank`: how much a version doubts each unlabelled sample."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from service.training.errors import ExportMismatch
 from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.evaluation.metrics import columns
 from service.training.protocol.heartbeat import Heartbeat
-from service.training.protocol.messages.comparison import Score, Scored
+from service.training.protocol.messages.comparison import Rank, Ranked
 from service.training.protocol.pipe import Pipe
 from storage.readonly.sample_index import read_unlabelled
 
 BATCH_SIZE = 64
 
 
-def score(order: Score, pipe: Pipe) -> Scored:
+def rank(task: Rank, pipe: Pipe) -> Ranked:
     """Raises ExportMismatch if the version cannot be run, Interrupted where the parent ends it."""
-    what, tick = order.measurement, Heartbeat(pipe)
+    what, tick = task.measurement, Heartbeat(pipe)
     index = read_unlabelled(
         Path(what.database),
         Path(what.packs),
         model_id=what.model_id,
-        newest=order.newest,
+        newest=task.newest,
         target=what.signature.target,
     )
-    reader = SampleReader(what, threads=order.limits.threads, tick=tick, model=order.model)
+    reader = SampleReader(what, threads=task.limits.threads, tick=tick, model=task.model)
     samples = reader.open(index)
     entropies = np.zeros(len(samples))
     try:
         model = InferenceModel(
-            Path(order.model),
+            Path(task.model),
             signature=what.signature,
             output=what.output,
-            threads=order.limits.threads,
+            threads=task.limits.threads,
         )
         done = 0
         everything = np.arange(len(samples))
@@ -49,7 +49,7 @@ def score(order: Score, pipe: Pipe) -> Scored:
             tick(len(output))
     except Unusable as error:
         raise ExportMismatch(f"the version is of no use: {error}") from error
-    return Scored(ids=tuple(samples.ids.tolist()), entropies=tuple(entropies.tolist()))
+    return Ranked(ids=tuple(samples.ids.tolist()), entropies=tuple(entropies.tolist()))
 
 
 def entropy(output: Array, *, loss: str) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Carries out the order `Convert`: another form of an inference model, measured beside it."""
+"""Carries out the task `Convert`: another form of an inference model, measured beside it."""
 
 from __future__ import annotations
 
@@ -28,62 +28,62 @@ Form = tuple[str, Path]
 """How it was made, and where it lies."""
 
 
-def convert(order: Convert, pipe: Pipe) -> Converted:
+def convert(task: Convert, pipe: Pipe) -> Converted:
     """Raises VariantRefused if the model has no such form that can be run."""
     tick = Heartbeat(pipe)
     comparer = ModelComparer(
-        order.measurement, threads=order.limits.threads, tick=tick, model=order.source
+        task.measurement, threads=task.limits.threads, tick=tick, model=task.source
     )
-    forms = MAKERS[order.variant](order, tick)
+    forms = MAKERS[task.variant](task, tick)
     made, faults = [], []
     for method, path in forms:
         tick()
         try:
-            compared = comparer.compare_everywhere(str(path), order.source)
+            compared = comparer.compare_everywhere(str(path), task.source)
         except Unusable as error:
             faults.append(f"{method}: {error}")
             continue
         made.append((method, path, *compared))
     if not made:
         why = "; ".join(faults) or "the model has no layers that could be quantized"
-        raise VariantRefused(f"the model cannot be made {order.variant}: {why}")
-    method, path, validation, reference = max(made, key=lambda each: quality(each[2], order))
+        raise VariantRefused(f"the model cannot be made {task.variant}: {why}")
+    method, path, validation, reference = max(made, key=lambda each: quality(each[2], task))
     flush(path)
     return Converted(str(path), method, validation, reference)
 
 
-def quality(comparison: Comparison, order: Convert) -> float:
+def quality(comparison: Comparison, task: Convert) -> float:
     """The metric that the gate looks at, higher is better; of equals the first is taken."""
-    value = comparison.candidate.get(order.measurement.metric)
+    value = comparison.candidate.get(task.measurement.metric)
     if value is None:
         return 0.0 if comparison.samples == 0 else -np.inf
-    return float(value if order.measurement.metric == "accuracy" else -value)
+    return float(value if task.measurement.metric == "accuracy" else -value)
 
 
-def ort_form(order: Convert, _: Callable[[], None]) -> Iterator[Form]:
+def ort_form(task: Convert, _: Callable[[], None]) -> Iterator[Form]:
     """ONNX Runtime's own format, with the optimizations that hold on every device.
 
     Source: https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html
     """
-    path = Path(order.work_dir) / "model.ort"
-    options = session_options(order.limits.threads, arena=False)
+    path = Path(task.work_dir) / "model.ort"
+    options = session_options(task.limits.threads, arena=False)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(path)
     options.add_session_config_entry("session.save_model_format", "ORT")
     try:
-        onnxruntime.InferenceSession(order.source, options, providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(task.source, options, providers=["CPUExecutionProvider"])
     except LOAD_ERRORS as error:
         raise VariantRefused(f"the model cannot be saved in ORT format: {error}") from error
     yield "ort", path
 
 
-def int8_forms(order: Convert, tick: Callable[[], None]) -> Iterator[Form]:
+def int8_forms(task: Convert, tick: Callable[[], None]) -> Iterator[Form]:
     """Quantized statically, with training samples as calibration, and dynamically."""
-    source = Path(order.source)
+    source = Path(task.source)
     metadata = onnx.load_model(source, load_external_data=False).metadata_props
     properties = {entry.key: entry.value for entry in metadata}
-    rows = list(calibration_rows(order, tick))
-    for method, path in quantized_forms(source, Path(order.work_dir), rows=rows):
+    rows = list(calibration_rows(task, tick))
+    for method, path in quantized_forms(source, Path(task.work_dir), rows=rows):
         model = onnx.load_model(path, load_external_data=False)
         own = {METADATA_PREFIX + "variant": "int8", METADATA_PREFIX + "quantization": method}
         onnx.helper.set_model_props(model, properties | own)
@@ -97,10 +97,10 @@ MAKERS: dict[VariantName, Callable[[Convert, Callable[[], None]], Iterator[Form]
 }
 
 
-def calibration_rows(order: Convert, tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
+def calibration_rows(task: Convert, tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
     """Up to CALIBRATION_SAMPLES training samples, spread evenly, one row each, by input name."""
-    what, threads = order.measurement, order.limits.threads
-    reader = SampleReader(what, threads=threads, tick=tick, model=order.source)
+    what, threads = task.measurement, task.limits.threads
+    reader = SampleReader(what, threads=threads, tick=tick, model=task.source)
     dataset = reader.read(Split.TRAIN, watermark=ALL_SAMPLES)
     count = min(len(dataset), CALIBRATION_SAMPLES)
     chosen = np.linspace(0, len(dataset) - 1, count).astype(np.int64)

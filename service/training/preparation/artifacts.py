@@ -12,22 +12,22 @@ from service.training.preparation.versions import describe
 from service.training.protocol.messages.preparation import Prepare, Prepared
 
 
-def make_artifacts(model_path: Path, order: Prepare) -> Prepared:
+def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
     """Check a forward model, and write artifacts that have been trained with for two steps.
 
     They are of the whole model: it is not cut. Raises GraphRefused with every cause at once,
     EngineMissing. Runs native code on the upload: call it in a process that may crash.
     """
-    forward = read(model_path, order)
-    step, evaluation = build_models(forward, order)
+    forward = read(model_path, task)
+    step, evaluation = build_models(forward, task)
     artifacts = write(
         step,
         evaluation,
         values={each.name: each for each in forward.model.graph.initializer},
         frozen=forward.frozen,
         output=forward.output,
-        optimizer=Optimizer(order.optimizer, order.weight_decay, order.max_grad_norm),
-        directory=Path(order.work_dir),
+        optimizer=Optimizer(task.optimizer, task.weight_decay, task.max_grad_norm),
+        directory=Path(task.work_dir),
     )
     proof.prove(artifacts, forward.signature, forward.trainable, check_gradients=False)
     inference = trial.inference_form(forward.model)

@@ -1,4 +1,4 @@
-"""Carries out the order `Prepare`."""
+"""Carries out the task `Prepare`."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from service.training.protocol.messages import preparation
 from storage.errors import Problem
 
 
-def prepare(order: preparation.Prepare) -> preparation.Prepared | preparation.Refused:
+def prepare(task: preparation.Prepare) -> preparation.Prepared | preparation.Refused:
     """Make an upload ready to train, or say all that is wrong with it."""
     try:
-        return _prepare(order)
+        return _prepare(task)
     except GraphRefused as refused:
         return preparation.Refused(refused.detail, refused.problems)
     except EngineMissing as missing:
-        place = "/artifacts" if order.form == "artifacts" else "/engine"
+        place = "/artifacts" if task.form == "artifacts" else "/engine"
         return preparation.Refused(missing.detail, (Problem(place, missing.detail),))
 
 
-def _prepare(order: preparation.Prepare) -> preparation.Prepared:
-    if order.form == "forward" and order.engine == "sessions":
-        return make_step_models(Path(order.source), order)
-    return _for_ort_training(order)
+def _prepare(task: preparation.Prepare) -> preparation.Prepared:
+    if task.form == "forward" and task.engine == "sessions":
+        return make_step_models(Path(task.source), task)
+    return _for_ort_training(task)
 
 
-def _for_ort_training(order: preparation.Prepare) -> preparation.Prepared:
+def _for_ort_training(task: preparation.Prepare) -> preparation.Prepared:
     # Late: plain onnxruntime has no On-Device Training.
-    if order.form == "artifacts":
+    if task.form == "artifacts":
         from service.training.engines.ort_training import artifacts, bundle
 
-        return bundle.take(Path(order.source), artifacts.paths(Path(order.work_dir)), order)
+        return bundle.take(Path(task.source), artifacts.paths(Path(task.work_dir)), task)
     from service.training.preparation.artifacts import make_artifacts
 
-    return make_artifacts(Path(order.source), order)
+    return make_artifacts(Path(task.source), task)

@@ -24,40 +24,40 @@ from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
 
 
-def make_step_models(model_path: Path, order: Prepare) -> Prepared:
+def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     """Check a forward model, and write its step, which has been run.
 
     Raises GraphRefused with every cause at once. Runs native code on the upload: call it in a
     process that may crash.
     """
-    forward = read(model_path, order)
+    forward = read(model_path, task)
     inference = trial.inference_form(forward.model)
-    files = _compile(forward, inference, order)
+    files = _compile(forward, inference, task)
     artifacts = with_prefix(
-        _artifacts(files), forward, Path(order.work_dir), feature_dtype=order.feature_dtype
+        _artifacts(files), forward, Path(task.work_dir), feature_dtype=task.feature_dtype
     )
     exported = inference if forward.prefix is None else join(forward.prefix, inference)
     return describe(model_path, forward, artifacts, exported=exported)
 
 
-def read(model_path: Path, order: Prepare) -> ForwardModel:
-    """The forward model that the order is about. Raises GraphRefused with every cause at once."""
-    problems = specification_problems(order.loss, order.optimizer)
+def read(model_path: Path, task: Prepare) -> ForwardModel:
+    """The forward model that the task is about. Raises GraphRefused with every cause at once."""
+    problems = specification_problems(task.loss, task.optimizer)
     if problems:
         raise refusal(problems)
     return read_forward(
         load(model_path),
-        loss=order.loss,
-        output=order.output,
-        patterns=order.trainable,
-        classes=order.classes,
-        divide=order.divide,
+        loss=task.loss,
+        output=task.output,
+        patterns=task.trainable,
+        classes=task.classes,
+        divide=task.divide,
     )
 
 
-def build_models(forward: ForwardModel, order: Prepare) -> tuple[StepModel, onnx.ModelProto]:
+def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.ModelProto]:
     """The step, which has been run, and the evaluation."""
-    model, output, loss = forward.model, forward.output, Loss(order.loss)
+    model, output, loss = forward.model, forward.output, Loss(task.loss)
     step = build_step(
         model,
         loss=loss,
@@ -70,15 +70,15 @@ def build_models(forward: ForwardModel, order: Prepare) -> tuple[StepModel, onnx
     return step, build_evaluation(model, loss=loss, parameters=moved, output=output)
 
 
-def _compile(forward: ForwardModel, inference: onnx.ModelProto, order: Prepare) -> Files:
-    step, evaluation = build_models(forward, order)
+def _compile(forward: ForwardModel, inference: onnx.ModelProto, task: Prepare) -> Files:
+    step, evaluation = build_models(forward, task)
     return compile_model(
         step,
         evaluation,
         inference,
         output=forward.output,
-        directory=Path(order.work_dir),
-        recipe=_recipe(order),
+        directory=Path(task.work_dir),
+        recipe=_recipe(task),
     )
 
 
@@ -90,12 +90,12 @@ def _normalizes_by_batch(model: onnx.ModelProto) -> bool:
     )
 
 
-def _recipe(order: Prepare) -> Recipe:
-    assert order.optimizer in {"sgd", "adamw"}  # see specification_problems
+def _recipe(task: Prepare) -> Recipe:
+    assert task.optimizer in {"sgd", "adamw"}  # see specification_problems
     return Recipe(
-        "sgd" if order.optimizer == "sgd" else "adamw",
-        weight_decay=order.weight_decay,
-        max_grad_norm=order.max_grad_norm,
+        "sgd" if task.optimizer == "sgd" else "adamw",
+        weight_decay=task.weight_decay,
+        max_grad_norm=task.max_grad_norm,
     )
 
 

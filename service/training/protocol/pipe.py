@@ -1,4 +1,4 @@
-"""The child's ends of its pipes: messages out, the order and then commands in."""
+"""The child's ends of its pipes: messages out, the task and then commands in."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
-from service.training.protocol.messages.lines import decode_command, decode_order, encode
+from service.training.protocol.messages.lines import decode_command, decode_task, encode
 
-if TYPE_CHECKING:  # a child needs those of its own order only
-    from service.training.protocol.messages.unions import Command, Message, Order
+if TYPE_CHECKING:  # a child needs those of its own task only
+    from service.training.protocol.messages.unions import Command, Message, Task
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ StopReason = Literal["paused", "cancelled", "orphaned"]
 
 
 class Interrupted(Exception):
-    """The order ends early because the parent asked for it, or is gone."""
+    """The task ends early because the parent asked for it, or is gone."""
 
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason)
@@ -59,12 +59,12 @@ class Pipe:
         except OSError as error:
             raise Interrupted("orphaned") from error
 
-    def read_order(self) -> Order:
-        """The first line. Raises Interrupted at end of file, ValueError if it is no order."""
+    def read_task(self) -> Task:
+        """The first line. Raises Interrupted at end of file, ValueError if it is no task."""
         line = self._stdin.readline()
         if not line:
             raise Interrupted("orphaned")
-        return decode_order(line)
+        return decode_task(line)
 
     def listen(self, *, on_orphaned: Callable[[], None] | None = None) -> None:
         """Take commands from now on, in a thread; on_orphaned runs in it at end of file."""

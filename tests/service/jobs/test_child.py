@@ -42,7 +42,7 @@ def hear(script: str, *, silence_timeout_s: float = 30) -> list[Message]:
     return asyncio.run(run())
 
 
-def test_messages_end_with_the_last_of_the_order() -> None:
+def test_messages_end_with_the_last_of_the_task() -> None:
     heard = hear(f"print({GOOD!r}, end=''); print('never heard')")
 
     assert heard == [Failed(code="no_samples", detail="there is nothing")]

@@ -12,7 +12,7 @@ from stored import adopt, new_model, publish, start_job
 from service.jobs.publication import Publication
 from service.jobs.recorder import Recorder
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
-from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.shared import ResourceLimits
 from service.training.protocol.messages.training import Done
 from storage.records.jobs import Job
 from storage.records.models import Model
@@ -54,8 +54,8 @@ def conclude(store: Store, job: Job, *, tasks: list[Evaluate]) -> None:
     path = store.tmp_dir / "candidate"
     path.write_bytes(b"candidate")
 
-    async def limits() -> Limits:
-        return Limits()
+    async def limits() -> ResourceLimits:
+        return ResourceLimits()
 
     async def ask(task: Evaluate) -> Evaluated:
         tasks.append(task)

@@ -18,7 +18,7 @@ from service.training.protocol.messages.commands import Cancel, Pause
 from service.training.protocol.messages.endings import Stopped
 from service.training.protocol.messages.lines import encode
 from service.training.protocol.messages.preparation import Prepare, Prepared
-from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.messages.training import (
     Done,
     Measured,
@@ -132,7 +132,7 @@ def test_a_killed_job_resumes_and_ends_with_the_same_bytes(
 ) -> None:
     artifacts = make_artifacts(dropout=True, sizes=sizes)
     order = make_workshop().order(artifacts, epochs=4, schedule="cosine")
-    order = replace(order, limits=Limits(threads=threads, nice=0))
+    order = replace(order, limits=ResourceLimits(threads=threads, nice=0))
     straight, _ = train(order)
     order = replace(order, checkpoint_interval_s=0.0)
     start = order
@@ -248,11 +248,11 @@ def test_a_resumed_job_keeps_its_number_of_threads(
     resumed: Callable[..., Train],
 ) -> None:
     order = replace(make_workshop().order(make_artifacts(), epochs=2), checkpoint_interval_s=0.0)
-    order = replace(order, limits=Limits(threads=2, nice=0))
+    order = replace(order, limits=ResourceLimits(threads=2, nice=0))
     child = spawn(order)
     saved = child.wait_for(saved_from(4))
     child.kill()
-    again = replace(resumed(order, saved), limits=Limits(threads=1, nice=0))
+    again = replace(resumed(order, saved), limits=ResourceLimits(threads=1, nice=0))
     _, child = train(again)
     assert child.said[1].threads == 2
 

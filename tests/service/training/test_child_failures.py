@@ -82,7 +82,7 @@ def test_an_unexpected_error_is_a_crash_with_a_traceback(
 def test_a_first_line_that_is_no_order_is_a_crash(spawn: Any) -> None:
     child = spawn(Pause())
     assert child.end() == 1
-    assert "this is not an order" in child.errors()
+    assert "this is not a task" in child.errors()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mappings on Linux alone")

@@ -9,12 +9,12 @@ import psutil
 import pytest
 from support import DEADLINE_S
 
-from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.shared import ResourceLimits
 
 PROGRAM = """
 import json, os, sys
 from service.training.limits import AUTOGROUP, apply_limits
-from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.shared import ResourceLimits
 apply_limits({limits!r}, threads=3)
 assert "numpy" not in sys.modules and "onnxruntime" not in sys.modules
 import psutil
@@ -28,7 +28,7 @@ print(json.dumps(report))
 """
 
 
-def report(limits: Limits) -> dict[str, Any]:
+def report(limits: ResourceLimits) -> dict[str, Any]:
     command = [sys.executable, "-c", PROGRAM.format(limits=limits)]
     run = subprocess.run(command, capture_output=True, check=True, timeout=DEADLINE_S)
     result: dict[str, Any] = json.loads(run.stdout)
@@ -38,25 +38,25 @@ def report(limits: Limits) -> dict[str, Any]:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has priority classes")
 def test_the_child_steps_back_before_it_loads_an_engine() -> None:
     ours = psutil.Process().nice()
-    assert report(Limits(nice=11))["nice"] == max(11, ours)
+    assert report(ResourceLimits(nice=11))["nice"] == max(11, ours)
     # A daemon that runs at a low priority itself must not make the child ask for a higher one.
-    assert report(Limits(nice=0))["nice"] == max(0, ours)
+    assert report(ResourceLimits(nice=0))["nice"] == max(0, ours)
 
 
 def test_libraries_learn_the_number_of_threads_before_they_start_any() -> None:
-    assert report(Limits())["threads"] == "3"
+    assert report(ResourceLimits())["threads"] == "3"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="I/O classes are Linux's")
 def test_the_disk_is_used_when_nobody_else_does() -> None:
-    assert report(Limits())["ionice"] == int(psutil.IOPRIO_CLASS_IDLE)
+    assert report(ResourceLimits())["ionice"] == int(psutil.IOPRIO_CLASS_IDLE)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="autogroups are Linux's")
 def test_niceness_counts_against_the_sessions_of_people_too() -> None:
     """Niceness alone counts within a session, and each session would get the same share."""
     ours = psutil.Process().nice()
-    first, second = report(Limits(nice=10)), report(Limits(nice=15))
+    first, second = report(ResourceLimits(nice=10)), report(ResourceLimits(nice=15))
     assert first["session"]
     if first["autogroup"] is None:
         pytest.skip("this kernel does not group by session")

@@ -16,7 +16,7 @@ from service.training import thread_selection as choice
 from service.training.data.batches import Dataset
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
-from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.messages.training import Train
 from service.training.thread_selection import (
     FILE,
@@ -67,7 +67,7 @@ def test_choices_are_compared_within_a_round() -> None:
 @pytest.fixture
 def order(make_artifacts: Callable[..., Artifacts], make_workshop: Any, tmp_path: Path) -> Train:
     made: Train = make_workshop().order(make_artifacts())
-    return replace(made, cache=str(tmp_path / "cache"), limits=Limits(threads=2))
+    return replace(made, cache=str(tmp_path / "cache"), limits=ResourceLimits(threads=2))
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_model_that_opens_slowly_is_measured_once(
 def test_another_limit_or_batch_size_is_measured_anew(order: Train, datasets: Datasets) -> None:
     select_threads(order, datasets, idle([]), tick=lambda: None)
     for other in (
-        replace(order, limits=Limits(threads=3)),
+        replace(order, limits=ResourceLimits(threads=3)),
         replace(order, hyperparameters=replace(order.hyperparameters, batch_size=8)),
     ):
         opened: list[ThreadChoice] = []
@@ -134,12 +134,12 @@ def test_a_choice_that_cannot_be_read_is_made_again(
 
 
 def test_one_thread_needs_no_measurement(order: Train, datasets: Datasets) -> None:
-    alone = replace(order, limits=Limits(threads=1))
+    alone = replace(order, limits=ResourceLimits(threads=1))
     assert select_threads(alone, datasets, forbidden, tick=lambda: None) == ThreadChoice(1)
 
 
 def test_a_job_records_the_threads_that_it_chose(order: Train, train: Any) -> None:
-    done, child = train(replace(order, limits=Limits(threads=2, nice=0)))
+    done, child = train(replace(order, limits=ResourceLimits(threads=2, nice=0)))
     remembered = json.loads((Path(order.cache or "") / FILE).read_text())
     (chosen,) = remembered.values()
     assert done.provenance["threads"] == chosen["threads"]

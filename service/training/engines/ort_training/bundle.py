@@ -23,7 +23,7 @@ from storage.records.signatures import Signature, TensorSpec
 BASE_MODEL = "base_model.onnx"
 
 
-def take(source: Path, artifacts: Artifacts, order: preparation.Prepare) -> preparation.Prepared:
+def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> preparation.Prepared:
     """Unpack, check, prove by one step, and export version 1.
 
     Raises GraphRefused, EngineMissing before the zip is opened.
@@ -33,14 +33,14 @@ def take(source: Path, artifacts: Artifacts, order: preparation.Prepare) -> prep
     directory = Path(artifacts.eval_model).parent
     parameters = dict(_load_checkpoint(api, artifacts.checkpoint).parameters)
     found = recognize.recognize(eval_model, parameters)
-    recognize.check_order(found, optimizer_model, loss=order.loss, optimizer=order.optimizer)
-    _refuse_choices(order)
-    output = order.output or found.output
+    recognize.check_order(found, optimizer_model, loss=task.loss, optimizer=task.optimizer)
+    _refuse_choices(task)
+    output = task.output or found.output
     recognize.expose(eval_model, output)
     onnx.save_model(eval_model, artifacts.eval_model)
     inputs = _inputs(eval_model, found)
     row = _row(eval_model, output)
-    read = Signature(inputs, signature.target_spec(found.loss, row, order.classes))
+    read = Signature(inputs, signature.target_spec(found.loss, row, task.classes))
     trainable = tuple(
         value.name
         for value in training_model.graph.input
@@ -74,11 +74,11 @@ def _unpacked(source: Path, artifacts: Artifacts) -> list[onnx.ModelProto]:
     return [_read(path) for path in paths[:-1]]
 
 
-def _refuse_choices(order: preparation.Prepare) -> None:
+def _refuse_choices(task: preparation.Prepare) -> None:
     fixed = {
-        "trainable": order.trainable is not None,
-        "weight_decay": order.weight_decay > 0,
-        "max_grad_norm": order.max_grad_norm is not None,
+        "trainable": task.trainable is not None,
+        "weight_decay": task.weight_decay > 0,
+        "max_grad_norm": task.max_grad_norm is not None,
     }
     problems = [
         Problem(f"/spec/{name}", f"{name} is fixed in artifacts; leave it out, or send the model")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.shared import ResourceLimits
 from storage.records.signatures import Signature
 from storage.records.versions import VariantName
 
@@ -37,7 +37,7 @@ class Evaluate:
     candidate: str
     baseline: str
     measurement: Measurement
-    limits: Limits = field(default_factory=Limits)
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     kind: Literal["evaluate"] = "evaluate"
 
 
@@ -49,19 +49,19 @@ class Convert:
     variant: VariantName
     work_dir: str
     measurement: Measurement
-    limits: Limits = field(default_factory=Limits)
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     kind: Literal["convert"] = "convert"
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class Rank:
     """Tell how much an inference model doubts each of the newest unlabelled samples."""
 
     model: str
     measurement: Measurement
     newest: int
-    limits: Limits = field(default_factory=Limits)
-    kind: Literal["score"] = "score"
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
+    kind: Literal["rank"] = "rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +117,9 @@ class Converted:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class Ranked:
     """Entropies, in nats, of what the model makes of the samples with these ids."""
 
     ids: tuple[int, ...]
     entropies: tuple[float, ...]
-    kind: Literal["scored"] = "scored"
+    kind: Literal["ranked"] = "ranked"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 from service.training.protocol.serialization import build
 
 if TYPE_CHECKING:  # each is loaded when one comes
-    from service.training.protocol.messages.unions import Command, Message, Order
+    from service.training.protocol.messages.unions import Command, Message, Task
 
-ORDERS = {
+TASKS = {
     "prepare": "preparation",
     "train": "training",
-    **dict.fromkeys(("evaluate", "convert", "score"), "comparison"),
+    **dict.fromkeys(("evaluate", "convert", "rank"), "comparison"),
 }
 """What a line says of its kind → the module of its class, which has the same name."""
 COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "commands")
@@ -27,20 +27,20 @@ TRAINING = (
 MESSAGES = {
     **dict.fromkeys(("prepared", "refused"), "preparation"),
     **dict.fromkeys(TRAINING, "training"),
-    **dict.fromkeys(("evaluated", "converted", "scored"), "comparison"),
+    **dict.fromkeys(("evaluated", "converted", "ranked"), "comparison"),
     "working": "shared",
     **dict.fromkeys(("stopped", "failed"), "endings"),
 }
 
 
-def encode(line: Order | Command | Message) -> bytes:
+def encode(line: Task | Command | Message) -> bytes:
     """One JSON line, ended by a newline. Raises ValueError if a number is not finite."""
     return json.dumps(asdict(line), allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
-def decode_order(line: bytes) -> Order:
-    """Raises ValueError if the line is no order."""
-    return cast("Order", _decode(line, ORDERS, "an order"))
+def decode_task(line: bytes) -> Task:
+    """Raises ValueError if the line is no task."""
+    return cast("Task", _decode(line, TASKS, "a task"))
 
 
 def decode_command(line: bytes) -> Command:

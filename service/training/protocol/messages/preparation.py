@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from storage.errors import Problem
 from storage.records.signatures import Signature
 
@@ -33,7 +33,7 @@ class Prepare:
     divide: bool = False
     feature_dtype: Literal["float32", "float16"] = "float32"
     engine: Literal["ort_training", "sessions"] = "sessions"
-    limits: Limits = field(default_factory=Limits)
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     kind: Literal["prepare"] = "prepare"
 
 

@@ -10,7 +10,7 @@ FEATURE_DTYPE = "hone.feature_dtype"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ResourceLimits:
     """What the child may take, beside memory, which its parent limits. nice: 0 to 19."""
 
     threads: int = 1

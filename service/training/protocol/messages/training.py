@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from service.training.hyperparameters import Hyperparameters
 from service.training.optimizer.recipe import Recipe
-from service.training.protocol.messages.shared import Artifacts, Limits
+from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from storage.records.signatures import Signature
 
 
@@ -72,7 +72,7 @@ class Train:
     start: Start
     work_dir: str
     checkpoint_interval_s: float = 60.0
-    limits: Limits = field(default_factory=Limits)
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     provenance: dict[str, Any] = field(default_factory=dict)
     cache: str | None = None
     feature_cache_bytes: int = 0

@@ -8,8 +8,8 @@ from service.training.protocol.messages.comparison import (
     Converted,
     Evaluate,
     Evaluated,
-    Score,
-    Scored,
+    Rank,
+    Ranked,
 )
 from service.training.protocol.messages.endings import Failed, Stopped
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
@@ -26,9 +26,9 @@ from service.training.protocol.messages.training import (
     Train,
 )
 
-Order = Prepare | Train | Evaluate | Convert | Score
+Task = Prepare | Train | Evaluate | Convert | Rank
 Command = Pause | Cancel | Hold | Continue
-Last = Prepared | Refused | Done | Evaluated | Converted | Scored | Stopped | Failed
-"""The messages that end an order."""
+Last = Prepared | Refused | Done | Evaluated | Converted | Ranked | Stopped | Failed
+"""The messages that end a task."""
 Message = Started | Quarantined | Seen | Decoded | Progress | Measured | Saved | Working | Last
-Line = Order | Command | Message
+Line = Task | Command | Message

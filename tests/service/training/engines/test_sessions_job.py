@@ -17,7 +17,7 @@ from service.training.engines.runtime import open_session
 from service.training.optimizer.recipe import Recipe
 from service.training.protocol.messages.endings import Failed
 from service.training.protocol.messages.preparation import Prepare, Prepared
-from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.shared import ResourceLimits
 from service.training.protocol.messages.training import Done, Saved, Start, Started, Train
 
 
@@ -49,7 +49,7 @@ def order(
         )
         prepared = child.last()
         assert isinstance(prepared, Prepared), prepared
-        limits = Limits(threads=threads, nice=0)
+        limits = ResourceLimits(threads=threads, nice=0)
         return replace(workshop.order(prepared.artifacts, **wanted), limits=limits, recipe=recipe)
 
     return make

@@ -13,7 +13,7 @@ from linear_models import BAD, FEATURES, GOOD, linear, measurement
 from service.training.protocol.messages.commands import Pause
 from service.training.protocol.messages.comparison import Evaluate, Evaluated
 from service.training.protocol.messages.endings import Failed, Stopped
-from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.shared import ResourceLimits
 from storage.records.samples import Split
 from storage.records.signatures import Signature
 from storage.samples.filter import SampleFilter
@@ -26,7 +26,7 @@ def compare(spawn: Callable[..., Any]) -> Callable[..., Any]:
             candidate=str(candidate),
             baseline=str(baseline),
             measurement=measurement(workshop, **more),
-            limits=Limits(nice=0),
+            limits=ResourceLimits(nice=0),
         )
         return spawn(order).last()
 
@@ -153,6 +153,6 @@ def test_a_comparison_obeys_a_pause(
 ) -> None:
     workshop = make_workshop(train=10, validation=60)
     model = str(linear(tmp_path / "model.onnx", GOOD))
-    child = spawn(Evaluate(model, model, measurement(workshop), Limits(nice=0)))
+    child = spawn(Evaluate(model, model, measurement(workshop), ResourceLimits(nice=0)))
     child.send(Pause())
     assert isinstance(child.last(), Stopped | Evaluated)

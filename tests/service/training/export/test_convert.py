@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from service.training.protocol.messages.comparison import Convert, Converted
 from service.training.protocol.messages.endings import Failed
-from service.training.protocol.messages.shared import Limits
+from service.training.protocol.messages.shared import ResourceLimits
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def convert(spawn: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
             variant=variant,
             work_dir=str(folder),
             measurement=measurement(workshop, **more),
-            limits=Limits(nice=0),
+            limits=ResourceLimits(nice=0),
         )
         return spawn(order).last()
 

@@ -15,10 +15,10 @@ from service.training.protocol.messages.commands import Cancel
 from service.training.protocol.messages.lines import (
     COMMANDS,
     MESSAGES,
-    ORDERS,
+    TASKS,
     decode_command,
     decode_message,
-    decode_order,
+    decode_task,
     encode,
 )
 from service.training.protocol.messages.preparation import (
@@ -36,7 +36,7 @@ from service.training.protocol.messages.training import (
     Start,
     Train,
 )
-from service.training.protocol.messages.unions import Command, Line, Message, Order
+from service.training.protocol.messages.unions import Command, Line, Message, Task
 from storage.errors import Problem
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
@@ -84,7 +84,7 @@ def kind_of(message: type) -> str:
     return str(default)
 
 
-DECODERS = ((decode_order, ORDERS), (decode_command, COMMANDS), (decode_message, MESSAGES))
+DECODERS = ((decode_task, TASKS), (decode_command, COMMANDS), (decode_message, MESSAGES))
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.kind)
@@ -101,7 +101,7 @@ def test_a_message_comes_back_as_it_was_sent(line: Line) -> None:
 
 
 @pytest.mark.parametrize(
-    ("union", "kinds"), [(Order, ORDERS), (Command, COMMANDS), (Message, MESSAGES)]
+    ("union", "kinds"), [(Task, TASKS), (Command, COMMANDS), (Message, MESSAGES)]
 )
 def test_every_kind_is_known_with_its_module(union: object, kinds: dict[str, str]) -> None:
     found = {kind_of(each): each.__module__.rpartition(".")[2] for each in get_args(union)}
@@ -109,7 +109,7 @@ def test_every_kind_is_known_with_its_module(union: object, kinds: dict[str, str
 
 
 def test_a_whole_number_is_taken_where_a_float_is_expected() -> None:
-    train = decode_order(encode(TRAIN))
+    train = decode_task(encode(TRAIN))
     assert isinstance(train, Train)
     assert type(train.hyperparameters.learning_rate) is float
 
@@ -142,7 +142,7 @@ def test_a_fault_is_told_with_its_place() -> None:
     line = json.loads(encode(TRAIN))
     line["signature"]["inputs"][0]["shape"][1] = "four"
     with pytest.raises(ValueError, match="/signature/inputs/0/shape/1"):
-        decode_order(json.dumps(line).encode())
+        decode_task(json.dumps(line).encode())
 
 
 def test_a_number_that_is_not_finite_is_never_sent() -> None:
