@@ -17,7 +17,8 @@ from cli.errors import Failure
 from cli.signals import interrupts_deferred
 from service.processes.interpreter import APPLICATION, command, environment
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
+"""Emulated processors need more than half a minute."""
 STOP_TIMEOUT_S = 15.0
 POLL_S = 0.05
 LAST_LOG_LINES = 20

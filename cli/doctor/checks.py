@@ -1,23 +1,18 @@
-"""What `honed doctor` looks at: the interpreter, the engine, the libraries."""
+"""What `honed doctor` looks at: the interpreter, the runtime, the libraries."""
 
 from __future__ import annotations
 
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from service.processes.interpreter import APPLICATION, command, environment
+from service.training.engines.packages import RUNTIMES, TRAINING, installed_version
 
-MIN_PYTHON, END_PYTHON = (3, 10), (3, 13)
-CPU_ENGINE, GPU_ENGINE, INFERENCE = (
-    "onnxruntime-training-cpu",
-    "onnxruntime-training",
-    "onnxruntime",
-)
-ENGINE_VERSION = "1.19.2"
+MIN_PYTHON = (3, 10)
+TRAINING_VERSION, MIN_RUNTIME = "1.19.2", (1, 22)
 MIN_ONNX = (1, 21)
 STRICT_TABLES = (3, 37, 0)
 WAL_RACE = (3, 7, 0), (3, 51, 2)
@@ -39,40 +34,28 @@ class Check:
     remedy: str | None = None
 
 
-def installed_version(distribution: str) -> str | None:
-    """The version of an installed distribution."""
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
-
-
 def check_python(current: tuple[int, int, int]) -> Check:
-    """The engine has wheels for CPython 3.10 to 3.12."""
+    """CPython 3.10 or newer."""
     text = ".".join(map(str, current))
-    if MIN_PYTHON <= current[:2] < END_PYTHON:
+    if current[:2] >= MIN_PYTHON:
         return Check("python", "ok", text)
-    return Check("python", "fail", text, "install CPython 3.10, 3.11 or 3.12: the engine's wheels")
+    return Check("python", "fail", text, "install CPython 3.10 or newer")
 
 
-def check_engine_wheel(installed: InstalledVersion) -> Iterator[Check]:
-    """Exactly one of the engine's wheels, and no inference wheel, may own `onnxruntime`."""
-    found = {name: installed(name) for name in (CPU_ENGINE, GPU_ENGINE, INFERENCE)}
-    engines = [name for name in (CPU_ENGINE, GPU_ENGINE) if found[name]]
-    if not engines:
-        yield Check(
-            "engine", "fail", "not installed", f"pip install {CPU_ENGINE}=={ENGINE_VERSION}"
-        )
-    elif len(engines) == 2:
-        yield Check(
-            "engine",
+def check_runtime(installed: InstalledVersion) -> Check:
+    """Exactly one package may own `onnxruntime`; which one says what can be trained."""
+    found = [name for name in RUNTIMES if installed(name)]
+    if not found:
+        return Check("runtime", "fail", "no onnxruntime is installed", "pip install onnxruntime")
+    if len(found) > 1:
+        return Check(
+            "runtime",
             "fail",
-            f"{CPU_ENGINE} and {GPU_ENGINE} are both installed and own one module folder",
-            f"pip uninstall -y {CPU_ENGINE} {GPU_ENGINE} && pip install <the one you want>",
+            f"{' and '.join(found)} are installed and own one module folder",
+            f"pip uninstall -y {' '.join(found)} && pip install <the one you want>",
         )
-    else:
-        yield _engine(engines[0], found[engines[0]] or "")
-    yield _inference_wheel(found[INFERENCE], (engines or [CPU_ENGINE])[0])
+    (name,) = found
+    return _runtime(name, installed(name) or "")
 
 
 def check_engine_runs() -> Check:
@@ -121,34 +104,23 @@ def check_sqlite(library: str = sqlite3.sqlite_version) -> Check:
     return Check("sqlite", "ok", library)
 
 
-def _engine(name: str, found: str) -> Check:
-    build = "CPU build" if name == CPU_ENGINE else "GPU build"
-    detail = f"{name} {found} ({build})"
-    if found.split("+", maxsplit=1)[0] == ENGINE_VERSION:
-        return Check("engine", "ok", detail)
-    return Check(
-        "engine",
-        "warn",
-        f"{detail}; honed is tested with {ENGINE_VERSION}",
-        f"pip install {name}=={ENGINE_VERSION}, where there is a wheel",
-    )
-
-
-def _inference_wheel(found: str | None, engine: str) -> Check:
-    if found is None:
-        return Check("onnxruntime", "ok", "not installed beside the engine")
-    return Check(
-        "onnxruntime",
-        "fail",
-        f"onnxruntime {found} is installed too: both wheels own one module folder",
-        f"pip uninstall -y onnxruntime && pip install --force-reinstall --no-deps "
-        f"{engine}=={ENGINE_VERSION}",
-    )
+def _runtime(name: str, found: str) -> Check:
+    trains = "trains every model, Microsoft's artifacts included"
+    if name not in TRAINING:
+        trains = "trains every model but Microsoft's artifacts"
+        tested = _numbers(found) >= MIN_RUNTIME
+        remedy = f"pip install '{name}>={'.'.join(map(str, MIN_RUNTIME))}'"
+    else:
+        tested = found.split("+", maxsplit=1)[0] == TRAINING_VERSION
+        remedy = f"pip install {name}=={TRAINING_VERSION}, where there is a wheel"
+    if tested:
+        return Check("runtime", "ok", f"{name} {found}, {trains}")
+    return Check("runtime", "warn", f"{name} {found} is none that honed is tested with", remedy)
 
 
 def _engine_broken(detail: str) -> Check:
-    engine = GPU_ENGINE if installed_version(GPU_ENGINE) else CPU_ENGINE
-    remedy = f"pip install --force-reinstall --no-deps {engine}=={ENGINE_VERSION}"
+    name = next((name for name in RUNTIMES if installed_version(name)), "onnxruntime")
+    remedy = f"pip install --force-reinstall --no-deps {name}=={installed_version(name)}"
     return Check("training", "fail", detail, remedy)
 
 

@@ -20,15 +20,15 @@ from cli.commands.status import damage_line, restored_line
 from cli.doctor.checks import (
     Check,
     check_engine_runs,
-    check_engine_wheel,
     check_onnx,
     check_python,
+    check_runtime,
     check_sqlite,
-    installed_version,
 )
 from cli.options import as_json
 from cli.output import echo_json, file_size
 from service.errors import BadSetting
+from service.training.engines.packages import installed_version
 from storage.disk.permissions import open_to_others
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -59,7 +59,7 @@ def doctor(client: Client, *, as_json: bool) -> None:
 def all_checks(client: Client) -> Iterator[Check]:
     """Every check, the cheap ones first."""
     yield check_python(sys.version_info[:3])
-    yield from check_engine_wheel(installed_version)
+    yield check_runtime(installed_version)
     yield check_engine_runs()
     yield check_onnx(installed_version)
     yield check_sqlite()

@@ -12,9 +12,9 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
+from service.training.engines.packages import RUNTIMES, installed_version
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
 from storage.disk.digest import sha256_of
@@ -26,7 +26,7 @@ from storage.store import Store
 MADE_OF = "made_of"
 """The role of the file that says what a model's artifacts were made of. It is no artifact."""
 _DECIDE_NOTHING = ("source", "work_dir", "limits", "kind")
-_MAKERS = ("honed", "onnx", "onnxruntime-training-cpu")
+_MAKERS = ("honed", "onnx", *RUNTIMES)
 
 
 def describe(task: Prepare) -> bytes:
@@ -92,4 +92,5 @@ def _copy(path_of: Callable[[str], Path], file: FileRecord, copy: Path) -> str |
 
 @cache
 def _makers() -> dict[str, str]:
-    return {name: version(name) for name in _MAKERS}
+    found = {name: installed_version(name) for name in _MAKERS}
+    return {name: version for name, version in found.items() if version is not None}

@@ -6,47 +6,48 @@ from collections.abc import Callable
 import pytest
 
 from cli.doctor import checks
+from service.training.engines.runtime import onnxruntime
 
 CPU = {"onnxruntime-training-cpu": "1.19.2"}
 GPU = {"onnxruntime-training": "1.19.2"}
-
-
-def _statuses(installed: dict[str, str]) -> list[str]:
-    return [check.status for check in checks.check_engine_wheel(installed.get)]
-
-
-def _details(installed: dict[str, str]) -> str:
-    return " ".join(check.detail for check in checks.check_engine_wheel(installed.get))
+PLAIN = {"onnxruntime": "1.22.0"}
 
 
 @pytest.mark.parametrize(
-    ("version", "status"),
-    [((3, 9, 18), "fail"), ((3, 10, 0), "ok"), ((3, 12, 9), "ok"), ((3, 13, 0), "fail")],
+    ("version", "status"), [((3, 9, 18), "fail"), ((3, 10, 0), "ok"), ((3, 14, 2), "ok")]
 )
-def test_python_is_one_the_engine_has_wheels_for(
-    version: tuple[int, int, int], status: str
-) -> None:
+def test_python_is_3_10_or_newer(version: tuple[int, int, int], status: str) -> None:
     assert checks.check_python(version).status == status
 
 
-@pytest.mark.parametrize(("installed", "build"), [(CPU, "CPU build"), (GPU, "GPU build")])
-def test_either_build_of_the_engine_is_recognised(installed: dict[str, str], build: str) -> None:
-    assert _statuses(installed) == ["ok", "ok"]
-    assert build in _details(installed)
+@pytest.mark.parametrize(
+    ("installed", "detail"),
+    [
+        (CPU, "onnxruntime-training-cpu 1.19.2, trains every model, Microsoft's"),
+        (GPU, "onnxruntime-training 1.19.2, trains every model, Microsoft's"),
+        (PLAIN, "onnxruntime 1.22.0, trains every model but Microsoft's artifacts"),
+    ],
+)
+def test_the_runtime_is_named_and_what_it_trains(installed: dict[str, str], detail: str) -> None:
+    check = checks.check_runtime(installed.get)
+    assert check.status == "ok"
+    assert check.detail.startswith(detail)
 
 
 @pytest.mark.parametrize(
-    ("installed", "statuses"),
+    ("installed", "status"),
     [
-        ({}, ["fail", "ok"]),
-        (CPU | GPU, ["fail", "ok"]),
-        (CPU | {"onnxruntime": "1.20.0"}, ["ok", "fail"]),
-        ({"onnxruntime-training": "1.15.1"}, ["warn", "ok"]),
-        ({"onnxruntime-training": "1.19.2+cu118"}, ["ok", "ok"]),
+        ({}, "fail"),
+        (CPU | GPU, "fail"),
+        (CPU | PLAIN, "fail"),
+        ({"onnxruntime-training": "1.15.1"}, "warn"),
+        ({"onnxruntime-training": "1.19.2+cu118"}, "ok"),
+        ({"onnxruntime": "1.21.1"}, "warn"),
+        ({"onnxruntime-gpu": "1.31.1"}, "ok"),
     ],
 )
-def test_wheels_that_share_a_folder_fail(installed: dict[str, str], statuses: list[str]) -> None:
-    assert _statuses(installed) == statuses
+def test_one_tested_package_owns_the_folder(installed: dict[str, str], status: str) -> None:
+    assert checks.check_runtime(installed.get).status == status
 
 
 @pytest.mark.parametrize(
@@ -68,9 +69,9 @@ def test_sqlite_with_the_wal_race_is_warned_of(version: str, status: str) -> Non
 def test_whatever_is_not_ok_has_a_remedy() -> None:
     found = [
         checks.check_python((3, 9, 0)),
-        *checks.check_engine_wheel({}.get),
-        *checks.check_engine_wheel((CPU | GPU | {"onnxruntime": "1"}).get),
-        *checks.check_engine_wheel({"onnxruntime-training": "1.15.1"}.get),
+        checks.check_runtime({}.get),
+        checks.check_runtime((CPU | GPU | PLAIN).get),
+        checks.check_runtime({"onnxruntime-training": "1.15.1"}.get),
         checks.check_onnx({}.get),
         checks.check_sqlite("3.40.1"),
     ]
@@ -80,7 +81,9 @@ def test_whatever_is_not_ok_has_a_remedy() -> None:
 def test_the_engine_trains_a_step_in_a_child_without_torch() -> None:
     check = checks.check_engine_runs()
     assert check.status == "ok"
-    assert "onnxruntime-training 1.19.2 trains, without torch" in check.detail
+    assert (
+        f"sessions on onnxruntime {onnxruntime.__version__} trains, without torch" in check.detail
+    )
 
 
 def test_an_engine_that_breaks_its_process_is_told_with_its_last_words(

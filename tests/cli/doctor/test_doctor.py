@@ -22,7 +22,7 @@ def test_a_sound_machine_has_no_failures(honed: Callable[..., Any]) -> None:
     done = honed("doctor", "--json")
     found = {check["name"]: check for check in json.loads(done.stdout)}
     assert done.returncode == 0, done.stdout
-    assert found["engine"]["status"] == found["training"]["status"] == "ok"
+    assert found["runtime"]["status"] == found["training"]["status"] == "ok"
     assert found["daemon"]["status"] == "ok"
     assert all(check["remedy"] for check in found.values() if check["status"] != "ok")
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import mlp
 
-from service.models.prepared import MADE_OF
+from service.models.prepared import MADE_OF, describe
 from service.models.registry import ModelSpec, Registry
 from service.processes.children import Children
 from service.settings import load_settings
+from service.training.engines.packages import RUNTIMES
+from service.training.protocol.messages.preparation import Prepare
 from storage.records.models import Model
 from storage.store import Store
 
@@ -59,6 +63,15 @@ def register(store: Store, children: CountedChildren, tmp_path: Path) -> Registe
 def described(model: Model) -> Model:
     """All of it but what names it."""
     return replace(model, id=0, name="", created_at=model.created_at.min)
+
+
+def test_what_prepares_a_model_is_named_by_the_package_that_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").touch()
+    order = Prepare(str(tmp_path / "model.onnx"), "forward", str(tmp_path), loss="mse")
+    made_by = json.loads(describe(order))["made_by"]
+    assert {"honed", "onnx"} < set(made_by)
+    (runtime,) = set(made_by) & set(RUNTIMES)
+    assert made_by[runtime] == version(runtime)
 
 
 def test_the_same_upload_is_prepared_once(
