@@ -28,6 +28,7 @@ from api.routes import (
     samples,
     triggers,
     uploads,
+    verification,
     versions,
 )
 from api.security import Guard
@@ -77,6 +78,7 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
         device,
         triggers,
         backup,
+        verification,
         dashboard,
     ):
         app.include_router(module.router)

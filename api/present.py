@@ -11,6 +11,7 @@ from service.models.retention import retention_policy
 from service.samples.ingest.intake import IngestResult
 from service.samples.updates import shown_label
 from storage.erasure.unlearning import Deletion
+from storage.integrity import Damage
 from storage.records.jobs import Job
 from storage.records.models import Model
 from storage.records.samples import Sample
@@ -123,6 +124,11 @@ def checkpoint(row: Checkpoint, of: Model) -> schemas.CheckpointBody:
         note=row.note,
         created_at=row.created_at,
     )
+
+
+def damage(known: Damage) -> schemas.DamageBody | None:
+    """What is known to be damaged, if anything is."""
+    return schemas.DamageBody(samples=known.samples, files=known.files) if known else None
 
 
 def version(row: Version) -> schemas.VersionBody:

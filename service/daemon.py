@@ -12,7 +12,7 @@ from typing import Any
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from service.backup.daily_backups import DailyBackups
-from service.backup.verification import WeeklyVerification
+from service.backup.verification import Verification
 from service.events import Feed
 from service.jobs.scheduler import Scheduler
 from service.jobs.sleep import SleepWatch
@@ -56,6 +56,7 @@ class Daemon:
     schedule: Schedule
     erasure: Erasure
     daily_backups: DailyBackups
+    verification: Verification
     thumbnails: Thumbnails
     uncertainty: SampleRanking
 
@@ -121,6 +122,7 @@ class Daemon:
         self.thumbnails = Thumbnails(self.store, self.children)
         self.uncertainty = SampleRanking(self.store, self.settings, self.children)
         self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
+        self.verification = Verification(self.store, self.monitor)
 
     def _start_timer(self) -> None:
         """Begin the hourly work, and the triggers."""
@@ -129,7 +131,7 @@ class Daemon:
         hourly(prune_all, args=[self.store])
         hourly(self.erasure.sweep)
         hourly(self.daily_backups.make_if_due)
-        hourly(WeeklyVerification(self.store, self.monitor).run_if_due)
+        hourly(self.verification.run_if_due)
         self._timer.start()
         self.schedule = Schedule(self.store, self._timer, monitor=self.monitor, feed=self.feed)
         self.schedule.start()
@@ -157,6 +159,7 @@ class Daemon:
         await self.variants.stop()
         await self.hook.stop()
         await self.predictor.stop()
+        await self.verification.stop()
         await self.daily_backups.stop()
         await asyncio.to_thread(self.store.close)
         event(logger, logging.INFO, "daemon.stopped")

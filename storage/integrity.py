@@ -7,37 +7,29 @@ before it.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs, size_of
-from storage.database.codec import dump_time, load, load_optional_time
+from storage.database.codec import dump_time, load
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
-from storage.errors import Damaged, NotFound
-from storage.records.samples import CHANGED, DAMAGED
+from storage.errors import Damaged, NotFound, StorageBroken
+from storage.records.samples import DAMAGED
 from storage.records.versions import Checkpoint, Version
 from storage.tables.model_rows import model_name
 from storage.versions.checkpoints import Checkpoints
 from storage.versions.promotions import LATEST, move_alias
 from storage.versions.versions import Versions, find_version
 
-_SAMPLES_AT_ONCE = 500
-_LOST = f"{DAMAGED}its bytes are missing"
+LOST = f"{DAMAGED}its bytes are missing"
 _SET_PART_ASIDE = f"""
 UPDATE samples SET quarantine = ? WHERE model_id = ? AND pack = ? AND offset + length > ?
   AND coalesce(quarantine, '') NOT LIKE '{DAMAGED}%'
 """  # noqa: S608 - our own
-_RECORDS = """
-SELECT id, pack, offset, length, sha256, quarantine FROM samples
-WHERE model_id = ? AND id > ? ORDER BY id LIMIT ?
-"""
 _DAMAGED_SAMPLES = f"""
 SELECT models.name AS model, count(*) AS samples FROM samples JOIN models ON models.id = model_id
 WHERE quarantine IS NOT NULL AND quarantine LIKE '{DAMAGED}%' GROUP BY model_id ORDER BY models.name
@@ -123,6 +115,8 @@ class Integrity:
             reason = "its bytes are not those that were stored"
         except FileNotFoundError:
             reason = "it is missing"
+        except StorageBroken as error:
+            reason = error.detail
         if not self._writer.write(partial(_note_file, sha256=sha256, reason=reason)):
             raise NotFound("the file was removed just now; ask for a newer version")
         raise Damaged(f"file {sha256}: {reason}; honed doctor tells what can be done")
@@ -178,79 +172,14 @@ class Integrity:
             if not self._packs.is_whole(row["model_id"], row["pack"], row["size_bytes"]):
                 self._set_part_aside(row)
 
-    def last_verified(self) -> datetime | None:
-        """When all of it was read last, None if never, or so long ago that nobody knows."""
-        query = "SELECT max(created_at) AS at FROM events WHERE type = 'storage.verified'"
-        with self._readers.snapshot() as connection:
-            return load_optional_time(connection.execute(query).fetchone()["at"])
-
-    def note_verified(self, size_bytes: int) -> None:
-        """Remember that all of it was read just now."""
-        told = {"size_bytes": size_bytes}
-        self._writer.write(lambda each: each.event("storage.verified", None, told))
-
-    def model_ids(self) -> list[int]:
-        """Of every model, to be verified one after the other."""
-        with self._readers.snapshot() as connection:
-            return [row["id"] for row in connection.execute("SELECT id FROM models ORDER BY id")]
-
-    def verify_files(self) -> Iterator[int]:
-        """Read every file, and remember those that are damaged; yields bytes read, file by file.
-
-        One that is whole again counts as whole.
-        """
-        with self._readers.snapshot() as connection:
-            rows = connection.execute("SELECT * FROM files").fetchall()
-        for row in rows:
-            try:
-                self.file_again(row["sha256"])
-                self._writer.write(partial(_clear, sha256=row["sha256"]))
-            except (Damaged, NotFound):
-                continue
-            yield row["size_bytes"]
-
-    def verify_samples(self, model_id: int) -> Iterator[int]:
-        """Read every sample of a model, and quarantine the damaged ones; yields bytes read.
-
-        One that is whole again leaves the quarantine.
-        """
-        last = 0
-        while rows := self._records(model_id, last):
-            last = rows[-1]["id"]
-            marks = dict(self._compare(model_id, rows))
-            if marks:
-                self._writer.write(partial(_mark, model_id=model_id, marks=marks))
-            yield sum(row["length"] for row in rows)
-
-    def _records(self, model_id: int, after: int) -> list[sqlite3.Row]:
-        with self._readers.snapshot() as connection:
-            return connection.execute(_RECORDS, (model_id, after, _SAMPLES_AT_ONCE)).fetchall()
-
-    def _compare(
-        self, model_id: int, rows: Iterable[sqlite3.Row]
-    ) -> Iterator[tuple[int, str | None]]:
-        """(sample id, new quarantine) of those whose mark is wrong."""
-        for row in rows:
-            is_marked = (row["quarantine"] or "").startswith(DAMAGED)
-            path = self._packs.path(model_id, row["pack"])
-            if size_of(path) < row["offset"] + row["length"]:
-                found: str | None = _LOST
-            else:
-                place = {"pack": row["pack"], "offset_bytes": row["offset"]}
-                data = self._packs.read(model_id, **place, length=row["length"])
-                same = hashlib.sha256(data).digest() == row["sha256"]
-                found = None if same else CHANGED
-            if is_marked != (found is not None):
-                yield row["id"], found
-
     def _set_part_aside(self, row: sqlite3.Row) -> None:
         size = size_of(self._packs.path(row["model_id"], row["pack"]))
 
         def write(transaction: Transaction) -> None:
             key = (row["model_id"], row["pack"], size)
-            samples = transaction.execute(_SET_PART_ASIDE, (_LOST, *key)).rowcount
+            samples = transaction.execute(_SET_PART_ASIDE, (LOST, *key)).rowcount
             if samples:
-                told = {"pack": row["pack"], "samples": samples, "reason": _LOST}
+                told = {"pack": row["pack"], "samples": samples, "reason": LOST}
                 name = model_name(transaction, row["model_id"])
                 transaction.event("storage.damaged", name, told)
 
@@ -272,19 +201,3 @@ def _note_file(transaction: Transaction, *, sha256: str, reason: str) -> bool:
             version = find_version(transaction.connection, alias["model_id"], whole["version"])
             move_alias(transaction, version, alias["alias"])
     return True
-
-
-def _clear(transaction: Transaction, *, sha256: str) -> None:
-    transaction.execute("DELETE FROM damaged_files WHERE sha256 = ?", (sha256,))
-
-
-def _mark(transaction: Transaction, *, model_id: int, marks: dict[int, str | None]) -> None:
-    """Quarantine damaged samples, and take out those that are whole again."""
-    transaction.executemany(
-        "UPDATE samples SET quarantine = ? WHERE id = ?",
-        [(reason, sample_id) for sample_id, reason in marks.items()],
-    )
-    damaged = [sample_id for sample_id, reason in marks.items() if reason is not None]
-    if damaged:
-        told = {"samples": len(damaged), "first_id": damaged[0], "reason": CHANGED}
-        transaction.event("storage.damaged", model_name(transaction, model_id), told)

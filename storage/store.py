@@ -48,6 +48,7 @@ from storage.tables.metrics import Metrics
 from storage.tables.models import Models
 from storage.tables.policy import PolicyRows
 from storage.tables.triggers import Triggers
+from storage.verification import Verification
 from storage.versions.aliases import Aliases
 from storage.versions.checkpoints import Checkpoints
 from storage.versions.retention import Retention
@@ -135,6 +136,9 @@ class Store:
             packs=self._packs,
             checkpoints=self.checkpoints,
             versions=self.versions,
+        )
+        self.verification = Verification(
+            *connections, files=self.files, packs=self._packs, integrity=self.integrity
         )
 
     @classmethod

@@ -6,9 +6,10 @@ from importlib.metadata import version
 
 from fastapi import APIRouter
 
+from api import present
 from api.dependencies import TheDaemon
 from api.openapi import open_answers
-from api.schemas import DamageBody, Health, Readiness, RestoredBody
+from api.schemas import Health, Readiness, RestoredBody
 
 router = APIRouter(tags=["health"])
 
@@ -30,8 +31,7 @@ def readyz(daemon: TheDaemon) -> Readiness:
     restored = found and RestoredBody.model_validate(
         {"restored_at": found.restored_at, "backup_from": found.backup_from}
     )
-    known = daemon.store.integrity.known()
-    damaged = DamageBody(samples=known.samples, files=known.files) if known else None
+    damaged = present.damage(daemon.store.integrity.known())
     return Readiness(
         status="ok", version=version("honed"), database_restored=restored, damaged=damaged
     )

@@ -13,6 +13,7 @@ from api.schemas.base import (
     RestoredBody,
     T,
     Text,
+    VerificationBody,
 )
 from api.schemas.jobs import (
     BlockerBody,
@@ -95,5 +96,6 @@ __all__ = [
     "TargetBody",
     "Text",
     "VariantBody",
+    "VerificationBody",
     "VersionBody",
 ]

@@ -91,11 +91,26 @@ class RestoredBody(Body):
 class DamageBody(Body):
     """Bytes that are not those that were stored. samples: how many are set aside, by model.
 
-    files: SHA-256 → the versions and checkpoints that they are.
+    files: SHA-256 → the versions, variants, checkpoints and artifacts that they are.
     """
 
     samples: dict[str, int]
     files: dict[str, list[str]]
+
+
+class VerificationBody(Body):
+    """How far all that is kept was read. total_bytes: null until that is known.
+
+    error: what ended the last reading too early. verified_at: when all was read last. damaged: what
+    is known to be.
+    """
+
+    running: bool
+    read_bytes: int
+    total_bytes: int | None
+    error: str | None
+    verified_at: datetime | None
+    damaged: DamageBody | None
 
 
 class Readiness(Health):

@@ -17,6 +17,7 @@ import click
 
 from cli.client import Client
 from cli.commands.status import damage_line, restored_line
+from cli.doctor import data
 from cli.doctor.checks import (
     Check,
     check_engine_runs,
@@ -38,15 +39,26 @@ NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse.sshfs", 
 
 
 @click.command()
+@click.option(
+    "--verify", is_flag=True, help="Let the daemon read all that it keeps, slowly, and compare it."
+)
+@click.option(
+    "--repair",
+    "repairs",
+    is_flag=True,
+    help="Stop the daemon first: read all that it keeps, and delete what is damaged.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask before --repair deletes.")
 @as_json
 @click.pass_obj
-def doctor(client: Client, *, as_json: bool) -> None:
+def doctor(client: Client, *, verify: bool, repairs: bool, yes: bool, as_json: bool) -> None:
     """Check that everything stands which the daemon needs.
 
     Every line is ok, warn or fail, with a remedy; exit code 1 if anything fails.
     """
+    checks = data.repair(client, asks=not yes) if repairs else all_checks(client, verify=verify)
     found = []
-    for check in all_checks(client):
+    for check in checks:
         found.append(check)
         if not as_json:
             _echo(check)
@@ -56,8 +68,8 @@ def doctor(client: Client, *, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def all_checks(client: Client) -> Iterator[Check]:
-    """Every check, the cheap ones first."""
+def all_checks(client: Client, *, verify: bool) -> Iterator[Check]:
+    """Every check, the cheap ones first. verify: read all that is kept as well."""
     yield check_python(sys.version_info[:3])
     yield check_runtime(installed_version)
     yield check_engine_runs()
@@ -74,6 +86,7 @@ def all_checks(client: Client) -> Iterator[Check]:
     yield check_permissions(settings.data_dir)
     yield check_token_file(client.token_file)
     yield from check_daemon(client)
+    yield from data.verify(client) if verify else check_data(client)
 
 
 def check_data_dir(folder: Path) -> Iterator[Check]:
@@ -159,9 +172,16 @@ def check_database(client: Client) -> Iterator[Check]:
         yield Check(
             "database", "warn", told, f"read {folder}/*/note.json; remove its folder when done"
         )
+
+
+def check_data(client: Client) -> Iterator[Check]:
+    """What the daemon knows to be damaged."""
+    response = client.answer("/readyz")
+    if response is None or response.is_error:
+        return
     damage = damage_line(response.json())
     if damage is not None:
-        yield Check("data", "warn", damage, "put the file back from a backup, or upload again")
+        yield Check("data", "warn", damage, data.TO_GIVE_UP)
 
 
 def check_port(host: str, port: int) -> Check:

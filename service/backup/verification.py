@@ -1,10 +1,11 @@
-"""Once a week the daemon reads all that it keeps, slowly, and compares it with its digests."""
+"""The daemon reads all that it keeps, slowly, and compares it with its digests."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from service.logs import event
@@ -20,8 +21,24 @@ BYTES_PER_S = 16 * 2**20
 """So that neither the disk nor its cache is taken from others."""
 
 
-class WeeklyVerification:
-    """Reads while the policy would let a job train. Belongs to the event loop."""
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of the reading that goes on, or of the last one since the daemon started.
+
+    total_bytes: None until it has begun. error: what ended it before all was read.
+    """
+
+    running: bool = False
+    read_bytes: int = 0
+    total_bytes: int | None = None
+    error: str | None = None
+
+
+class Verification:
+    """Reads once a week while the policy would let a job train, or at once when a person asks.
+
+    Belongs to the event loop.
+    """
 
     def __init__(
         self,
@@ -35,31 +52,49 @@ class WeeklyVerification:
         self._monitor = monitor
         self._now = now
         self._bytes_per_s = bytes_per_s
+        self._task: asyncio.Task[None] | None = None
+        self.progress = Progress()
+
+    def begin(self) -> None:
+        """Start to read all of it, unless it is being read; a stop of the daemon cuts it short."""
+        if self._task is None or self._task.done():
+            self.progress = Progress(running=True)
+            self._task = asyncio.create_task(self._read())
 
     async def run_if_due(self) -> None:
-        """Verify everything if the last time is a week ago and the device is free.
-
-        One that a stop cuts short begins again after the next start.
-        """
-        last = await asyncio.to_thread(self._store.integrity.last_verified)
+        """Read all of it if the last time is a week ago and the device is free."""
+        last = await asyncio.to_thread(self._store.verification.last)
         if last is not None and self._now() - last < DUE:
             return
-        if not (await self._monitor.look()).verdict.eligible:
-            return
+        if (await self._monitor.look()).verdict.eligible:
+            self.begin()
+            assert self._task is not None
+            await asyncio.wait({self._task})
+
+    async def stop(self) -> None:
+        """Cut it short; it begins again within an hour of the next start."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _read(self) -> None:
         try:
-            size_bytes = await self._read(self._store.integrity.verify_files())
-            for model_id in await asyncio.to_thread(self._store.integrity.model_ids):
-                size_bytes += await self._read(self._store.integrity.verify_samples(model_id))
-            await asyncio.to_thread(self._store.integrity.note_verified, size_bytes)
+            await self._read_slowly()
         except HoneError as error:
+            self.progress = replace(self.progress, error=error.detail)
             event(logger, logging.WARNING, "verification.failed", detail=error.detail)
         else:
+            size_bytes = self.progress.read_bytes
             event(logger, logging.INFO, "verification.done", size_bytes=size_bytes)
+        finally:
+            self.progress = replace(self.progress, running=False)
 
-    async def _read(self, steps: Iterator[int]) -> int:
-        """How many bytes were read."""
-        total = 0
+    async def _read_slowly(self) -> None:
+        verification = self._store.verification
+        total = await asyncio.to_thread(verification.size_bytes)
+        self.progress = replace(self.progress, total_bytes=total)
+        steps = verification.read()
         while (size_bytes := await asyncio.to_thread(next, steps, None)) is not None:
-            total += size_bytes
+            read = self.progress.read_bytes + size_bytes
+            self.progress = replace(self.progress, read_bytes=read)
             await asyncio.sleep(size_bytes / self._bytes_per_s)
-        return total

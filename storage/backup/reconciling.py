@@ -1,4 +1,4 @@
-"""After an older database was restored: rows whose bytes are gone go too.
+"""Rows whose bytes are gone go too: after an older database was restored, and by a repair.
 
 What is newer than the database has no row, and is swept at every start. What is older may have been
 removed since, with a row that is now there again.
@@ -6,6 +6,7 @@ removed since, with a row that is now there again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from storage.blobs.files import FileStore
@@ -54,15 +55,18 @@ class Lost:
     files: int = 0
 
 
-def reconcile(transaction: Transaction, *, files: FileStore, packs: Packs) -> Lost:
+def reconcile(
+    transaction: Transaction, *, files: FileStore, packs: Packs, damaged: Iterable[str] = ()
+) -> Lost:
     """Delete rows whose bytes are gone, and remember to overwrite bytes that have no row.
 
+    damaged: SHA-256 of files that are there, and count as gone.
     Aliases of versions that go name the newest promoted one. Version 1 and a model's artifacts stay
     in any case: without them there is no model.
     """
     samples = _reconcile_packs(transaction, packs)
     _erase_gaps(transaction)
-    gone = _missing(transaction, files)
+    gone = sorted({*_missing(transaction, files), *damaged})
     transaction.execute("CREATE TEMP TABLE gone (sha256 TEXT PRIMARY KEY)")
     transaction.executemany("INSERT INTO gone VALUES (?)", [(each,) for each in gone])
     variants = transaction.execute(_DELETE_VARIANTS).rowcount

@@ -10,7 +10,7 @@ from typing import Any
 
 from storage.database.connection import sqlite3, translated
 from storage.disk.durable import file_faults
-from storage.records.samples import SAMPLE_COLUMNS
+from storage.records.samples import DAMAGED, SAMPLE_COLUMNS
 
 _ROWS_AT_ONCE = 500
 _COLUMNS = ", ".join(SAMPLE_COLUMNS)
@@ -29,10 +29,12 @@ INSERT INTO staged (n, sha256, start, length, label, {_COLUMNS})
 VALUES (?, ?, ?, ?, ?, {", ".join("?" * len(SAMPLE_COLUMNS))})
 ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
 """  # noqa: S608 - our own names
-_KNOWN_KEYS = """
-SELECT key, id FROM samples WHERE model_id = ? AND key IN ({marks})
-UNION ALL SELECT key, sample_id FROM sample_keys WHERE model_id = ? AND key IN ({marks})
-"""
+_KNOWN_KEYS = f"""
+SELECT taken.key, samples.id, coalesce(quarantine, '') LIKE '{DAMAGED}%' AS is_damaged FROM (
+  SELECT key, id FROM samples WHERE model_id = ? AND key IN ({{marks}})
+  UNION ALL SELECT key, sample_id FROM sample_keys WHERE model_id = ? AND key IN ({{marks}})
+) AS taken JOIN samples USING (id)
+"""  # noqa: S608 - our own
 _BATCH = "SELECT n, sha256, label, key, split FROM staged WHERE n > ? ORDER BY n LIMIT ?"
 _KEYED = "SELECT n, key FROM staged WHERE key IS NOT NULL AND n > ? ORDER BY n LIMIT ?"
 _REPEATED = """
@@ -49,6 +51,8 @@ FROM dropped LEFT JOIN ranked ON ranked.n = dropped.of ORDER BY dropped.n
 class StagedRows:
     """Rows by ordinal, of which the first with a key stays.
 
+    keys_of_damaged: those that damaged samples have, which are to give them up.
+
     They live in a private SQLite database whose one transaction is never committed: a small
     upload stays in its page cache, a large one spills to a file in `folder`, and memory is bounded.
     """
@@ -59,6 +63,7 @@ class StagedRows:
             os.close(descriptor)
         self._path = Path(name)
         self._keyed = False
+        self.keys_of_damaged: list[str] = []
         with translated():
             self._connection = _open(self._path)
 
@@ -72,15 +77,18 @@ class StagedRows:
         self._keyed = self._keyed or keyed
 
     def drop_known_keys(self, database: sqlite3.Connection, model_id: int) -> None:
-        """Drop the rows whose key the model has already."""
+        """Drop the rows whose key the model has already, unless its sample is damaged."""
         if not self._keyed:
             return
         for rows in self._pages(_KEYED):
             ordinals = {key: n for n, key in rows}
             query = _KNOWN_KEYS.format(marks=", ".join("?" * len(ordinals)))
             known = database.execute(query, (model_id, *ordinals, model_id, *ordinals)).fetchall()
-            for key, sample_id in known:
-                self.drop(ordinals[key], stored=sample_id)
+            for key, sample_id, is_damaged in known:
+                if is_damaged:
+                    self.keys_of_damaged.append(key)
+                else:
+                    self.drop(ordinals[key], stored=sample_id)
 
     def batches(self) -> Iterator[list[Any]]:
         """(ordinal, digest, label, key, split) by ordinal, some hundred at a time."""

@@ -114,7 +114,8 @@ class Staging:
 
         A sample whose key the model has already, or an earlier sample of this upload, is a
         duplicate: it is counted, and not stored. So is one with the inputs of another, unless
-        duplicates are kept or both have labels, which differ. A model over its quota gives samples
+        duplicates are kept or both have labels, which differ. Damaged samples do not count, and
+        give up their keys. A model over its quota gives samples
         away in the same transaction. Raises NotFound if the model is gone, Busy, StorageFull,
         StorageBroken; then nothing is stored.
         """
@@ -160,8 +161,17 @@ class Staging:
 
     def _merge(self, transaction: Transaction, duplicates: int) -> StageResult:
         """As `_insert` where every sample is a duplicate."""
+        self._free_keys(transaction)
         twins = self._apply_merges(transaction, first_id=0)
         return StageResult(accepted=0, duplicates=duplicates, twins=twins)
+
+    def _free_keys(self, transaction: Transaction) -> None:
+        """Let samples take the keys that damaged ones have."""
+        keys = [(self._model_id, key) for key in self._rows.keys_of_damaged]
+        transaction.executemany(
+            "UPDATE samples SET key = NULL WHERE model_id = ? AND key = ?", keys
+        )
+        transaction.executemany("DELETE FROM sample_keys WHERE model_id = ? AND key = ?", keys)
 
     def _apply_merges(self, transaction: Transaction, first_id: int) -> dict[int, int]:
         return apply_merges(transaction, self._model_id, self._rows, first_id=first_id)
@@ -169,6 +179,7 @@ class Staging:
     def _insert(
         self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int
     ) -> StageResult:
+        self._free_keys(transaction)
         first_id = insert_samples(transaction, self._model_id, self._rows, placement)
         twins = self._apply_merges(transaction, first_id) if duplicates else {}
         result = StageResult(

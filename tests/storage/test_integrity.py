@@ -101,11 +101,11 @@ def test_verification_finds_flipped_samples_and_lets_those_go_that_are_whole_aga
     for number in (3, 700):
         flip(pack, at=16 * number)
 
-    assert sum(store.integrity.verify_samples(model.id)) == 1200 * 16
+    assert sum(store.verification.read()) == store.verification.size_bytes() > 1200 * 16
     assert quarantined(store, model) == [4, 701]
 
     flip(pack, at=16 * 3)
-    assert sum(store.integrity.verify_samples(model.id)) == 1200 * 16
+    assert sum(store.verification.read()) == store.verification.size_bytes() > 1200 * 16
     assert quarantined(store, model) == [701]
 
 
@@ -175,11 +175,11 @@ def test_a_missing_file_is_damage_and_whole_again_when_it_is_back(store, add_mod
     version = publish(store, start_job(store, model.id), b"second")
     path = store.files.path(version.file.sha256)
     path.unlink()
-    list(store.integrity.verify_files())
+    list(store.verification.read())
     assert list(store.integrity.known().files) == [version.file.sha256]
 
     path.write_bytes(b"second")
-    list(store.integrity.verify_files())
+    list(store.verification.read())
     assert not store.integrity.known()
 
 
@@ -206,3 +206,78 @@ def test_a_job_goes_on_from_the_checkpoint_before_a_damaged_one(store, add_model
     assert store.checkpoints.latest_of(job.id) == saved[0]
     store.files.path(saved[0].file.sha256).unlink()
     assert store.integrity.checkpoint(job.id, ("periodic",)) is None
+
+
+def test_a_sample_may_come_again_under_the_key_of_a_damaged_one(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1, 2], key=["a", "b"])
+    flip(store.packs_dir / str(model.id) / "1.pack", at=20)
+    assert upload(store, model, [1, 2], key=["a", "b"]).accepted == 0
+    list(store.verification.read())
+
+    again = upload(store, model, [1, 2], key=["a", "b"])
+
+    assert (again.accepted, again.duplicates) == (1, 1)
+    assert store.samples.by_key(model.id, "b").id == again.first_id
+    assert store.samples.get(model.id, 2).key is None
+    assert upload(store, model, [2], first=1, key=["b"]).accepted == 0
+
+
+def test_samples_that_are_moved_while_they_are_read_are_not_called_damaged(
+    store, add_model, upload
+):
+    model = add_model(store)
+    upload(store, model, [1] * 10)
+    read, moved = store._packs.read, []
+
+    def read_late(*args, **place):
+        if not moved:
+            moved.extend(store.samples.delete_where(model.id, SampleFilter(up_to=9)).tolist())
+        return read(*args, **place)
+
+    store._packs.read = read_late
+    list(store.verification.read())
+    assert len(moved) == 9
+    assert quarantined(store, model) == []
+    assert not [each for each in store.events.since(0, 100) if each.type == "storage.damaged"]
+
+
+def test_what_is_damaged_for_good_is_given_up(store, add_model, upload, adopt):
+    model = add_model(store)
+    upload(store, model, [1] * 10, key=[str(number) for number in range(10)])
+    second = publish(store, start_job(store, model.id), b"second")
+    job = start_job(store, model.id)
+    final = save_final(store, job)
+    third = publish(store, job, b"third", checkpoint_id=final.id)
+    (artifact,) = store.models.get("digits").files.values()
+    flip(store.packs_dir / str(model.id) / "1.pack", at=20)
+    for file in (second.file, final.file, artifact):
+        flip(store.files.path(file.sha256))
+    list(store.verification.read())
+
+    lost = store.verification.give_up_damaged()
+
+    assert (lost.samples, lost.versions, lost.checkpoints) == (1, 1, 1)
+    assert [each.version for each in store.versions.list(model.id, 10)] == [3, 1]
+    assert store.versions.get(model.id, third.version).checkpoint_id is None
+    assert (
+        store.models.get("digits").samples.train + store.models.get("digits").samples.validation
+        == 9
+    )
+    assert list(store.integrity.known().files.values()) == [["digits training_model"]]
+    assert upload(store, model, [1], first=1, key=["1"]).accepted == 1
+    list(store.verification.read())
+    assert not store.integrity.known().samples
+
+
+@pytest.mark.parametrize("what", ["file", "pack"])
+def test_what_cannot_be_read_is_damaged_and_the_rest_is_read(store, add_model, upload, what):
+    model = add_model(store)
+    upload(store, model, [1])
+    path = store.files.path(store.versions.get(model.id, 1).file.sha256)
+    path = path if what == "file" else store.packs_dir / str(model.id) / "1.pack"
+    path.unlink()
+    path.mkdir()
+    list(store.verification.read())
+    assert store.integrity.known()
+    assert store.verification.last() is not None

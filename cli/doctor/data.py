@@ -1,0 +1,89 @@
+"""`honed doctor --verify` and `--repair`: all that is kept, read and compared with its digests."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.client import Client
+from cli.commands.status import damage_line
+from cli.doctor.checks import Check
+from cli.output import file_size
+from cli.progress import bar
+
+if TYPE_CHECKING:
+    from storage.integrity import Damage
+    from storage.store import Store
+
+POLL_S = 0.2
+VERIFY = "/v1/verification"
+TO_GIVE_UP = "put it back from a backup, or stop the daemon: honed doctor --repair gives it up"
+TO_PUT_BACK = "register the same file under another name: that puts back what a model is made of"
+
+
+def verify(client: Client) -> Iterator[Check]:
+    """Let the daemon read all that it keeps, and wait until it has."""
+    if client.answer("/healthz") is None:
+        yield Check("data", "fail", "nothing was read: the daemon does not run", "honed serve")
+        return
+    reading = client.post(VERIFY)
+    while reading["running"] and reading["total_bytes"] is None:
+        reading = _later(client)
+    with bar(reading["total_bytes"] or 0, "reading") as advance:
+        shown = 0
+        while reading["running"]:
+            advance(reading["read_bytes"] - shown)
+            shown = reading["read_bytes"]
+            reading = _later(client)
+    yield _found(reading)
+
+
+def repair(client: Client, *, asks: bool) -> Iterator[Check]:
+    """Read everything in the data folder of a stopped daemon, and give up what is damaged.
+
+    asks: whether a person is asked before anything is deleted.
+    """
+    from service.backup.repair import repair as give_up
+    from storage.disk.permissions import OWNER_ONLY_UMASK
+
+    os.umask(OWNER_ONLY_UMASK)
+
+    def may_give_up(damage: Damage) -> bool:
+        click.echo(damage_line({"damaged": asdict(damage)}), err=True)
+        return not asks or click.confirm("Delete what is damaged?", err=True)
+
+    done = give_up(client.settings.data_dir, reading=_read, may_give_up=may_give_up)
+    deleted = [f"{count} {what}" for what, count in asdict(done.lost).items() if count]
+    if deleted:
+        yield Check("repair", "ok", f"deleted {', '.join(deleted)}")
+    if done.left:
+        remedy = TO_PUT_BACK if deleted else TO_GIVE_UP
+        yield Check("data", "fail", damage_line({"damaged": asdict(done.left)}) or "", remedy)
+    elif not deleted:
+        yield Check("data", "ok", "all of it was read, and nothing is damaged")
+
+
+def _read(store: Store) -> None:
+    with bar(store.verification.size_bytes(), "reading") as advance:
+        for size_bytes in store.verification.read():
+            advance(size_bytes)
+
+
+def _later(client: Client) -> dict[str, Any]:
+    time.sleep(POLL_S)
+    answer: dict[str, Any] = client.get(VERIFY)
+    return answer
+
+
+def _found(reading: dict[str, Any]) -> Check:
+    if reading["error"] is not None:
+        return Check("data", "fail", reading["error"], "mend that, and verify again")
+    damage = damage_line(reading)
+    if damage is not None:
+        return Check("data", "fail", damage, TO_GIVE_UP)
+    return Check("data", "ok", f"{file_size(reading['read_bytes'])} read, nothing is damaged")

@@ -1,0 +1,50 @@
+"""Repairs the data folder of a stopped daemon: what is damaged for good is given up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage.backup.reconciling import Lost
+from storage.errors import InUse, NotFound
+from storage.integrity import Damage
+from storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What was damaged, how many rows were given up, and what is damaged still."""
+
+    damaged: Damage
+    lost: Lost
+    left: Damage
+
+
+def repair(
+    data_dir: Path,
+    *,
+    reading: Callable[[Store], None],
+    may_give_up: Callable[[Damage], bool],
+) -> Repaired:
+    """Restore a damaged database, read everything, and delete the rows whose bytes are wrong.
+
+    reading: reads all that is kept, showing how far it is. may_give_up: asked before anything is
+    deleted. Raises NotFound without data, InUse for another user's, DataDirLocked while the daemon
+    runs, StorageBroken, StorageFull.
+    """
+    if not (data_dir / "hone.db").exists():
+        raise NotFound(f"{data_dir} holds no data; set HONED_DATA_DIR to the daemon's data folder")
+    if os.name == "posix" and (owner := data_dir.stat().st_uid) != os.geteuid():
+        raise InUse(f"{data_dir} belongs to the user with id {owner}; repair it as that user")
+    store = Store.open(data_dir)
+    try:
+        reading(store)
+        damaged = store.integrity.known()
+        lost = Lost()
+        if damaged and may_give_up(damaged):
+            lost = store.verification.give_up_damaged()
+        return Repaired(damaged, lost, store.integrity.known())
+    finally:
+        store.close()

@@ -1,0 +1,159 @@
+"""Reads all that is kept, compares it with its digests, and gives up what is damaged for good."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from storage.backup.reconciling import Lost, reconcile
+from storage.blobs.files import FileStore
+from storage.blobs.packs import Packs, size_of
+from storage.database.codec import load_optional_time
+from storage.database.connection import Readers, sqlite3
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
+from storage.errors import Damaged, NotFound, StorageBroken
+from storage.integrity import LOST, Integrity
+from storage.records.samples import CHANGED, DAMAGED
+from storage.tables.model_rows import model_name
+
+_SAMPLES_AT_ONCE = 500
+_UNREADABLE = f"{DAMAGED}its bytes cannot be read"
+_SIZE = """
+SELECT coalesce(sum(size_bytes), 0) + (SELECT coalesce(sum(sample_bytes), 0) FROM models) AS size
+FROM files
+"""
+_LAST = "SELECT max(created_at) AS at FROM events WHERE type = 'storage.verified'"
+_RECORDS = """
+SELECT id, pack, offset, length, sha256, quarantine FROM samples
+WHERE model_id = ? AND id > ? ORDER BY id LIMIT ?
+"""
+# One that was deleted or moved since it was read is left as it is.
+_MARK = "UPDATE samples SET quarantine = ? WHERE id = ? AND pack = ? AND offset = ?"
+_GIVE_UP_SAMPLES = f"""
+DELETE FROM samples WHERE quarantine IS NOT NULL AND quarantine LIKE '{DAMAGED}%'
+"""  # noqa: S608 - our own
+
+
+class Verification:
+    """Of all files and samples."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        readers: Readers,
+        *,
+        files: FileStore,
+        packs: Packs,
+        integrity: Integrity,
+    ) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._files = files
+        self._packs = packs
+        self._integrity = integrity
+
+    def size_bytes(self) -> int:
+        """What `read` is about to read, as it is now."""
+        with self._readers.snapshot() as connection:
+            return int(connection.execute(_SIZE).fetchone()["size"])
+
+    def last(self) -> datetime | None:
+        """When all of it was read last, None if never, or so long ago that nobody knows."""
+        with self._readers.snapshot() as connection:
+            return load_optional_time(connection.execute(_LAST).fetchone()["at"])
+
+    def read(self) -> Iterator[int]:
+        """Read everything in small steps, and remember what is damaged; yields the bytes of each.
+
+        What is whole again is no longer damaged. Once all is read, `last` tells.
+        """
+        total = 0
+        for size_bytes in self._steps():
+            total += size_bytes
+            yield size_bytes
+        told = {"size_bytes": total}
+        self._writer.write(lambda each: each.event("storage.verified", None, told))
+
+    def give_up_damaged(self) -> Lost:
+        """Delete the damaged samples, and the rows whose files are damaged; how many there were.
+
+        Version 1 and a model's artifacts stay: without them there is no model.
+        """
+        damaged = self._integrity.known().files
+
+        def delete(transaction: Transaction) -> Lost:
+            samples = transaction.execute(_GIVE_UP_SAMPLES).rowcount
+            lost = reconcile(transaction, files=self._files, packs=self._packs, damaged=damaged)
+            return replace(lost, samples=lost.samples + samples)
+
+        return self._writer.write(delete)
+
+    def _steps(self) -> Iterator[int]:
+        with self._readers.snapshot() as connection:
+            files = connection.execute("SELECT * FROM files").fetchall()
+        for row in files:
+            self._check_file(row["sha256"])
+            yield row["size_bytes"]
+        with self._readers.snapshot() as connection:
+            models = connection.execute("SELECT id FROM models ORDER BY id").fetchall()
+        for row in models:
+            yield from self._samples(row["id"])
+
+    def _check_file(self, sha256: str) -> None:
+        try:
+            self._integrity.file_again(sha256)
+        except (Damaged, NotFound):
+            return
+        forget = "DELETE FROM damaged_files WHERE sha256 = ?"
+        self._writer.write(lambda each: each.execute(forget, (sha256,)))
+
+    def _samples(self, model_id: int) -> Iterator[int]:
+        last = 0
+        while rows := self._records(model_id, last):
+            last = rows[-1]["id"]
+            if marks := list(self._compare(model_id, rows)):
+                self._writer.write(partial(_mark, model_id=model_id, marks=marks))
+            yield sum(row["length"] for row in rows)
+
+    def _records(self, model_id: int, after: int) -> list[sqlite3.Row]:
+        with self._readers.snapshot() as connection:
+            return connection.execute(_RECORDS, (model_id, after, _SAMPLES_AT_ONCE)).fetchall()
+
+    def _compare(
+        self, model_id: int, rows: Iterable[sqlite3.Row]
+    ) -> Iterator[tuple[str | None, sqlite3.Row]]:
+        """The new quarantine of each row whose mark is wrong."""
+        for row in rows:
+            is_marked = (row["quarantine"] or "").startswith(DAMAGED)
+            found = self._fault(model_id, row)
+            if is_marked != (found is not None):
+                yield found, row
+
+    def _fault(self, model_id: int, row: sqlite3.Row) -> str | None:
+        if size_of(self._packs.path(model_id, row["pack"])) < row["offset"] + row["length"]:
+            return LOST
+        place = {"pack": row["pack"], "offset_bytes": row["offset"], "length": row["length"]}
+        try:
+            data = self._packs.read(model_id, **place)
+        except StorageBroken:
+            return _UNREADABLE
+        return None if hashlib.sha256(data).digest() == row["sha256"] else CHANGED
+
+
+def _mark(
+    transaction: Transaction, *, model_id: int, marks: Iterable[tuple[str | None, sqlite3.Row]]
+) -> None:
+    """Quarantine damaged samples, and take out those that are whole again."""
+    damaged = [
+        row["id"]
+        for reason, row in marks
+        if transaction.execute(_MARK, (reason, row["id"], row["pack"], row["offset"])).rowcount
+        and reason is not None
+    ]
+    if damaged:
+        told = {"samples": len(damaged), "first_id": damaged[0], "reason": CHANGED}
+        transaction.event("storage.damaged", model_name(transaction, model_id), told)
