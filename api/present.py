@@ -27,6 +27,7 @@ def model(row: Model) -> schemas.ModelBody:
         target=schemas.TargetBody(**asdict(row.signature.target)),
         loss=row.loss,
         optimizer=row.optimizer,
+        engine=row.engine,
         output=row.output,
         parameters=schemas.ParameterCounts(
             trainable=row.trainable_parameters,
@@ -101,6 +102,7 @@ def job(row: Job) -> schemas.JobBody:
         progress=schemas.ProgressBody(**row.progress),
         metrics=schemas.MetricsBody(**row.metrics),
         version=row.version,
+        engine=row.engine,
         restarts=row.restarts,
         error=schemas.JobErrorBody(**row.error) if row.error else None,
         created_at=row.created_at,
@@ -118,6 +120,7 @@ def checkpoint(row: Checkpoint, of: Model) -> schemas.CheckpointBody:
         role=row.role,
         step=row.step,
         epoch=row.epoch,
+        engine=row.engine,
         sha256=row.file.sha256,
         size_bytes=row.file.size_bytes,
         pinned=row.pinned,

@@ -99,7 +99,7 @@ class JobErrorBody(Body):
 
 
 class JobBody(Body):
-    """One training run of one model."""
+    """One training run of one model. engine: what trained it last, null before its first start."""
 
     id: int
     model: str
@@ -113,6 +113,7 @@ class JobBody(Body):
     progress: ProgressBody
     metrics: MetricsBody
     version: int | None
+    engine: str | None
     restarts: int
     error: JobErrorBody | None
     created_at: datetime
@@ -129,7 +130,7 @@ class MetricPointBody(Body):
 
 
 class CheckpointBody(Body):
-    """Training state of a job after `step`."""
+    """Training state of a job after `step`. engine: what wrote it."""
 
     id: int
     model: str
@@ -137,6 +138,7 @@ class CheckpointBody(Body):
     role: Role
     step: int
     epoch: int
+    engine: str
     sha256: str
     size_bytes: int
     pinned: bool

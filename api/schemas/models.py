@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from api.schemas.base import Body, Request, Text
 from api.schemas.jobs import JobHyperparameters
-from storage.records.models import Loss, Optimizer, WhenFull
+from storage.records.models import Engine, Loss, Optimizer, WhenFull
 
 
 class ModelHyperparameters(JobHyperparameters):
@@ -151,6 +151,7 @@ class GateBody(Body):
 class ModelBody(Body):
     """A registered model. notes: what was changed in the graph so that it trains.
 
+    engine: what trains it, docs/engines.md.
     preprocess: how samples become what it takes, complete enough for an app to do the same.
     features: names of CSV columns, in the order of the inputs; null until a CSV has named them.
     """
@@ -161,6 +162,7 @@ class ModelBody(Body):
     target: TargetBody
     loss: Loss
     optimizer: Optimizer
+    engine: Engine
     output: str
     parameters: ParameterCounts
     hyperparameters: dict[str, Any]

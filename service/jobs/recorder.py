@@ -61,6 +61,7 @@ class Recorder:
         self._unwritten: Progress | None = None
         self._reported_at = -REPORT_INTERVAL_S
         self._warnings: list[str] = []
+        self._engine = ""
 
     def started(self, message: Started) -> None:
         """The child has loaded engine and samples."""
@@ -72,6 +73,7 @@ class Recorder:
             warnings=len(message.warnings),
         )
         self._warnings = list(message.warnings)
+        self._engine = message.engine
 
     def noted(self, message: Seen | Quarantined | Decoded | Working) -> None:
         """What the child says of the samples before it trains."""
@@ -146,6 +148,7 @@ class Recorder:
             self._job.id,
             progress=progress,
             metrics={"train_loss": loss, "warnings": self._warnings},
+            engine=self._engine,
         )
         told = {"job_id": self._job.id, **progress, "train_loss": loss}
         self._announce("job.progress", self._job.model, told)
@@ -159,6 +162,7 @@ class Recorder:
             role=message.role,
             step=message.state.step,
             epoch=message.state.epoch,
+            engine=self._engine,
             file=self._store.files.adopt(Path(message.path)),
             state=asdict(message.state),
         )

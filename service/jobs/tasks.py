@@ -9,6 +9,7 @@ from service.models.prepared import MADE_OF
 from service.models.promotion.policy import gate_policy
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
+from service.training.engines.names import has_made
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.comparison import Convert, Evaluate, Measurement, Rank
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
@@ -30,6 +31,7 @@ def train_task(
     Raises Damaged if what it needs is not whole.
     """
     model = learn_preprocess(store, store.models.get_by_id(job.model_id), watermark=job.watermark)
+    start, warnings = _start(job, model, store)
     return Train(
         artifacts=artifacts(model, store),
         signature=model.signature,
@@ -40,7 +42,7 @@ def train_task(
         model_id=model.id,
         watermark=job.watermark,
         hyperparameters=Hyperparameters(**job.hyperparameters),
-        start=_start(job, store),
+        start=start,
         work_dir=str(work_dir),
         checkpoint_interval_s=settings.checkpoint_interval_s,
         limits=limits,
@@ -53,6 +55,7 @@ def train_task(
             "job_id": job.id,
             "artifacts_sha256": artifacts_sha256(model),
         },
+        warnings=warnings,
     )
 
 
@@ -146,16 +149,35 @@ def artifacts(model: Model, store: Store) -> Artifacts:
     )
 
 
-def _start(job: Job, store: Store) -> Start:
+def _start(job: Job, model: Model, store: Store) -> tuple[Start, tuple[str, ...]]:
+    """Where the job begins, and what is to be said of it."""
     last = store.integrity.checkpoint(job.id, ("periodic", "final"))
-    if last is not None:
-        best = store.integrity.checkpoint(job.id, ("best",))
-        return Start(
-            how="resume",
-            checkpoint=str(store.files.path(last.file.sha256)),
-            state=LoopState(**last.state),
-            best_checkpoint=str(store.files.path(best.file.sha256)) if best else None,
-        )
+    if last is None:
+        return _first_start(job, store), ()
+    if has_made(model.engine, last.engine):
+        return _resumption(job, last, store), ()
+    start = Start(
+        how="parameters",
+        checkpoint=str(store.files.path(last.file.sha256)),
+        parent_version=last.state.get("parent_version"),
+    )
+    return start, (
+        f"{last.engine}, which began this job, does not train the model any more: the job begins"
+        f" again, from its parameters after {last.step} steps",
+    )
+
+
+def _resumption(job: Job, last: Checkpoint, store: Store) -> Start:
+    best = store.integrity.checkpoint(job.id, ("best",))
+    return Start(
+        how="resume",
+        checkpoint=str(store.files.path(last.file.sha256)),
+        state=LoopState(**last.state),
+        best_checkpoint=str(store.files.path(best.file.sha256)) if best else None,
+    )
+
+
+def _first_start(job: Job, store: Store) -> Start:
     checkpoint = _checkpoint_to_start_from(job, store)
     if checkpoint is None:
         return Start(how="base", parent_version=1)

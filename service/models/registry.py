@@ -149,27 +149,7 @@ class Registry:
         made_of = await asyncio.to_thread(describe, task)
         await asyncio.to_thread((work_dir / MADE_OF).write_bytes, made_of)
         known = await asyncio.to_thread(find_prepared, self._store, task, made_of)
-        answer = known or await self._answer(task)
-        if isinstance(answer, Refused):
-            raise GraphRefused(answer.detail, problems=answer.problems)
-        if not isinstance(answer, Prepared):
-            raise PreparationFailed(f"the model cannot be prepared: {answer}")
-        return answer
-
-    async def _answer(self, task: Prepare) -> Message | None:
-        child = await Child.spawn(self._children, task)
-        answer: Message | None = None
-        try:
-            timeout_s = self._settings.prepare_timeout_s
-            async for message in child.messages(silence_timeout_s=timeout_s):
-                answer = message
-        except HoneError as error:
-            raise PreparationFailed(
-                f"checking the model ended the process that did it: {error.detail}"
-            ) from error
-        finally:
-            await child.close()
-        return answer
+        return known or await ask_to_prepare(task, self._settings, self._children)
 
     def _store_model(self, spec: ModelSpec, prepared: Prepared, *, made_of: Path) -> Model:
         described = preprocess.parse(spec.preprocess, prepared.signature)
@@ -184,6 +164,7 @@ class Registry:
                 name=spec.name,
                 loss=spec.loss,
                 optimizer=spec.optimizer,
+                engine="sessions" if prepared.artifacts.manifest else "ort_training",
                 output=prepared.output,
                 signature=prepared.signature,
                 trainable=prepared.trainable,
@@ -203,6 +184,26 @@ class Registry:
 
     def _adopt(self, path: str) -> FileRecord:
         return self._store.files.adopt(Path(path))
+
+
+async def ask_to_prepare(task: Prepare, settings: Settings, children: Children) -> Prepared:
+    """What a child makes of the task. Raises GraphRefused, PreparationFailed, Busy."""
+    child = await Child.spawn(children, task)
+    answer: Message | None = None
+    try:
+        async for message in child.messages(silence_timeout_s=settings.prepare_timeout_s):
+            answer = message
+    except HoneError as error:
+        raise PreparationFailed(
+            f"checking the model ended the process that did it: {error.detail}"
+        ) from error
+    finally:
+        await child.close()
+    if isinstance(answer, Refused):
+        raise GraphRefused(answer.detail, problems=answer.problems)
+    if not isinstance(answer, Prepared):
+        raise PreparationFailed(f"the model cannot be prepared: {answer}")
+    return answer
 
 
 def check_name(name: str) -> None:

@@ -49,7 +49,10 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
             validation_samples=len(validation_set),
             total_steps=plan.total_steps,
             epochs=plan.epochs,
-            warnings=training_warnings(datasets.samples[0], task.signature),
+            warnings=(
+                *task.warnings,
+                *training_warnings(datasets.samples[0], task.signature),
+            ),
         )
     )
 

@@ -10,7 +10,14 @@ from sqlite_utils.migrations import Migrations
 
 from storage.database.connection import sqlite3
 from storage.database.initial_schema import TABLES
-from storage.database.steps import GATE, POLICY_AND_TRIGGERS, SAMPLES, SET, TWINS_AND_DAMAGE
+from storage.database.steps import (
+    ENGINES,
+    GATE,
+    POLICY_AND_TRIGGERS,
+    SAMPLES,
+    SET,
+    TWINS_AND_DAMAGE,
+)
 
 migrations = Migrations(SET)
 
@@ -44,4 +51,10 @@ def m004_samples(db: Database) -> None:
 @migrations()
 def m005_twins_and_damage(db: Database) -> None:
     for statement in TWINS_AND_DAMAGE:
+        db.conn.execute(statement)
+
+
+@migrations()
+def m006_engines(db: Database) -> None:
+    for statement in ENGINES:
         db.conn.execute(statement)

@@ -24,7 +24,8 @@ CREATE TABLE models (
   quota TEXT NOT NULL DEFAULT '{}',
   sample_bytes INTEGER NOT NULL DEFAULT 0,
   keeps_duplicates INTEGER NOT NULL DEFAULT 0,
-  features TEXT
+  features TEXT,
+  engine TEXT NOT NULL DEFAULT 'ort_training'
 ) STRICT;
 
 CREATE TABLE model_files (
@@ -139,7 +140,8 @@ CREATE TABLE jobs (
   error TEXT,
   started_at TEXT,
   finished_at TEXT,
-  priority INTEGER NOT NULL DEFAULT 0
+  priority INTEGER NOT NULL DEFAULT 0,
+  engine TEXT
 ) STRICT;
 
 CREATE INDEX jobs_by_model ON jobs (model_id);
@@ -177,7 +179,8 @@ CREATE TABLE checkpoints (
   state TEXT NOT NULL,
   pinned INTEGER NOT NULL DEFAULT 0,
   note TEXT NOT NULL DEFAULT '',
-  created_at TEXT NOT NULL
+  created_at TEXT NOT NULL,
+  engine TEXT NOT NULL DEFAULT 'onnxruntime-training 1.19.2'
 ) STRICT;
 
 CREATE INDEX checkpoints_by_model ON checkpoints (model_id);

@@ -12,6 +12,7 @@ KNOWN = (
     "m003_policy_and_triggers",
     "m004_samples",
     "m005_twins_and_damage",
+    "m006_engines",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -184,4 +185,12 @@ TWINS_AND_DAMAGE = (
     "DROP TABLE variants",
     "ALTER TABLE variants_of_versions RENAME TO variants",
     "CREATE INDEX variants_by_file ON variants (sha256)",
+)
+
+ENGINES = (
+    # Until then there was one.
+    "ALTER TABLE models ADD COLUMN engine TEXT NOT NULL DEFAULT 'ort_training'",
+    "ALTER TABLE jobs ADD COLUMN engine TEXT",
+    "UPDATE jobs SET engine = 'onnxruntime-training 1.19.2' WHERE started_at IS NOT NULL",
+    "ALTER TABLE checkpoints ADD COLUMN engine TEXT NOT NULL DEFAULT 'onnxruntime-training 1.19.2'",
 )

@@ -57,7 +57,9 @@ class Blocker:
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job's row. watermark: highest sample id that it reads. progress, metrics: as the API
-    shows them. error: `{"code", "detail", …}` of a failed job."""
+    shows them. engine: what trained it last, None before its first start. error: `{"code",
+    "detail", …}` of a failed job.
+    """
 
     id: int
     model_id: int
@@ -73,6 +75,7 @@ class Job:
     progress: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
     version: int | None = None
+    engine: str | None = None
     restarts: int = 0
     error: dict[str, Any] | None = None
     started_at: datetime | None = None

@@ -10,6 +10,7 @@ from storage.records.signatures import Signature
 
 Loss = Literal["cross_entropy", "mse", "bce_with_logits", "l1"]
 Optimizer = Literal["adamw", "sgd"]
+Engine = Literal["sessions", "ort_training"]
 WhenFull = Literal["oldest", "reservoir", "balanced"]
 
 
@@ -50,6 +51,7 @@ class NewModel:
     name: str
     loss: Loss
     optimizer: Optimizer
+    engine: Engine
     output: str
     signature: Signature
     trainable: tuple[str, ...]
@@ -67,14 +69,14 @@ class NewModel:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A registered model. trainable: names of the initializers that train.
+    """A registered model. engine: what it was prepared for.
 
-    trainable_parameters, frozen_parameters: counts of scalars. files: role → file.
-    notes: what was changed in the graph so that it trains. gate, retention: what differs from the
-    defaults. held_since: since when jobs must not move `latest`, None while they may.
-    reference_frozen_at: when the reference set was frozen, None without one. keeps_duplicates:
-    samples with the inputs of another are stored. features: the names of CSV columns, in the order
-    of the inputs, None while they are not known.
+    trainable: names of the initializers that train. trainable_parameters, frozen_parameters: counts
+    of scalars. files: role → file. notes: what was changed in the graph so that it trains. gate,
+    retention: what differs from the defaults. held_since: since when jobs must not move `latest`,
+    None while they may. reference_frozen_at: when the reference set was frozen, None without one.
+    keeps_duplicates: samples with the inputs of another are stored. features: the names of CSV
+    columns, in the order of the inputs, None while they are not known.
     """
 
     id: int
@@ -82,6 +84,7 @@ class Model:
     created_at: datetime
     loss: Loss
     optimizer: Optimizer
+    engine: Engine
     output: str
     signature: Signature
     trainable: tuple[str, ...]

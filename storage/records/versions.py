@@ -35,7 +35,7 @@ VARIANTS: dict[VariantName, VariantKind] = {
 class Checkpoint:
     """Training state of a job after `step`. role: `periodic`, `best` or `final`.
 
-    state: the loop's own state, from which a job goes on bit for bit.
+    engine: what wrote it. state: the loop's own, from which a job goes on bit for bit.
     """
 
     id: int
@@ -44,6 +44,7 @@ class Checkpoint:
     role: Role
     step: int
     epoch: int
+    engine: str
     file: FileRecord
     state: dict[str, Any]
     pinned: bool

@@ -138,6 +138,7 @@ def _job(row: sqlite3.Row) -> Job:
         progress=load(row["progress"]),
         metrics=load(row["metrics"]),
         version=row["version"],
+        engine=row["engine"],
         restarts=row["restarts"],
         error=None if row["error"] is None else load(row["error"]),
         started_at=load_optional_time(row["started_at"]),

@@ -119,6 +119,7 @@ class Jobs:
         *,
         progress: dict[str, Any] | None = None,
         metrics: dict[str, Any] | None = None,
+        engine: str | None = None,
         blocked_by: tuple[Blocker, ...] | None = None,
         restarts: int | None = None,
         ignore_policy: bool | None = None,
@@ -127,6 +128,7 @@ class Jobs:
         fields = job_columns(
             progress=progress,
             metrics=metrics,
+            engine=engine,
             blocked_by=blocked_by,
             restarts=restarts,
             ignore_policy=ignore_policy,

@@ -78,6 +78,7 @@ def insert_model(transaction: Transaction, new: NewModel) -> int:
         "created_at": dump_time(transaction.now),
         "loss": new.loss,
         "optimizer": new.optimizer,
+        "engine": new.engine,
         "output": new.output,
         "signature": dump_signature(new.signature),
         "trainable": dump(new.trainable),
@@ -99,6 +100,28 @@ def insert_model(transaction: Transaction, new: NewModel) -> int:
     return int(row["id"])
 
 
+def insert_files(transaction: Transaction, model_id: int, files: dict[str, FileRecord]) -> None:
+    """The rows of a model's files, by role."""
+    transaction.executemany(
+        "INSERT INTO model_files VALUES (?, ?, ?)",
+        [(model_id, role, record.sha256) for role, record in files.items()],
+    )
+
+
+def renew_model(transaction: Transaction, model: Model, files: dict[str, FileRecord]) -> None:
+    """Write what a preparation makes of a model."""
+    columns = {
+        "engine": model.engine,
+        "trainable": dump(model.trainable),
+        "trainable_parameters": model.trainable_parameters,
+        "frozen_parameters": model.frozen_parameters,
+        "notes": dump(model.notes),
+    }
+    _update(transaction, model.id, columns)
+    transaction.execute("DELETE FROM model_files WHERE model_id = ?", (model.id,))
+    insert_files(transaction, model.id, files)
+
+
 def update_model(transaction: Transaction, model: Model) -> None:
     """Write what may change of a model."""
     columns = {
@@ -111,10 +134,14 @@ def update_model(transaction: Transaction, model: Model) -> None:
         "keeps_duplicates": model.keeps_duplicates,
         "features": None if model.features is None else dump(model.features),
     }
+    _update(transaction, model.id, columns)
+
+
+def _update(transaction: Transaction, model_id: int, columns: dict[str, Any]) -> None:
     assignments = ", ".join(f"{column} = ?" for column in columns)
     transaction.execute(
         f"UPDATE models SET {assignments} WHERE id = ?",  # noqa: S608 - our own names
-        (*columns.values(), model.id),
+        (*columns.values(), model_id),
     )
 
 
@@ -125,6 +152,7 @@ def _model(row: sqlite3.Row) -> Model:
         created_at=load_time(row["created_at"]),
         loss=row["loss"],
         optimizer=row["optimizer"],
+        engine=row["engine"],
         output=row["output"],
         signature=load_signature(row["signature"]),
         trainable=tuple(load(row["trainable"])),

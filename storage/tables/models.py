@@ -17,7 +17,14 @@ from storage.erasure.deletion import Eraser
 from storage.errors import InUse
 from storage.records.models import FileRecord, Model, NewModel
 from storage.samples.quota import enforce_quota
-from storage.tables.model_rows import fetch_models, find_model, insert_model, update_model
+from storage.tables.model_rows import (
+    fetch_models,
+    find_model,
+    insert_files,
+    insert_model,
+    renew_model,
+    update_model,
+)
 from storage.versions.promotions import record_promotion
 
 _FILES_OF_MODEL = """
@@ -54,10 +61,7 @@ class Models:
         def insert(transaction: Transaction) -> Model:
             self._files.reference(transaction, [base_version, *new.files.values()])
             model_id = insert_model(transaction, new)
-            transaction.executemany(
-                "INSERT INTO model_files VALUES (?, ?, ?)",
-                [(model_id, role, record.sha256) for role, record in new.files.items()],
-            )
+            insert_files(transaction, model_id, new.files)
             transaction.execute(
                 "INSERT INTO versions (model_id, version, sha256, created_at, metrics, baseline, "
                 "promoted, reason) VALUES (?, 1, ?, ?, '{}', '{}', 1, 'registered')",
@@ -142,6 +146,19 @@ class Models:
         if evicted:
             self._eraser.erase_at_rest(model.id)
         return model, evicted
+
+    def renew(self, new: Model, files: dict[str, FileRecord]) -> Model:
+        """Replace what a model was prepared to, and the files of that. Raises NotFound."""
+
+        def write(transaction: Transaction) -> Model:
+            old = find_model(transaction.connection, "id", new.id)
+            self._files.reference(transaction, files.values())
+            renew_model(transaction, new, files)
+            self._files.release(transaction, [each.sha256 for each in old.files.values()])
+            transaction.event("model.updated", new.name, {})
+            return find_model(transaction.connection, "id", new.id)
+
+        return self._writer.write(write)
 
     def freeze_preprocess(
         self,

@@ -50,6 +50,7 @@ class Checkpoints:
         role: str,
         step: int,
         epoch: int,
+        engine: str,
         file: FileRecord,
         state: dict[str, Any],
     ) -> Checkpoint:
@@ -63,14 +64,15 @@ class Checkpoints:
             job = find_job(transaction.connection, job_id)
             self._files.reference(transaction, [file])
             row = transaction.execute(
-                "INSERT INTO checkpoints (model_id, job_id, role, step, epoch, sha256, state, "
-                "created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                "INSERT INTO checkpoints (model_id, job_id, role, step, epoch, engine, sha256, "
+                "state, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
                 (
                     model_id,
                     job_id,
                     role,
                     step,
                     epoch,
+                    engine,
                     file.sha256,
                     dump(state),
                     dump_time(transaction.now),
@@ -185,6 +187,7 @@ def _checkpoint(row: sqlite3.Row) -> Checkpoint:
         role=row["role"],
         step=row["step"],
         epoch=row["epoch"],
+        engine=row["engine"],
         file=FileRecord(row["sha256"], row["size_bytes"]),
         state=load(row["state"]),
         pinned=bool(row["pinned"]),

@@ -23,6 +23,7 @@ def new_model(name: str = "m", *, classes: int = 10, **fields: Any) -> NewModel:
     smallest: dict[str, Any] = {
         "loss": "cross_entropy",
         "optimizer": "adamw",
+        "engine": "sessions",
         "output": "logits",
         "signature": Signature(
             inputs=(TensorSpec("x", "float32", (4,)),),
@@ -51,6 +52,7 @@ def save_final(store: Store, job: Job) -> Checkpoint:
         role="final",
         step=1,
         epoch=1,
+        engine="sessions 1",
         file=adopt(store, b"checkpoint %d" % job.id),
         state={},
     )

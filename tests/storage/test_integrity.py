@@ -197,6 +197,7 @@ def test_a_job_goes_on_from_the_checkpoint_before_a_damaged_one(store, add_model
     model = add_model(store)
     job = start_job(store, model.id)
     common = {"model_id": model.id, "job_id": job.id, "role": "periodic", "epoch": 0, "state": {}}
+    common["engine"] = "sessions 1"
     saved = [
         store.checkpoints.add(step=step, file=adopt(store, b"%d" % step), **common)
         for step in (1, 2)

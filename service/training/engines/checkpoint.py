@@ -80,6 +80,21 @@ def load(path: Path, tensors: Tensors, *, with_more: bool = False) -> None:
         raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
 
 
+def fill(path: Path, tensors: Tensors, found: Tensors) -> None:
+    """Fill the arrays with what was found in the file under their names.
+
+    Nothing is changed if names or shapes do not fit. Raises CheckpointUnreadable.
+    """
+    for name, array in tensors.items():
+        if name not in found or found[name].shape != array.shape:
+            raise CheckpointUnreadable(
+                f'{path} is no checkpoint of this model: it has no "{name}" of shape'
+                f" {list(array.shape)}; take one of its own jobs"
+            )
+    for name, array in tensors.items():
+        array[...] = found[name]
+
+
 def _fault(file: Any, tensors: Tensors, *, with_more: bool) -> str | None:
     """What does not fit, None if all does."""
     names = set(file.keys())

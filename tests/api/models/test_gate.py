@@ -192,7 +192,7 @@ def test_a_version_says_where_it_comes_from_and_its_file_says_the_same(served: S
     assert (origin["parent_version"], origin["seed"]) == (first["version"], 6)
     assert origin["watermark"] == second["watermark"]
     assert origin["train_samples"] + origin["validation_samples"] == 600
-    assert origin["engine"].startswith("onnxruntime-training ")
+    assert origin["engine"].startswith("sessions 1 on onnxruntime ")
     assert len(origin["artifacts_sha256"]) == 64
     assert version(served, name, first["version"])["provenance"]["parent_version"] == 1
     file = served.http.get(f"/v1/models/{name}/versions/{second['version']}/model.onnx").content

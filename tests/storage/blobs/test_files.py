@@ -70,6 +70,7 @@ def _like(model, *, name):
         name=name,
         loss=model.loss,
         optimizer=model.optimizer,
+        engine=model.engine,
         output=model.output,
         signature=model.signature,
         trainable=model.trainable,

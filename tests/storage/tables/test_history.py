@@ -60,6 +60,7 @@ def test_a_jobs_row_stays_while_something_needs_it(store, add_model, adopt, cloc
         role="final",
         step=1,
         epoch=0,
+        engine="sessions 1",
         file=adopt(store, b"checkpoint"),
         state={},
     )

@@ -19,6 +19,7 @@ def save(store, adopt, job):
             role=role,
             step=step,
             epoch=0,
+            engine="sessions 1",
             file=adopt(store, f"{role} {step}".encode()),
             state={"step": step},
         )

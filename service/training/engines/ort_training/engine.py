@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from service.training.engine import Array
+from service.training.engines.names import RECORDED
 from service.training.engines.ort_training.runtime import training_api
 from service.training.engines.runtime import (
     check_memory,
@@ -62,7 +63,7 @@ class OrtEngine:
 
     @property
     def name(self) -> str:
-        return f"onnxruntime-training {onnxruntime.__version__}"
+        return f"{RECORDED['ort_training']} {onnxruntime.__version__}"
 
     @property
     def output(self) -> str:

@@ -10,13 +10,14 @@ import numpy as np
 
 from service.training.engine import Array
 from service.training.engines.manifest import Files, Manifest, read
+from service.training.engines.names import RECORDED
 from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import foreign_errors, onnxruntime, open_session
 from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.optimizer import Optimizer
 from service.training.engines.sessions.shares import Shares
-from service.training.engines.sessions.state import ENGINE, State
+from service.training.engines.sessions.state import State
 from service.training.errors import ArtifactsUnreadable
 from service.training.graph.losses import Loss
 from service.training.optimizer.recipe import Recipe
@@ -65,7 +66,7 @@ class SessionsEngine:
 
     @property
     def name(self) -> str:
-        return f"{ENGINE} on onnxruntime {onnxruntime.__version__}"
+        return f"{RECORDED['sessions']} on onnxruntime {onnxruntime.__version__}"
 
     @property
     def output(self) -> str:

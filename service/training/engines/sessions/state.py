@@ -9,6 +9,7 @@ import numpy as np
 from service.training.engines import checkpoint, model_file
 from service.training.engines.checkpoint import Head, slot_name
 from service.training.engines.manifest import Manifest
+from service.training.engines.ort_training import checkpoint_file
 from service.training.engines.sessions.buffers import Buffers, Vector
 from service.training.errors import CheckpointUnreadable
 from service.training.optimizer.graph import EMA, slots
@@ -64,8 +65,16 @@ class State:
     def load_parameters(self, path: Path) -> None:
         """Take over those that the checkpoint's model is measured with, and leave the optimizer.
 
-        Raises CheckpointUnreadable.
+        path: of this engine, or of On-Device Training. Raises CheckpointUnreadable.
         """
+        if checkpoint_file.is_one(path):
+            checkpoint.fill(path, self.parameters, checkpoint_file.read_parameters(path))
+        else:
+            self._load_own(path)
+        if EMA in self.buffers.slots:
+            self.buffers.slots[EMA][...] = self.buffers.parameters
+
+    def _load_own(self, path: Path) -> None:
         recipe = self._head(path).recipe
         averaged = recipe is not None and EMA in slots(recipe)
         named = {
@@ -73,8 +82,6 @@ class State:
             for name, array in self.parameters.items()
         }
         checkpoint.load(path, {**named, **self.statistics}, with_more=True)
-        if EMA in self.buffers.slots:
-            self.buffers.slots[EMA][...] = self.buffers.parameters
 
     def export(self, skeleton: Path, path: Path) -> None:
         """Write the inference model, from one that lacks these tensors."""

@@ -57,7 +57,8 @@ class Train:
     provenance: what the parent knows of where the model comes from. cache: the model's folder of
     what is made from its samples; feature_cache_bytes: the most that features may take there,
     tensor_cache_bytes: decoded images. preprocess: of the inputs, as the model's row has it.
-    recipe: how the optimizer moves parameters, None for the model's own.
+    recipe: how the optimizer moves parameters, None for the model's own. warnings: for people;
+    the child adds its own.
     """
 
     artifacts: Artifacts
@@ -79,6 +80,7 @@ class Train:
     preprocess: tuple[dict[str, Any], ...] = ()
     tensor_cache_bytes: int = 0
     recipe: Recipe | None = None
+    warnings: tuple[str, ...] = ()
     kind: Literal["train"] = "train"
 
 

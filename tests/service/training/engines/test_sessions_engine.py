@@ -237,7 +237,7 @@ def test_no_thread_is_made_for_one_thread(
 def test_the_engine_names_itself_and_the_runtime(open_engine: OpenEngine) -> None:
     from service.training.engines.runtime import onnxruntime
 
-    assert open_engine().name == f"sessions on onnxruntime {onnxruntime.__version__}"
+    assert open_engine().name == f"sessions 1 on onnxruntime {onnxruntime.__version__}"
     assert open_engine().output == "logits"
 
 

@@ -63,7 +63,7 @@ def test_a_job_ends_in_a_model_that_plain_onnxruntime_runs(
     assert (done.step, done.epoch, done.reason) == (12 * 13, 12, "finished")
     assert done.validation["accuracy"] > 0.85 > done.baseline["accuracy"]
     (started,) = (each for each in child.said if isinstance(each, Started))
-    assert started.engine.startswith("sessions on onnxruntime 1.")
+    assert started.engine.startswith("sessions 1 on onnxruntime 1.")
     x, labels = samples(260, target=wanted.signature.target)
     (logits,) = open_session(done.path, threads=1).run(None, {"x": x[200:]})
     assert (logits.argmax(axis=1) == labels[200:]).mean() == done.validation["accuracy"]

@@ -1,0 +1,103 @@
+"""Prepares models of On-Device Training anew for the engine of sessions, when they train next."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+import tempfile
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from service.jobs import tasks
+from service.logs import event
+from service.models.prepared import MADE_OF, describe
+from service.models.registry import ROLES, ask_to_prepare
+from service.processes.children import Children
+from service.settings import Settings
+from service.training.engines.packages import has_on_device_training
+from service.training.protocol.messages.preparation import Prepare, Prepared
+from storage.errors import HoneError
+from storage.records.models import Model
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+NOTE = "prepared anew for the engine of sessions, from the upload"
+
+
+async def renew(model_id: int, store: Store, settings: Settings, children: Children) -> None:
+    """Prepare a model anew, if its upload is kept and no paused job needs its engine.
+
+    A model that cannot be stays as it is, which the log tells. Version numbers, samples and
+    checkpoints stay, whose parameters later jobs begin from.
+    """
+    model = await asyncio.to_thread(store.models.get_by_id, model_id)
+    if model.engine == "sessions" or await asyncio.to_thread(_is_needed, model, store):
+        return
+    work_dir = Path(tempfile.mkdtemp(prefix="renew-", dir=store.tmp_dir))
+    try:
+        task = await asyncio.to_thread(_task, model, store, settings, work_dir=work_dir)
+        if task is not None:
+            answer = await ask_to_prepare(task, settings, children)
+            await asyncio.to_thread(_take, model, task, answer, store)
+    except HoneError as error:
+        event(logger, logging.WARNING, "model.not_renewed", model=model.name, detail=error.detail)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, work_dir)
+
+
+def _is_needed(model: Model, store: Store) -> bool:
+    """Whether a job may go on from a checkpoint that only the model's engine can read."""
+    unfinished = [*store.jobs.waiting(), *store.jobs.running()]
+    return has_on_device_training() and any(
+        job.model_id == model.id and store.checkpoints.latest_of(job.id) is not None
+        for job in unfinished
+    )
+
+
+def _task(model: Model, store: Store, settings: Settings, *, work_dir: Path) -> Prepare | None:
+    """To do again what was done at registration; None where the upload is not kept."""
+    if MADE_OF not in model.files:
+        return None
+    made_of = json.loads(store.files.path(model.files[MADE_OF].sha256).read_bytes())
+    upload = store.versions.get(model.id, 1).file.sha256
+    if made_of["form"] != "forward" or made_of["upload"] != upload:
+        return None
+    names = {field.name for field in fields(Prepare)}
+    choices: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in made_of.items()
+        if name in names
+    }
+    choices |= {"engine": "sessions", "classes": model.signature.target.classes}
+    return Prepare(
+        **choices,
+        source=str(store.files.path(upload)),
+        work_dir=str(work_dir),
+        limits=tasks.short_task_limits(settings),
+    )
+
+
+def _take(model: Model, task: Prepare, answer: Prepared, store: Store) -> None:
+    """Store what was made, if samples and checkpoints of the model fit to it."""
+    made = (answer.signature, answer.output, set(answer.trainable))
+    if made != (model.signature, model.output, set(model.trainable)):
+        detail = "its signature or its parameters would be others"
+        event(logger, logging.WARNING, "model.not_renewed", model=model.name, detail=detail)
+        return
+    made_of = Path(task.work_dir) / MADE_OF
+    made_of.write_bytes(describe(task))
+    paths = {role: getattr(answer.artifacts, role) for role in ROLES} | {MADE_OF: str(made_of)}
+    files = {role: store.files.adopt(Path(path)) for role, path in paths.items() if path}
+    renewed = replace(
+        model,
+        engine="sessions",
+        trainable=answer.trainable,
+        trainable_parameters=answer.trainable_parameters,
+        frozen_parameters=answer.frozen_parameters,
+        notes=(*answer.notes, NOTE),
+    )
+    store.models.renew(renewed, files)
+    event(logger, logging.INFO, "model.renewed", model=model.name)
