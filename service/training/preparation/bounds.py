@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import numpy_helper
 
-from service.training.errors import GraphRefused, pointer, refusal
+from service.training.errors import pointer, refusal, refuse
 from service.training.limits import memory_limit_bytes
 from storage.errors import Problem
 
@@ -29,20 +29,28 @@ Size = tuple[int, int]
 """Nodes, and how often they run."""
 
 
-def require_bounded(model: onnx.ModelProto) -> None:
-    """Raises GraphRefused if checking the model could take more time or memory than is sane."""
-    nodes, executed = _Counter(model.functions).graph(model.graph, {}, 0)
+def require_bounded(model: onnx.ModelProto, root: str = "/model") -> None:
+    """Raises GraphRefused if checking the model could take more time or memory than is sane.
+
+    root: where the file is found in the upload, a JSON pointer.
+    """
+    place = root + "/graph"
+    nodes, executed = _Counter(model.functions, place).graph(model.graph, {}, 0)
     if nodes > MAX_NODES:
-        raise _refuse(f"the model has {nodes} nodes with its functions, at most {MAX_NODES}")
+        raise refuse(place, f"the model has {nodes} nodes with its functions, at most {MAX_NODES}")
     if executed > MAX_EXECUTED_NODES:
-        raise _refuse(f"the model runs {executed} nodes a row, at most {MAX_EXECUTED_NODES}")
-    _require_small_values(model)
+        raise refuse(place, f"the model runs {executed} nodes a row, at most {MAX_EXECUTED_NODES}")
+    _require_small_values(model, place)
 
 
 class _Counter:
-    """Counts nodes; each function is counted once, however often it is called."""
+    """Counts nodes; each function is counted once, however often it is called.
 
-    def __init__(self, functions: Iterable[onnx.FunctionProto]) -> None:
+    place: JSON pointer of the graph.
+    """
+
+    def __init__(self, functions: Iterable[onnx.FunctionProto], place: str) -> None:
+        self._place = place
         self._functions = {(each.domain, each.name): each for each in functions}
         self._known: dict[tuple[str, str], Size] = {}
 
@@ -55,12 +63,12 @@ class _Counter:
         self, nodes: Iterable[onnx.NodeProto], constants: Mapping[str, int], depth: int
     ) -> Size:
         if depth > MAX_DEPTH:
-            raise _refuse(_TOO_DEEP.format(MAX_DEPTH))
+            raise refuse(self._place, _TOO_DEEP.format(MAX_DEPTH))
         total = executed = 0
         for node in nodes:
             inner, inner_executed = self._inside(node, constants, depth)
             total += 1 + inner
-            executed += 1 + inner_executed * _trips(node, constants)
+            executed += 1 + inner_executed * self._trips(node, constants)
         return total, executed
 
     def _inside(self, node: onnx.NodeProto, constants: Mapping[str, int], depth: int) -> Size:
@@ -79,18 +87,18 @@ class _Counter:
             self._known[key] = self._nodes(self._functions[key].node, {}, depth)
         return self._known[key]
 
-
-def _trips(node: onnx.NodeProto, constants: Mapping[str, int]) -> int:
-    """How often a node's graphs run. A Scan's length is that of its input, which is a row's."""
-    if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
-        return 1
-    trips = constants.get(node.input[0]) if node.input else None
-    if trips is None:
-        raise _refuse(
-            f'node "{node.name}" (Loop) has no trip count that is a constant of the graph around '
-            "it, so it may never end; export the model with the loop unrolled"
-        )
-    return max(0, trips)
+    def _trips(self, node: onnx.NodeProto, constants: Mapping[str, int]) -> int:
+        """How often a node's graphs run. A Scan's length is that of its input, which is a row's."""
+        if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
+            return 1
+        trips = constants.get(node.input[0]) if node.input else None
+        if trips is None:
+            raise refuse(
+                self._place,
+                f'node "{node.name}" (Loop) has no trip count that is a constant of the graph '
+                "around it, so it may never end; export the model with the loop unrolled",
+            )
+        return max(0, trips)
 
 
 def _whole_numbers(graph: onnx.GraphProto) -> dict[str, int]:
@@ -109,16 +117,16 @@ def _whole_numbers(graph: onnx.GraphProto) -> dict[str, int]:
     }
 
 
-def _require_small_values(model: onnx.ModelProto) -> None:
+def _require_small_values(model: onnx.ModelProto, place: str) -> None:
     limit_bytes = memory_limit_bytes()
     allowed = MAX_VALUE_BYTES if limit_bytes is None else min(MAX_VALUE_BYTES, limit_bytes // 2)
     try:
         inferred = onnx.shape_inference.infer_shapes(_without_weights(model), data_prop=True)
-    except (onnx.shape_inference.InferenceError, ValueError):
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError):
         return  # The checks that follow say what is wrong with it.
     problems = [
         Problem(
-            pointer("model", "graph", "value", value.name),
+            place + pointer("value", value.name),
             f'"{value.name}" takes {size} bytes for one row by its shape, at most {allowed}',
         )
         for value in (*inferred.graph.value_info, *inferred.graph.output)
@@ -157,7 +165,3 @@ def _size_bytes(value: onnx.ValueInfoProto) -> int:
         return 0
     items: int = math.prod(max(1, each.dim_value) for each in kind.shape.dim)
     return item_bytes * items
-
-
-def _refuse(detail: str) -> GraphRefused:
-    return refusal([Problem("/model/graph", detail)])

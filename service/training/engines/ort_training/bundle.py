@@ -15,6 +15,7 @@ from service.training.forward import signature, trial
 from service.training.forward.graph import Graph
 from service.training.forward.load import parse, refuse_external
 from service.training.forward.normalize import stamp
+from service.training.preparation.bounds import require_bounded
 from service.training.protocol.messages import preparation
 from service.training.protocol.messages.shared import Artifacts
 from storage.errors import Problem
@@ -92,7 +93,9 @@ def _refuse_choices(task: preparation.Prepare) -> None:
 def _read(path: Path) -> onnx.ModelProto:
     """A model without external data, stamped so that the engine loads it, written back."""
     model = parse(path)
-    refuse_external(model, pointer("artifacts", path.name))
+    place = pointer("artifacts", path.name)
+    refuse_external(model, place)
+    require_bounded(model, place)
     stamp(model)
     onnx.save_model(model, path)
     return model

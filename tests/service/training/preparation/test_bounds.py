@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.errors import GraphRefused
+from service.training.forward.load import load
 from service.training.preparation import bounds
 from service.training.preparation.bounds import require_bounded
 
@@ -128,3 +130,11 @@ def test_a_value_that_does_not_fit_into_half_of_the_limit_is_refused(
 )
 def test_what_networks_are_made_of_is_taken(made: onnx.ModelProto) -> None:
     require_bounded(made)
+
+
+def test_a_model_that_cannot_be_inferred_is_left_to_the_checker(tmp_path: Path) -> None:
+    path = tmp_path / "twice.onnx"
+    onnx.save_model(model(CALL, {}, functions(1, calls=1) * 2), path)
+
+    with pytest.raises(GraphRefused, match="the ONNX checker says"):
+        load(path)

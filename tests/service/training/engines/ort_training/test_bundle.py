@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from service.training.engines.ort_training import proof, runtime
 from service.training.protocol.messages.preparation import Prepared, Refused
@@ -195,6 +195,19 @@ def test_external_data_in_artifacts_is_refused(
     tensor.external_data.add(key="location", value="../secret")
     problems = refuse(pack(directory, eval_model=model.SerializeToString()), form="artifacts")
     assert "/artifacts/eval_model.onnx/graph/initializer/outside" in problems
+
+
+@pytest.mark.parametrize("stem", ["training_model", "eval_model", "optimizer_model"])
+def test_a_model_in_artifacts_that_asks_for_too_much_is_refused_before_it_runs(
+    stem: str, microsoft: Callable[..., Path], refuse: Refuse
+) -> None:
+    directory = microsoft()
+    model = onnx.load(directory / f"{stem}.onnx")
+    shape = numpy_helper.from_array(np.array([768, 10**6]), "huge_shape")
+    model.graph.initializer.append(shape)
+    model.graph.node.append(node("ConstantOfShape", ["huge_shape"], ["huge"]))
+    problems = refuse(pack(directory, **{stem: model.SerializeToString()}), form="artifacts")
+    assert "3072000000 bytes" in problems[f"/artifacts/{stem}.onnx/graph/value/huge"]
 
 
 @pytest.fixture
