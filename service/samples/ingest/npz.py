@@ -67,9 +67,10 @@ class Member:
         if self.dtype.itemsize == 0 or self.dtype.itemsize > 4 * MAX_TEXT_CHARACTERS:
             longest = f"texts have from 1 to {MAX_TEXT_CHARACTERS} characters"
             raise _bad(self.name, f"holds {self.dtype.str}; {longest}")
-        if len(self.shape) > MAX_AXES or self.row_bytes > MAX_ROW_BYTES:
-            most = f"the most is {MAX_AXES} axes and {MAX_ROW_BYTES} bytes a sample"
-            raise _bad(self.name, f"has {len(self.shape)} axes, {self.row_bytes} bytes; {most}")
+        if len(self.shape) > MAX_AXES:
+            raise _bad(self.name, f"has {len(self.shape)} axes; the most is {MAX_AXES}")
+        if self.row_bytes > MAX_ROW_BYTES:
+            raise _bad(self.name, f"has more than {MAX_ROW_BYTES} bytes a sample")
         expected = self.shape[0] * self.row_bytes
         if expected != data_bytes:
             raise _bad(

@@ -191,6 +191,10 @@ DAMAGED = {
         "header of 5000000 bytes",
     ),
     "huge shape": (zipped(x=npy_with_header(HUGE_SHAPE), label=b""), "in its header but holds 0"),
+    "an axis of thousands of digits": (
+        zipped(x=npy_with_header(HUGE_SHAPE.replace(b"3", b"9" * 5000)), label=b""),
+        "the most is 32",
+    ),
     "header of code": (
         zipped(x=npy_with_header(b"__import__('os').abort()\n"), label=b""),
         "header that cannot be read",
