@@ -30,6 +30,13 @@ class HoneError(Exception):
         self.problems = tuple(problems)
 
 
+def in_words(error: BaseException) -> str:
+    """What an error says, as people say it: of the system's without number and quotes."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
 class NotFound(HoneError):
     """The named thing does not exist."""
 

@@ -16,6 +16,7 @@ from typing import Protocol
 from service.device.linux.idle import ActivityLog
 from service.device.reading import Moment, Reading
 from service.errors import NoSession
+from storage.errors import in_words
 
 Address = tuple[str, int]
 """IP address and port."""
@@ -94,7 +95,7 @@ class SessionUserIdle:
                 self._booted_s = now.monotonic_s - self._table.uptime_s()
             blind = "; ".join(self._read_sessions(now))
         except OSError as error:
-            blind = f"the sessions cannot be asked ({error})"
+            blind = f"the sessions cannot be asked ({in_words(error)})"
         booted_s = now.monotonic_s if self._booted_s is None else self._booted_s
         return self._log.readings(now, booted_s=booted_s, source=SOURCE, blind=blind)
 
@@ -111,7 +112,7 @@ class SessionUserIdle:
             session_id = None if pid is None else self._table.session_of(pid)
         except OSError as error:
             raise NoSession(
-                f"the session of the process that reports cannot be told ({error}); "
+                f"the session of the process that reports cannot be told ({in_words(error)}); "
                 "run the daemon as LocalSystem, or as the person who is logged in"
             ) from error
         if session_id is None:

@@ -10,6 +10,7 @@ from service.device.linux.sleep_signals import SleepSignals
 from service.jobs.scheduler import Scheduler
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
+from storage.errors import in_words
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +34,14 @@ class SleepWatch:
             try:
                 await self._follow()
             except OSError as error:
-                if str(error) != told:
-                    told = str(error)
-                    event(logger, logging.INFO, "sleep.not_told", detail=told)
+                if in_words(error) != told:
+                    told = in_words(error)
+                    event(
+                        logger,
+                        logging.INFO,
+                        "sleep.not_told",
+                        detail=f"logind cannot be asked: {told}",
+                    )
             await self._wake_up()
             await asyncio.sleep(RETRY_S)
 

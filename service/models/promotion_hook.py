@@ -13,7 +13,7 @@ from service.logs import event
 from service.models.latest import Latest, LatestVersions
 from service.processes.interpreter import foreign_environment
 from service.settings import Settings
-from storage.errors import HoneError
+from storage.errors import HoneError, in_words
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class PromotionHook:
             try:
                 await self._run(await self._latest.get(model))
             except (HoneError, OSError) as error:
-                event(logger, logging.ERROR, "hook.failed", model=model, detail=str(error))
+                event(logger, logging.ERROR, "hook.failed", model=model, detail=in_words(error))
 
     async def _run(self, latest: Latest) -> None:
         process = await asyncio.create_subprocess_exec(

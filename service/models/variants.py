@@ -22,6 +22,7 @@ from service.training.errors import VariantRefused
 from service.training.protocol.messages.comparison import Converted
 from service.training.protocol.messages.endings import Failed
 from service.training.protocol.messages.shared import Working
+from storage.errors import in_words
 from storage.records.models import FileRecord, Model
 from storage.records.versions import VARIANTS, Variant, VariantName, Version
 from storage.store import Store
@@ -91,7 +92,9 @@ class Variants:
     def _finished(self, key: Key, task: asyncio.Task[Variant]) -> None:
         del self._making[key]
         if not task.cancelled() and (error := task.exception()) is not None:
-            event(logger, logging.WARNING, "variant.not_made", variant=key[2], error=str(error))
+            event(
+                logger, logging.WARNING, "variant.not_made", variant=key[2], error=in_words(error)
+            )
 
     async def _make(self, version: Version, name: VariantName) -> Variant:
         async with self._one_at_a_time:

@@ -12,6 +12,7 @@ from service.prediction.frames import SIZES, Frame, decode, encode
 from service.processes.children import Children
 from service.processes.ending import ErrorTail, describe_exit
 from service.settings import Settings
+from storage.errors import in_words
 
 BUFFER_BYTES = 2**20
 GRACE_S = 2.0
@@ -50,7 +51,7 @@ class PredictorProcess:
                 "service.prediction", *arguments, buffer_bytes=BUFFER_BYTES
             )
         except OSError as error:
-            raise ChildDied(f"the predictor cannot be started: {error}") from error
+            raise ChildDied(f"the predictor cannot be started: {in_words(error)}") from error
         return cls(process)
 
     @property

@@ -12,7 +12,7 @@ from service.background import BackgroundTasks
 from service.logs import event
 from service.processes.interpreter import DEFAULT_BUFFER_BYTES, spawn
 from service.processes.memory import SharedMemoryCap
-from storage.errors import Busy
+from storage.errors import Busy, in_words
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ async def _spawn_in_spite_of_shortages(
                     f"the system has no room for another process ({error.strerror}); "
                     "it is tried again later"
                 ) from error
-            event(logger, logging.WARNING, "spawn.retried", module=module, detail=str(error))
+            event(logger, logging.WARNING, "spawn.retried", module=module, detail=in_words(error))
         await asyncio.sleep(delay_s)
     raise AssertionError("the last try returns or raises")
 
@@ -81,4 +81,4 @@ def _prefer_for_oom_kill(pid: int) -> None:
     except FileNotFoundError:
         return  # it has ended already
     except OSError as error:
-        event(logger, logging.WARNING, "child.oom_score_not_raised", detail=str(error))
+        event(logger, logging.WARNING, "child.oom_score_not_raised", detail=in_words(error))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from service.logs import event
+from storage.errors import in_words
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ def _limit_data(pid: int, limit_bytes: int | None) -> None:
     except ProcessLookupError:
         return  # it has just ended
     except OSError as error:
-        event(logger, logging.WARNING, "child.memory_not_limited", pid=pid, detail=str(error))
+        event(logger, logging.WARNING, "child.memory_not_limited", pid=pid, detail=in_words(error))
 
 
 def _private_bytes(pid: int) -> int | None:

@@ -22,7 +22,7 @@ from storage.database.codec import dump_time
 from storage.database.connection import sqlite3
 from storage.database.schema import is_lost, open_database
 from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
-from storage.errors import DatabaseDamaged, StorageBroken
+from storage.errors import DatabaseDamaged, StorageBroken, in_words
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +136,9 @@ def _notes(data_dir: Path) -> Iterator[Restoration]:
             fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
             yield Restoration(**{**fields, "set_aside": str(path.parent)})
         except (OSError, ValueError, TypeError) as error:
-            logger.warning("restoration.note_unreadable", extra={"fields": {"error": str(error)}})
+            logger.warning(
+                "restoration.note_unreadable", extra={"fields": {"error": in_words(error)}}
+            )
 
 
 def _newest_sound(folder: Path, now: datetime) -> Path | None:

@@ -9,6 +9,7 @@ from service.device.linux.bus import SystemBus
 from service.device.linux.files import list_folder, read_attribute
 from service.device.linux.logind import Session
 from service.device.reading import Moment, Reading
+from storage.errors import in_words
 
 TERMINALS = "terminals' access times"
 UNSEEN = "no input was seen yet"
@@ -98,7 +99,7 @@ class LinuxUserIdle:
         try:
             sessions = logind.sessions(self._bus, now)
         except OSError as error:
-            return [f"logind cannot be asked ({error})"]
+            return [f"logind cannot be asked ({in_words(error)})"]
         reasons = [self._read_session(session, now, sources) for session in sessions]
         return [reason for reason in reasons if reason]
 

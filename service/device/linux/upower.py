@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from service.device.linux.bus import SystemBus
 from service.device.reading import Moment
+from storage.errors import in_words
 
 SERVICE = "org.freedesktop.UPower"
 PERIOD_S = 5.0
@@ -44,7 +45,7 @@ class UPower:
             try:
                 self._ups = self._ask(now)
             except OSError as error:
-                self._ups = Ups(None, SERVICE, str(error))
+                self._ups = Ups(None, SERVICE, in_words(error))
         return self._ups
 
     def _ask(self, now: Moment) -> Ups:

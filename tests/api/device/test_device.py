@@ -134,3 +134,9 @@ def test_a_job_with_a_higher_priority_goes_first(device: Served, long_job: int) 
 
     assert device.job(high)["state"] == "succeeded"
     assert device.job(high)["started_at"] < device.job(low)["started_at"]
+
+
+def test_the_log_tells_no_error_numbers(laptop_daemon: Served) -> None:
+    said = 'sleep.not_told detail="logind cannot be asked: No such file or directory"'
+    wait_until(lambda: said in laptop_daemon.said(), "the log to tell of logind")
+    assert "Errno" not in laptop_daemon.said()
