@@ -101,6 +101,11 @@ class Settings(BaseSettings):
         ge=128 * 2**20,
         description="Default of the policy's `memory_limit_bytes`.",
     )
+    training_providers: tuple[str, ...] = Field(
+        (),
+        description="ONNX Runtime's execution providers that jobs may step on, in order: the first "
+        "is used whose step on a batch of the job agrees with the CPU's.",
+    )
     checkpoint_interval_s: float = Field(
         60.0, gt=0, le=86400, description="Seconds between two checkpoints of a running job."
     )

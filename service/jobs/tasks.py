@@ -50,6 +50,7 @@ def train_task(
         feature_cache_bytes=settings.feature_cache_bytes,
         preprocess=model.preprocess,
         tensor_cache_bytes=settings.tensor_cache_bytes,
+        providers=settings.training_providers,
         provenance={
             "model": model.name,
             "job_id": job.id,

@@ -22,6 +22,7 @@ from service.training.loop import train
 from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.training import Done, LoopState, Started, Train
 from service.training.protocol.pipe import Pipe
+from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
 from service.training.thread_selection import ThreadChoice, select_threads
 
@@ -41,6 +42,7 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
     choice = select_threads(task, datasets, lambda each: base_engine(task, each), tick=heartbeat)
     state = start_state(task, threads=choice.threads)
     engine = open_engine(task, replace(choice, threads=state.threads))
+    refused = select_provider(task, engine, datasets)
     pipe.send(
         Started(
             engine=engine.name,
@@ -51,6 +53,7 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
             epochs=plan.epochs,
             warnings=(
                 *task.warnings,
+                *refused,
                 *training_warnings(datasets.samples[0], task.signature),
             ),
         )

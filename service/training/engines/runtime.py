@@ -32,7 +32,7 @@ LOAD_ERRORS = (
     native.RuntimeException,
 )
 """What a session raises for a model that it cannot run; they share no root of their own."""
-PROVIDERS = ["CPUExecutionProvider"]
+CPU = "CPUExecutionProvider"
 MAX_IR_VERSION = 10
 """Highest IR that 1.19.2 loads."""
 MIN_OPSET, MAX_OPSET = 12, 21
@@ -58,11 +58,17 @@ def session_options(threads: int, *, arena: bool = True, spinning: bool = False)
     return options
 
 
-def open_session(model: Path | str | bytes, *, threads: int, arena: bool = True) -> Any:
-    """An InferenceSession with these options. Raises one of LOAD_ERRORS, MemoryError."""
+def open_session(
+    model: Path | str | bytes, *, threads: int, arena: bool = True, provider: str = CPU
+) -> Any:
+    """An InferenceSession with these options. Raises one of LOAD_ERRORS, MemoryError.
+
+    provider: of execution, with the CPU's for what it cannot do.
+    """
     options = session_options(threads, arena=arena)
     try:
-        return onnxruntime.InferenceSession(model, options, providers=PROVIDERS)
+        providers = list(dict.fromkeys((provider, CPU)))
+        return onnxruntime.InferenceSession(model, options, providers=providers)
     except (RuntimeError, *LOAD_ERRORS) as error:
         check_memory(error)
         raise
@@ -78,7 +84,7 @@ def flush_denormals() -> None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
-    onnxruntime.InferenceSession(IDENTITY, options, providers=PROVIDERS)
+    onnxruntime.InferenceSession(IDENTITY, options, providers=[CPU])
 
 
 @contextmanager

@@ -7,15 +7,17 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.training.engine import Array
 from service.training.engines.manifest import Files, Manifest, read
 from service.training.engines.names import RECORDED
 from service.training.engines.randomness import draw_all
-from service.training.engines.runtime import foreign_errors, onnxruntime, open_session
+from service.training.engines.runtime import CPU, foreign_errors, onnxruntime, open_session
 from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.optimizer import Optimizer
+from service.training.engines.sessions.providers import adopt
 from service.training.engines.sessions.shares import Shares
 from service.training.engines.sessions.state import State
 from service.training.errors import ArtifactsUnreadable
@@ -51,6 +53,7 @@ class SessionsEngine:
         self._loss = _loss(self._manifest)
         self._seed = 0
         self._batches = 0
+        self._provider = CPU
         self._crew = Crew()
         self._updated = {
             name: np.zeros_like(array)
@@ -66,17 +69,55 @@ class SessionsEngine:
 
     @property
     def name(self) -> str:
-        return f"{RECORDED['sessions']} on onnxruntime {onnxruntime.__version__}"
+        runtime = f"{RECORDED['sessions']} on onnxruntime {onnxruntime.__version__}"
+        return runtime if self._provider == CPU else f"{runtime}, {self._provider}"
 
     @property
     def output(self) -> str:
         return self._manifest.output
+
+    def use(self, provider: str, inputs: Sequence[Array], target: Array) -> str | None:
+        """Step on another execution provider from now on, if it agrees with the CPU on a batch.
+
+        Returns why it is not used, None if it is.
+        """
+        shares, reason = adopt(
+            provider,
+            lambda name: self._open(self._files.step_model, self._bind_step, provider=name),
+            lambda runs: self._results(runs, inputs, target),
+            self._results(self._training, inputs, target),
+        )
+        if shares is None:
+            return reason
+        self._training, self._provider = shares, provider
+        return None
+
+    def _results(
+        self, runs: Shares, inputs: Sequence[Array], target: Array
+    ) -> dict[str, NDArray[np.float32]]:
+        loss = self._gradients(runs, inputs, target)
+        total = np.sum(self._state.buffers.gradients, axis=0)
+        return {"the loss": np.array(loss, np.float32), **self._state.buffers.views(total)}
 
     def train_batch(
         self, inputs: Sequence[Array], target: Array, weights: Array | None = None
     ) -> float:
         if self._batches:
             self._state.buffers.put_gradients_by()
+        loss = self._gradients(self._training, inputs, target, weights)
+        for old, new in zip(self._state.statistics.values(), self._updated.values(), strict=True):
+            old[...] = new
+        self._batches += 1
+        return loss
+
+    def _gradients(
+        self,
+        runs: Shares,
+        inputs: Sequence[Array],
+        target: Array,
+        weights: Array | None = None,
+    ) -> float:
+        """The loss; gradients and new statistics go into their buffers."""
         rows = len(target)
         feeds = self._feeds(inputs, target)
         if self._manifest.draws:
@@ -84,12 +125,9 @@ class SessionsEngine:
         if self._manifest.sample_weight is not None:
             weights = np.ones(rows, np.float32) if weights is None else weights
             feeds[self._manifest.sample_weight] = weights
-        loss, taken = self._training.run(feeds, rows=rows, scale=self._scale(target, weights))
+        loss, taken = runs.run(feeds, rows=rows, scale=self._scale(target, weights))
         for idle in self._state.buffers.gradients[taken:]:
             idle.fill(0)
-        for old, new in zip(self._state.statistics.values(), self._updated.values(), strict=True):
-            old[...] = new
-        self._batches += 1
         return loss
 
     def step(self, learning_rate: float) -> None:
@@ -125,9 +163,11 @@ class SessionsEngine:
         with foreign_errors(ArtifactsUnreadable, "cannot load the evaluation"):
             return self._open(self._files.eval_model, self._bind_evaluation)
 
-    def _open(self, model: Path, bind: Callable[[Binding, int], None]) -> Shares:
+    def _open(
+        self, model: Path, bind: Callable[[Binding, int], None], *, provider: str = CPU
+    ) -> Shares:
         threads = self._threads if self._shares == 1 else 1
-        session = open_session(model, threads=threads)
+        session = open_session(model, threads=threads, provider=provider)
         return Shares(session, bind, count=self._shares, crew=self._crew)
 
     def _bind_step(self, binding: Binding, share: int) -> None:

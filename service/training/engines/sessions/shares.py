@@ -24,6 +24,7 @@ class Shares:
     def __init__(
         self, session: Any, bind: Callable[[Binding, int], None], *, count: int, crew: Crew
     ) -> None:
+        self.session = session
         self._crew = crew
         self._scale = np.zeros((), np.float32)
         self._losses = np.zeros(count, np.float32)

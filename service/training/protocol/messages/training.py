@@ -58,7 +58,7 @@ class Train:
     what is made from its samples; feature_cache_bytes: the most that features may take there,
     tensor_cache_bytes: decoded images. preprocess: of the inputs, as the model's row has it.
     recipe: how the optimizer moves parameters, None for the model's own. warnings: for people;
-    the child adds its own.
+    the child adds its own. providers: of execution, in order of preference; the CPU's if none.
     """
 
     artifacts: Artifacts
@@ -81,6 +81,7 @@ class Train:
     tensor_cache_bytes: int = 0
     recipe: Recipe | None = None
     warnings: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
     kind: Literal["train"] = "train"
 
 

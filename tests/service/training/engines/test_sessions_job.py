@@ -117,3 +117,14 @@ def test_a_checkpoint_that_does_not_fit_fails_the_job_by_name(
     assert isinstance(failed, Failed)
     assert failed.code == "checkpoint_unreadable"
     assert not isinstance(failed, Done)
+
+
+def test_a_provider_that_is_not_there_is_told_and_the_job_ends_as_without(
+    order: Callable[..., Train], train: Any
+) -> None:
+    wanted = order(epochs=1)
+    plain, _ = train(wanted)
+    done, child = train(replace(wanted, providers=("NoSuchExecutionProvider",)))
+    (started,) = (each for each in child.said if isinstance(each, Started))
+    assert any("NoSuchExecutionProvider is not used: the" in each for each in started.warnings)
+    assert Path(done.path).read_bytes() == Path(plain.path).read_bytes()

@@ -1,0 +1,50 @@
+"""Execution providers other than the CPU's: one is used only after a step on it agreed with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.engines.runtime import LOAD_ERRORS, check_memory, onnxruntime
+from service.training.engines.sessions.shares import Shares
+
+TOLERANCE = 1e-2
+"""Largest difference, as a share of the largest number of the same tensor."""
+Results = Mapping[str, NDArray[np.float32]]
+
+
+def adopt(
+    provider: str,
+    open_on: Callable[[str], Shares],
+    step: Callable[[Shares], Results],
+    expected: Results,
+) -> tuple[Shares | None, str]:
+    """The step's runs on a provider, or None and the reason why it is not used.
+
+    step: losses and gradients of one batch, by name; expected: those of the CPU.
+    """
+    available = onnxruntime.get_available_providers()
+    if provider not in available:
+        return None, f"the installed onnxruntime has {', '.join(available)}"
+    try:
+        shares = open_on(provider)
+        if provider not in shares.session.get_providers():
+            return None, "onnxruntime could not load it"
+        found = step(shares)
+    except (RuntimeError, *LOAD_ERRORS) as error:
+        check_memory(error)
+        return None, str(error).splitlines()[0]
+    wrong = disagreement(expected, found)
+    return (shares, "") if wrong is None else (None, wrong)
+
+
+def disagreement(expected: Results, found: Results) -> str | None:
+    """Where two steps on the same batch differ, None if nowhere."""
+    for name, want in expected.items():
+        largest = float(np.abs(want).max(initial=0.0))
+        gap = float(np.abs(want - found[name]).max(initial=0.0))
+        if not gap <= TOLERANCE * largest + 1e-6:
+            return f"{name} differs from the CPU's by {gap:.2g}, where numbers reach {largest:.2g}"
+    return None

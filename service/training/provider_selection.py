@@ -1,0 +1,43 @@
+"""Which execution provider a job steps on: the first of those named that agrees with the CPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from service.training.data.datasets import Datasets
+from service.training.engine import Engine
+from service.training.engines.opening import is_of_sessions
+from service.training.engines.runtime import CPU
+from service.training.protocol.messages.training import Train
+
+if TYPE_CHECKING:
+    from service.training.engines.sessions.engine import SessionsEngine
+
+
+def select_provider(task: Train, engine: Engine, datasets: Datasets) -> tuple[str, ...]:
+    """Let the engine use it, and say of each before it why it is not used."""
+    wanted = (
+        task.providers[: task.providers.index(CPU)] if CPU in task.providers else task.providers
+    )
+    if not wanted:
+        return ()
+    if not is_of_sessions(task.artifacts):
+        return (f"{', '.join(wanted)}: On-Device Training trains on the CPU only",)
+    return _first_that_agrees(engine, wanted, task, datasets)  # type: ignore[arg-type]
+
+
+def _first_that_agrees(
+    engine: SessionsEngine, wanted: tuple[str, ...], task: Train, datasets: Datasets
+) -> tuple[str, ...]:
+    train = datasets.train
+    some = np.arange(min(task.hyperparameters.batch_size, len(train)))
+    inputs, labels = train.inputs(some), train.labels[some]
+    refused: list[str] = []
+    for provider in wanted:
+        reason = engine.use(provider, inputs, labels)
+        if reason is None:
+            break
+        refused.append(f"{provider} is not used: {reason}")
+    return tuple(refused)

@@ -1,0 +1,74 @@
+"""Another execution provider is used where its step agrees with the CPU's, and only there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from step_models import batch, compiled, perceptron
+
+from service.training.engines.runtime import CPU, onnxruntime, open_session
+from service.training.engines.sessions.crew import Crew
+from service.training.engines.sessions.engine import SessionsEngine
+from service.training.engines.sessions.providers import adopt, disagreement
+from service.training.engines.sessions.shares import Shares
+from service.training.optimizer.recipe import Recipe
+
+OTHERS = [each for each in onnxruntime.get_available_providers() if each != CPU]
+
+
+def open_engine(folder: Path) -> SessionsEngine:
+    return SessionsEngine(compiled(perceptron(), folder), recipe=Recipe("sgd"), threads=2)
+
+
+def train(engine: SessionsEngine, steps: int = 4) -> list[float]:
+    losses = []
+    for number in range(steps):
+        inputs, target = batch(number)
+        losses.append(engine.train_batch(inputs, target))
+        engine.step(0.1)
+    return losses
+
+
+def test_one_that_the_runtime_lacks_is_not_used_and_leaves_no_trace(tmp_path: Path) -> None:
+    asked, plain = open_engine(tmp_path / "asked"), open_engine(tmp_path / "plain")
+    reason = asked.use("NoSuchExecutionProvider", *batch(9))
+    assert reason is not None
+    assert CPU in reason
+    assert train(asked) == train(plain)
+    for name, engine in (("asked", asked), ("plain", plain)):
+        engine.save(tmp_path / f"{name}.checkpoint")
+    assert (tmp_path / "asked.checkpoint").read_bytes() == (
+        tmp_path / "plain.checkpoint"
+    ).read_bytes()
+    assert asked.name == plain.name
+
+
+@pytest.mark.skipif(not OTHERS, reason="this onnxruntime has the CPU's execution provider alone")
+@pytest.mark.parametrize("provider", OTHERS)
+def test_one_that_agrees_is_used_and_named(tmp_path: Path, provider: str) -> None:
+    asked, plain = open_engine(tmp_path / "asked"), open_engine(tmp_path / "plain")
+    assert asked.use(provider, *batch(9)) is None
+    assert asked.name == f"{plain.name}, {provider}"
+    np.testing.assert_allclose(train(asked), train(plain), rtol=1e-3)
+
+
+def test_one_whose_gradients_are_others_is_not_used(tmp_path: Path) -> None:
+    model = perceptron().SerializeToString()
+
+    def opened(provider: str) -> Shares:
+        session = open_session(model, threads=1, provider=provider)
+        return Shares(session, lambda *_: None, count=0, crew=Crew())
+
+    right = {"the loss": np.ones((), np.float32), "w": np.full(3, 2, np.float32)}
+    wrong = {**right, "w": right["w"] * np.float32(1.1)}
+    assert adopt(CPU, opened, lambda _: right, right)[0] is not None
+    shares, reason = adopt(CPU, opened, lambda _: wrong, right)
+    assert shares is None
+    assert reason == "w differs from the CPU's by 0.2, where numbers reach 2"
+
+
+def test_what_is_no_number_agrees_with_nothing() -> None:
+    assert disagreement({"w": np.ones(2)}, {"w": np.array([1, np.nan])}) is not None
+    assert disagreement({"w": np.zeros(2)}, {"w": np.full(2, 1e-7)}) is None
