@@ -1,4 +1,4 @@
-# The engine has wheels for x86-64 only; see the README's table of platforms.
+# On x86-64 and on arm64; see the README's table of platforms.
 FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE hatch_build.py honed.py ./
