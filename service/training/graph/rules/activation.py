@@ -90,16 +90,11 @@ def gelu(node: Node, g: Tensor) -> Gradients:
 
 
 def clip(node: Node, g: Tensor) -> Gradients:
-    """1 inside and at the bounds; a bound gets what is beyond it."""
+    """1 inside and at the bounds, where y = x; a bound gets what is beyond it."""
     x, low, high = node.x, node.optional(1), node.optional(2)
-    inside = [x >= low] if low is not None else []
-    inside += [x <= high] if high is not None else []
-    by_x = g
-    for condition in inside:
-        by_x = by_x * _mask(condition, g)
-    below = None if low is None else (g * _mask(x < low, g)).sum()
-    above = None if high is None else (g * _mask(x > high, g)).sum()
-    return [by_x, below, above]
+    below = (g * _mask(x < low, g)).sum() if low is not None and node.wants(1) else None
+    above = (g * _mask(x > high, g)).sum() if high is not None and node.wants(2) else None
+    return [g * _mask(x.equal(node.y), g), below, above]
 
 
 def prelu(node: Node, g: Tensor) -> Gradients:
