@@ -41,6 +41,8 @@ class Builder:
         self.constants = {t.name: t for t in model.graph.initializer}
         self.rules: dict[str, Any] = {}
         """Gradients of single nodes, by the tensor that they give, instead of their operator's."""
+        self.placed: dict[str, tuple[Tensor, int, int]] = {}
+        """Tensors between zeros, by what they became: with the axis and the place on it."""
         self._tensors: dict[str, Tensor] = {}
         self._written: dict[bytes, tuple[str, ...]] = {}
         self._numbers: dict[tuple[bytes, str, tuple[int, ...]], Tensor] = {}

@@ -11,6 +11,7 @@ from service.training.errors import pointer, refusal
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.flow import flow_from
 from service.training.graph.node import Gradients, Node
+from service.training.graph.places import total
 from service.training.graph.rules import RULES
 from service.training.graph.tensor import NotDifferentiable, Tensor
 from storage.errors import Problem
@@ -67,7 +68,7 @@ def _total(gradients: Mapping[str, list[Tensor]], graph: Builder, name: str) -> 
     parts = gradients.get(name)
     if not parts:
         return None
-    return sum(parts[1:], parts[0]).known_like(graph.tensor(name))
+    return total(parts).known_like(graph.tensor(name))
 
 
 def _node(graph: Builder, proto: onnx.NodeProto, wanted: tuple[bool, ...]) -> Node:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from service.training.graph.passes.pads import all_pads
@@ -61,4 +63,27 @@ def padded(g: Tensor, axis: int, before: int, after: int) -> Tensor:
     """With zeros before and after along one axis."""
     if not before and not after:
         return g
-    return g.op("Pad", g.graph.ints(all_pads([before, after], [axis], g.rank)))
+    result = g.op("Pad", g.graph.ints(all_pads([before, after], [axis], g.rank)))
+    g.graph.placed[result.name] = (g, axis, before)
+    return result
+
+
+def total(parts: Sequence[Tensor]) -> Tensor:
+    """The sum of gradients; of slices that fill an axis side by side, they one after the other."""
+    graph = parts[0].graph
+    placed = sorted(
+        (graph.placed[part.name] for part in parts if part.name in graph.placed),
+        key=lambda each: each[2],
+    )
+    axes = {axis for _, axis, _ in placed}
+    if len(parts) == 1 or len(placed) < len(parts) or len(axes) > 1:
+        return sum(parts[1:], parts[0])
+    axis, end = axes.pop(), 0
+    for slice_, _, begin in placed:
+        size = slice_.shape[axis] if slice_.shape is not None else None
+        if begin != end or not isinstance(size, int):
+            return sum(parts[1:], parts[0])
+        end += size
+    if parts[0].shape is None or parts[0].shape[axis] != end:
+        return sum(parts[1:], parts[0])
+    return graph.op("Concat", *(slice_ for slice_, _, _ in placed), axis=axis)

@@ -27,6 +27,7 @@ class Graph(Protocol):
 
     opset: int
     rules: dict[str, Any]
+    placed: dict[str, tuple[Tensor, int, int]]
 
     def op(self, op_type: str, *inputs: Tensor | None, **attributes: Any) -> Tensor: ...
     def ops(

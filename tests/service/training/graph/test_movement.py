@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
-from gradients import FEW, Array, check, one_node
+from gradients import FEW, LOSS, Array, check, one_node, weighted
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+
+from service.training.graph.step import differentiate
 
 
 def normal(*shape: int, seed: int = 0) -> Array:
@@ -126,3 +130,37 @@ def test_reverse_sequence_turns_each_row_back() -> None:
     x, lengths = normal(4, 3, 2), ints(1, 4, 2)
     model = one_node("ReverseSequence", [x, lengths], batch_axis=1, time_axis=0)
     check(model, {"x0": x, "x1": lengths})
+
+
+def cut(*places: int) -> onnx.ModelProto:
+    """x0 (batch, 6, 3) cut along axis 1 at these places, and each part's squares' sum."""
+    names = [f"part{begin}" for begin in places[:-1]]
+    nodes = [
+        helper.make_node("Slice", ["x0", f"at{begin}", f"at{end}", "axis"], [name], name=name)
+        for name, begin, end in zip(names, places, places[1:], strict=False)
+    ]
+    nodes += [
+        helper.make_node("ReduceSumSquare", [name], [f"{name}.sum"], name=f"{name}.sum")
+        for name in names
+    ]
+    numbers = {**{f"at{place}": ints(place) for place in places}, "axis": ints(1)}
+    graph = helper.make_graph(
+        nodes,
+        "cut",
+        [helper.make_tensor_value_info("x0", onnx.TensorProto.DOUBLE, ["batch", 6, 3])],
+        [helper.make_empty_tensor_value_info(f"{name}.sum") for name in names],
+        [numpy_helper.from_array(value, name) for name, value in numbers.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+@pytest.mark.parametrize(
+    ("places", "operator"), [((0, 1, 4, 6), "Concat"), ((1, 4, 6), "Pad"), ((0, 2, 5), "Pad")]
+)
+def test_slices_that_fill_an_axis_are_put_back_one_after_the_other(
+    places: tuple[int, ...], operator: str
+) -> None:
+    model, feeds = cut(*places), {"x0": normal(2, 6, 3)}
+    check(model, feeds)
+    step = differentiate(weighted(model, feeds), loss=LOSS, parameters=["x0"])
+    assert {"Concat", "Pad"} & {node.op_type for node in step.graph.node} == {operator}
