@@ -27,6 +27,8 @@ class Graph:
         self.measured: dict[str, onnx.ValueInfoProto] = {}
         self.constants: set[str] = set()
         """Initializers that came as Constant nodes: numbers of the program, not parameters."""
+        self.parameters: set[str] = set()
+        """Initializers that the exporter says were parameters, or were computed from some."""
         self._count = 0
         self._names: set[str] = set()
         self.refresh()

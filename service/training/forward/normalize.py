@@ -17,6 +17,8 @@ from service.training.forward.graph import (
     nodes_of,
     reads,
 )
+from service.training.forward.origins import recorded
+from service.training.forward.restore import restore
 from service.training.forward.transposes import spell_out
 
 OLD_OPSET_BECOMES = 13
@@ -28,6 +30,8 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
 
     Raises GraphRefused if the opset cannot be converted.
     """
+    restore(model)
+    told = recorded(model)
     if model.functions:
         model = inliner.inline_local_functions(model)
         notes.append("the model's local functions were inlined")
@@ -37,8 +41,9 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
     _name_nodes(model)
     stamp(model)
     graph = Graph(model)
+    graph.parameters = {name for name, is_parameter in told.items() if is_parameter}
+    graph.constants = told.keys() - graph.parameters
     _lift_constants(graph)
-    _untie_constants(graph)
     fold(graph)
     spell_out(graph)
     return graph
@@ -166,25 +171,6 @@ def _lift_constants(graph: Graph) -> None:
             graph.constants.add(tensor.name)
             lifted[node.name] = []
     graph.replace(lifted)
-
-
-def _untie_constants(graph: Graph) -> None:
-    """Give parameters of one value, all zeros or ones, their own initializers again.
-
-    PyTorch's TorchScript exporter merges initializers that are equal when it exports, such as
-    the biases of fresh layers, and writes Identity for the others. Tensors of differing values
-    that are equal are tied on purpose and stay so.
-    """
-    untied: dict[str, list[onnx.NodeProto]] = {}
-    for node in graph.proto.node:
-        value = graph.array(node.input[0]) if is_default(node, "Identity") else None
-        if value is not None and value.size and np.all(value == value.flat[0]):
-            if node.output[0] in graph.outputs:
-                continue
-            tensor = onnx.numpy_helper.from_array(value, node.output[0])
-            graph.proto.initializer.append(tensor)
-            untied[node.name] = []
-    graph.replace(untied)
 
 
 def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:

@@ -91,6 +91,7 @@ class _Cut:
         suffix = Graph(model)
         suffix.measured = dict(self._graph.measured)
         suffix.constants = set(self._graph.constants)
+        suffix.parameters = set(self._graph.parameters)
         suffix.refresh()
         suffix.drop_unread()
         return suffix

@@ -45,6 +45,8 @@ PASS_THROUGH = frozenset(
 
 def is_weight(graph: Graph, name: str) -> bool:
     """Does it train by default?"""
+    if name in graph.parameters:
+        return graph.elem_type(name) == FLOAT and bool(graph.consumers(name))
     return name not in graph.constants and _could_train(graph, name)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from networks import (
     VOCABULARY,
     Bag,
     Cnn,
+    Copies,
     Gru,
     Lstm,
     Transformer,
@@ -42,6 +43,13 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 HERE = Path(__file__).parent
 ROWS, BATCH, EPOCHS = 48, 16, 10
+RECORDS = (
+    "pkg.torch.export.ExportedProgram.graph_signature",
+    "pkg.torch.export.graph_signature.InputSpec.kind",
+    "pkg.onnxscript.optimizer.folded_from",
+    "pkg.torch.onnx.fx_node",
+)
+"""What dynamo's exporter tells of the program; exports of fresh parameters keep it."""
 
 
 @dataclass
@@ -107,6 +115,9 @@ def cases() -> list[Case]:
             "transformer_live_ts17", Transformer, "sequence", script, 17,
             live=True, random=True,
         ),
+        Case("copies_ts17", Copies, "sequence", script, 17, fresh=True),
+        Case("copies_dy18", Copies, "sequence", dynamo, 18, fresh=True),
+        Case("copies_dy20", Copies, "sequence", dynamo, 20, fresh=True),
         Case("lstm_ts15", Lstm, "sequence", script, 15, learning_rate=0.03),
         Case("lstm_dy18", Lstm, "sequence", dynamo, 18, learning_rate=0.03),
         Case("lstm_ts17_fixed", Lstm, "sequence", script, 17, dynamic=False, learning_rate=0.03),
@@ -173,24 +184,28 @@ def export(case: Case, model: nn.Module, data: dict[str, np.ndarray]) -> Path:
         if case.dynamic:
             options["dynamic_shapes"] = ({0: torch.export.Dim("batch", min=2)},)
     torch.onnx.export(model, (example,), str(path), opset_version=case.opset, **options)
-    strip(path)
+    strip(path, RECORDS if case.fresh else ())
     found = onnx.load(path).opset_import[0].version
     if found != case.opset:
         raise RuntimeError(f"{case.name}: the exporter wrote opset {found}, not {case.opset}")
     return path
 
 
-def strip(path: Path) -> None:
-    """Leave out what names the machine and swells the file: stack traces, doc strings."""
+def strip(path: Path, records: Sequence[str]) -> None:
+    """Leave out what names the machine and swells the file: stack traces, doc strings.
+
+    records: the properties that stay.
+    """
     model = onnx.load(path)
-    del model.metadata_props[:]
+    items = [model, *model.graph.input, *model.graph.output, *model.graph.initializer]
     for graph in (model.graph, *model.functions):
-        for item in (graph, *graph.node, *graph.value_info):
-            item.ClearField("doc_string")
-            del item.metadata_props[:]
-    for item in (*model.graph.input, *model.graph.output, *model.graph.initializer):
+        items += [graph, *graph.node, *graph.value_info]
+    for item in items:
         item.ClearField("doc_string")
+        kept = {each.key: each.value for each in item.metadata_props if each.key in records}
         del item.metadata_props[:]
+        for key, value in kept.items():
+            item.metadata_props.add(key=key, value=value)
     onnx.save(model, path)
 
 

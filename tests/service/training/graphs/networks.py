@@ -40,6 +40,31 @@ class Transformer(nn.Module):
         return self.head(self.encoder(self.project(sequence)).mean(1))
 
 
+class Copies(nn.Module):
+    """Layers that are copies, norms of ones, biases of zeros, and a matrix that is used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.tied = nn.Linear(8, 8, bias=False)
+        self.scales = nn.ParameterList([nn.Parameter(0.1 * torch.ones(8)) for _ in range(2)])
+        self.convs = nn.ModuleList([nn.Conv1d(8, 8, 3, padding=1) for _ in range(2)])
+        self.norms = nn.ModuleList([nn.GroupNorm(2, 8), nn.GroupNorm(4, 8)])
+        self.statistics = nn.BatchNorm1d(8)
+        self.head = nn.Linear(8, CLASSES)
+        for module in (*self.convs, self.head):
+            nn.init.zeros_(module.bias)
+
+    def forward(self, sequence: torch.Tensor) -> torch.Tensor:
+        x = self.encoder(sequence)
+        x = x + nn.functional.linear(torch.tanh(self.tied(x)), self.tied.weight.t())
+        for scale, conv, norm in zip(self.scales, self.convs, self.norms, strict=True):
+            x = x + scale * norm(conv(x.transpose(1, 2))).transpose(1, 2)
+        x = self.statistics(torch.sigmoid(x.transpose(1, 2))).transpose(1, 2)
+        return self.head(x.mean(1))
+
+
 class Lstm(nn.Module):
     """The last hidden state of an LSTM."""
 

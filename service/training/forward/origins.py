@@ -1,0 +1,66 @@
+"""What PyTorch's exporter wrote down of a model: which of its numbers were parameters, and whose.
+
+`torch.onnx.export(…, dynamo=True)` keeps the program's signature in the graph's properties, for
+each value what it was there or what it was computed from, and for each node its call.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+import onnx
+
+_SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+_SOURCES = "pkg.onnxscript.optimizer.folded_from"
+_CALL = "pkg.torch.onnx.fx_node"
+_SPECIFICATION = re.compile(r"^(\w+): (PARAMETER|BUFFER) target='([^']+)'", re.MULTILINE)
+_ARGUMENT = re.compile(r"%(\w+)")
+_NUMBERED = re.compile(r"val_\d+")
+"""How the exporter calls what has no name in the program."""
+
+
+class Origins:
+    """parameters, buffers: their names in the program, whether or not the graph has them."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        found = _SPECIFICATION.findall(_properties(model.graph).get(_SIGNATURE, ""))
+        self.parameters = {name for _, kind, name in found if kind == "PARAMETER"}
+        self.buffers = {name for _, kind, name in found if kind == "BUFFER"}
+        self._names = {argument: name for argument, _, name in found}
+        self._values = {value.name: _properties(value) for value in model.graph.value_info}
+
+    def is_parameter(self, name: str) -> bool | None:
+        """Was the initializer a parameter, or computed from one? None if nothing is told."""
+        value = self._values.get(name, {})
+        if _SOURCES in value:
+            return not self.parameters.isdisjoint(self.sources(name))
+        if _KIND in value:
+            return value[_KIND] == "PARAMETER"
+        if name in self.parameters:
+            return True
+        known = name in self.buffers or (self.parameters and _NUMBERED.fullmatch(name))
+        return False if known else None
+
+    def sources(self, name: str) -> set[str]:
+        """The initializer's name and those of what it was computed from."""
+        return {name, *ast.literal_eval(self._values.get(name, {}).get(_SOURCES, "[]"))}
+
+    def arguments(self, node: onnx.NodeProto) -> list[str]:
+        """Names of what the call took that the node was written for, in order."""
+        _, _, call = _properties(node).get(_CALL, "").partition("(args = ")
+        return [self._names.get(each, each) for each in _ARGUMENT.findall(call)]
+
+
+def recorded(model: onnx.ModelProto) -> dict[str, bool]:
+    """Initializer → was it a parameter? Without those of which nothing is told."""
+    origins = Origins(model)
+    told = {each.name: origins.is_parameter(each.name) for each in model.graph.initializer}
+    return {name: parameter for name, parameter in told.items() if parameter is not None}
+
+
+def _properties(holder: onnx.GraphProto | onnx.NodeProto | onnx.ValueInfoProto) -> dict[str, str]:
+    properties: Iterable[onnx.StringStringEntryProto] = holder.metadata_props
+    return {each.key: each.value for each in properties}

@@ -1,0 +1,203 @@
+"""Gives a graph the parameters back that PyTorch's exporters merged, left out or copied.
+
+Initializers that are equal when a model is exported become one, even a fresh bias and a running
+mean, and a bias of zeros goes. Trained on, each would have had a way of its own. A parameter that
+is read as it is and transposed becomes two, which would part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from service.training.forward.origins import Origins
+from service.training.graph.flow import duplicate
+
+_WITH_BIAS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1}
+"""Operator → the axis of its weight that a bias has the length of."""
+
+_COMPUTED = "onnx::"
+"""How TorchScript's exporter begins the names of what it computed from parameters."""
+_IN_ORDER = (*_WITH_BIAS, "BatchNormalization", "InstanceNormalization", "LayerNormalization")
+"""Operators that read what is learned behind their first input, in the order of the calls."""
+
+
+def restore(model: onnx.ModelProto) -> None:
+    """Split what was merged, write the biases of zeros again, and tie what was copied."""
+    origins = Origins(model)
+    if origins.parameters:
+        _split_merged(model, origins)
+        _write_biases(model, origins)
+    _split_copies(model)
+    _tie_transposed(model, origins)
+
+
+def _split_merged(model: onnx.ModelProto, origins: Origins) -> None:
+    """Where a call names another parameter than the initializer that its node reads."""
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    values = {value.name: value for value in model.graph.value_info}
+    readers = Counter(name for node in model.graph.node for name in set(node.input))
+    known = _names(model.graph)
+    copied: set[str] = set()
+    for node in model.graph.node:
+        arguments = origins.arguments(node)
+        for index, name in enumerate(node.input):
+            if name not in tensors or readers[name] < 2 or name in copied:
+                continue
+            if tensors[name].data_type != onnx.TensorProto.FLOAT:
+                continue
+            meant = _meant(origins, node, index, arguments, known=known)
+            if meant is None:
+                continue
+            if meant not in copied:
+                copied.add(meant)
+                tensor = model.graph.initializer.add()
+                tensor.CopyFrom(tensors[name])
+                tensor.name = meant
+                if name in values and meant not in origins.parameters | origins.buffers:
+                    value = model.graph.value_info.add()
+                    value.CopyFrom(values[name])
+                    value.name = meant
+            node.input[index] = meant
+
+
+def _meant(
+    origins: Origins,
+    node: onnx.NodeProto,
+    index: int,
+    arguments: list[str],
+    *,
+    known: Collection[str],
+) -> str | None:
+    """The parameter or buffer that the call took and the graph lacks; None if it reads its own."""
+    name = node.input[index]
+    sources = origins.sources(name)
+    if not sources.isdisjoint(arguments):
+        return None
+    missing = [each for each in arguments if each not in known]
+    if not (origins.is_parameter(name) or origins.parameters.intersection(missing)):
+        return None
+    held = [each for each in arguments if each in origins.parameters | origins.buffers]
+    if node.op_type in _IN_ORDER and len(held) + 1 == len(node.input):
+        return held[index - 1] if index and held[index - 1] in missing else None
+    lasts = {each.rpartition(".")[2] for each in sources}
+    alike = [each for each in missing if each.rpartition(".")[2] in lasts]
+    chosen = alike or missing
+    return chosen[0] if chosen else None
+
+
+def _write_biases(model: onnx.ModelProto, origins: Origins) -> None:
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    known = _names(model.graph)
+    for node in model.graph.node:
+        weight = tensors.get(node.input[1]) if len(node.input) == 2 else None
+        if weight is None or node.op_type not in _WITH_BIAS:
+            continue
+        missing = [
+            each
+            for each in origins.arguments(node)
+            if each in origins.parameters and each not in known
+        ]
+        if missing:
+            size = _bias_size(node, weight)
+            zeros = np.zeros(size, helper.tensor_dtype_to_np_dtype(weight.data_type))
+            model.graph.initializer.append(numpy_helper.from_array(zeros, missing[-1]))
+            node.input.append(missing[-1])
+            known.add(missing[-1])
+
+
+def _bias_size(node: onnx.NodeProto, weight: onnx.TensorProto) -> int:
+    flags = {attribute.name: attribute.i for attribute in node.attribute}
+    if node.op_type == "Gemm" and flags.get("transB"):
+        return int(weight.dims[0])
+    groups = flags.get("group", 1) if node.op_type == "ConvTranspose" else 1
+    return int(weight.dims[_WITH_BIAS[node.op_type]] * groups)
+
+
+def _split_copies(model: onnx.ModelProto) -> None:
+    """Initializers in place of the Identity that TorchScript's exporter writes for equal ones.
+
+    Tensors of differing values stay tied, as somebody may have tied them, unless they are read in
+    modules that differ by a number alone: layers that were copied, as nn.TransformerEncoder does.
+    """
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    ends = {value.name for value in model.graph.output}
+    scopes = _scopes(model.graph)
+    split: set[str] = set()
+    for node in model.graph.node:
+        tensor = tensors.get(node.input[0]) if node.op_type == "Identity" else None
+        if tensor is None or node.output[0] in ends:
+            continue
+        both = scopes.get(node.input[0], ""), scopes.get(node.output[0], "")
+        if _is_uniform(tensor) or _are_copies(*both):
+            copy = model.graph.initializer.add()
+            copy.CopyFrom(tensor)
+            copy.name = node.output[0]
+            split.add(copy.name)
+    kept = [duplicate(node) for node in model.graph.node if split.isdisjoint(node.output)]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+
+
+def _is_uniform(tensor: onnx.TensorProto) -> bool:
+    value = numpy_helper.to_array(tensor)
+    return bool(value.size) and bool(np.all(value == value.flat[0]))
+
+
+def _scopes(graph: onnx.GraphProto) -> dict[str, str]:
+    """Tensor → the module in which it is first read, as the exporter names its nodes."""
+    found: dict[str, str] = {}
+    for node in graph.node:
+        if node.op_type != "Identity":
+            for name in node.input:
+                found.setdefault(name, node.name.rpartition("/")[0])
+    return found
+
+
+def _are_copies(first: str, second: str) -> bool:
+    unnumbered = [re.sub(r"\d+", "#", scope) for scope in (first, second)]
+    return first != second and unnumbered[0] == unnumbered[1]
+
+
+def _tie_transposed(model: onnx.ModelProto, origins: Origins) -> None:
+    """A Transpose in place of each matrix that is another one's copy."""
+    matrices = [
+        (tensor.name, numpy_helper.to_array(tensor))
+        for tensor in model.graph.initializer
+        if len(tensor.dims) == 2 and tensor.data_type == onnx.TensorProto.FLOAT
+    ]
+    tied: dict[str, onnx.NodeProto] = {}
+    for place, (name, values) in enumerate(matrices):
+        for source, others in matrices[:place]:
+            if (
+                source not in tied
+                and _are_one(source, name, origins)
+                and others.shape == values.shape[::-1]
+                and np.array_equal(values, others.T)
+            ):
+                tied[name] = helper.make_node("Transpose", [source], [name], name=name, perm=[1, 0])
+    if tied:
+        nodes = [*tied.values(), *map(duplicate, model.graph.node)]
+        tensors = [duplicate(each) for each in model.graph.initializer if each.name not in tied]
+        del model.graph.node[:], model.graph.initializer[:]
+        model.graph.node.extend(nodes)
+        model.graph.initializer.extend(tensors)
+
+
+def _are_one(source: str, name: str, origins: Origins) -> bool:
+    """Were both one parameter in the program?"""
+    if origins.parameters:
+        common = origins.sources(source) & origins.sources(name)
+        return not common.isdisjoint(origins.parameters)
+    return name.startswith(_COMPUTED) and not source.startswith(_COMPUTED)
+
+
+def _names(graph: onnx.GraphProto) -> set[str]:
+    """Of everything that the graph has."""
+    held = (*graph.initializer, *graph.input)
+    return {each.name for each in held} | {name for node in graph.node for name in node.output}
