@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 import onnx
 
 from service.training.errors import ArtifactsUnreadable
-from service.training.forward.graph import DEFAULT_DOMAINS, subgraphs
-from service.training.forward.normalize import stamp
+from service.training.graph.builder import STANDARD
+from service.training.graph.flow import subgraphs
+from service.training.graph.passes.canonical import stamp
 
 
 def join(prefix: onnx.ModelProto, suffix: onnx.ModelProto) -> onnx.ModelProto:
@@ -93,4 +94,4 @@ def import_opsets(model: onnx.ModelProto, others: Iterable[onnx.OperatorSetIdPro
 
 
 def _domain(name: str) -> str:
-    return "" if name in DEFAULT_DOMAINS else name
+    return "" if name in STANDARD else name

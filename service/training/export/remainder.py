@@ -15,8 +15,9 @@ import onnx
 from service.training.errors import GraphRefused
 from service.training.export.join import import_opsets
 from service.training.forward import trial
-from service.training.forward.graph import Graph, reads
-from service.training.forward.normalize import stamp
+from service.training.forward.graph import Graph
+from service.training.graph.flow import reads
+from service.training.graph.passes.canonical import stamp
 
 TOLERANCE = 1e-4
 """Largest difference, as a share of 1 + the largest value."""

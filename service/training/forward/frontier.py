@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import onnx
 
 from service.training.forward import trial
-from service.training.forward.graph import FLOAT, Graph, is_default, reads
+from service.training.forward.graph import FLOAT, Graph, is_default
+from service.training.graph.flow import reads
 
 Shape = tuple[int, ...]
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import onnx
 
-from service.training.forward.graph import Graph, reads
+from service.training.forward.graph import Graph
+from service.training.graph.flow import reads
 
 FLOATS = frozenset(
     (

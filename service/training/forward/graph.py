@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from service.training.graph.builder import STANDARD
+from service.training.graph.flow import duplicate, reads, subgraphs
+from service.training.graph.passes.inference import without_weights
+
 FLOAT = onnx.TensorProto.FLOAT
-DEFAULT_DOMAINS = ("", "ai.onnx")
-LIGHT_BYTES = 4096
-"""Larger initializers are weights, whose values no shape depends on."""
 Dims = tuple["int | None", ...]
-Message = TypeVar("Message", onnx.NodeProto, onnx.TensorProto)
 
 
 class Graph:
@@ -40,7 +39,7 @@ class Graph:
         known = [v for name, v in self.measured.items() if name in made and name not in ends]
         del self.proto.value_info[:]
         self.proto.value_info.extend(known)
-        inferred = onnx.shape_inference.infer_shapes(_without_weights(self.model), data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(without_weights(self.model), data_prop=True)
         values = [*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output]
         del self.proto.value_info[:]
         self.proto.value_info.extend(inferred.graph.value_info)
@@ -57,7 +56,7 @@ class Graph:
     @property
     def opset(self) -> int:
         """Version of the default domain."""
-        return next(int(o.version) for o in self.model.opset_import if o.domain in DEFAULT_DOMAINS)
+        return next(int(o.version) for o in self.model.opset_import if o.domain in STANDARD)
 
     @property
     def inputs(self) -> list[onnx.ValueInfoProto]:
@@ -123,7 +122,7 @@ class Graph:
 
     def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Take over a new list of nodes, and refresh."""
-        copies = [_duplicate(node) for node in nodes]
+        copies = [duplicate(node) for node in nodes]
         del self.proto.node[:]
         self.proto.node.extend(copies)
         self.refresh()
@@ -131,29 +130,10 @@ class Graph:
     def drop_unread(self) -> None:
         """Remove initializers that no node reads any more."""
         read = {name for node in self.proto.node for name in reads(node)}
-        kept = [_duplicate(t) for t in self.proto.initializer if t.name in read]
+        kept = [duplicate(t) for t in self.proto.initializer if t.name in read]
         del self.proto.initializer[:]
         self.proto.initializer.extend(kept)
         self.refresh()
-
-
-def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names of all tensors that a node reads, those captured by its subgraphs included."""
-    yield from filter(None, node.input)
-    for graph in subgraphs(node):
-        own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
-        own.update(name for inner in graph.node for name in inner.output)
-        inner_reads = [name for inner in graph.node for name in reads(inner)]
-        results = [v.name for v in graph.output]
-        yield from (name for name in (*inner_reads, *results) if name not in own)
-
-
-def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Graphs in a node's attributes."""
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def nodes_of(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
@@ -194,34 +174,9 @@ def ints_attribute(node: onnx.NodeProto, name: str) -> list[int] | None:
 
 def is_default(node: onnx.NodeProto, *op_types: str) -> bool:
     """Is the node one of these operators of the default domain?"""
-    return node.domain in DEFAULT_DOMAINS and node.op_type in op_types
+    return node.domain in STANDARD and node.op_type in op_types
 
 
 def input_at(node: onnx.NodeProto, index: int) -> str:
     """The input's name, empty if it is not given."""
     return str(node.input[index]) if index < len(node.input) else ""
-
-
-def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy for shape inference: large initializers are inputs, so that their data stays put."""
-    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
-    light.functions.extend(model.functions)
-    graph = light.graph
-    graph.name = model.graph.name
-    graph.node.extend(model.graph.node)
-    graph.value_info.extend(model.graph.value_info)
-    graph.output.extend(model.graph.output)
-    graph.input.extend(model.graph.input)
-    for tensor in model.graph.initializer:
-        if tensor.ByteSize() <= LIGHT_BYTES:
-            graph.initializer.append(tensor)
-        else:
-            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            graph.input.append(value)
-    return light
-
-
-def _duplicate(message: Message) -> Message:
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy

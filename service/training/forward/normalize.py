@@ -1,32 +1,33 @@
-"""Brings a model into the form that the passes and the engine know, without changing its result."""
+"""The normal form of an upload: what it computes, with nothing left to open or to look up."""
 
 from __future__ import annotations
 
-import numpy as np
-import onnx
-from onnx import inliner, version_converter
+from collections.abc import Sequence
 
-from service.training.engines.runtime import MAX_IR_VERSION, MAX_OPSET, MIN_OPSET
+import onnx
+from onnx import inliner
+
 from service.training.errors import refuse
-from service.training.forward.folding import fold
-from service.training.forward.graph import (
-    DEFAULT_DOMAINS,
-    Graph,
-    attribute,
-    is_default,
-    nodes_of,
-    reads,
-)
+from service.training.forward.graph import Graph, ints_attribute, is_default
 from service.training.forward.origins import recorded
 from service.training.forward.restore import restore
-from service.training.forward.transposes import spell_out
+from service.training.graph.flow import reads
+from service.training.graph.passes.canonical import (
+    convert,
+    drop_listed_initializers,
+    lift_constants,
+    name_nodes,
+    opset,
+    stamp,
+)
+from service.training.graph.passes.folding import fold
 
-OLD_OPSET_BECOMES = 13
-"""First opset whose Softmax, ReduceSum, Squeeze and Split are those of today."""
+OLDEST, NEWEST = 13, 21
+"""Since 13, Softmax, ReduceSum, Squeeze and Split are those of today."""
 
 
 def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
-    """Functions inlined, opset and IR within the engine's bounds, constants as initializers.
+    """Functions inlined, opset and IR within bounds, constants folded, parameters as they were.
 
     Raises GraphRefused if the opset cannot be converted.
     """
@@ -35,30 +36,21 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
     if model.functions:
         model = inliner.inline_local_functions(model)
         notes.append("the model's local functions were inlined")
-    _drop_listed_initializers(model)
-    model = _convert(model, notes)
+    drop_listed_initializers(model)
+    version = opset(model)
+    model = convert(model, OLDEST, NEWEST)
+    if opset(model) != version:
+        notes.append(f"opset {version} was converted to {opset(model)}")
     del model.training_info[:]
-    _name_nodes(model)
+    name_nodes(model)
     stamp(model)
+    parameters = {name for name, is_parameter in told.items() if is_parameter}
+    constants = (told.keys() - parameters) | lift_constants(model)
+    constants |= fold(model, constants, keep=parameters)
     graph = Graph(model)
-    graph.parameters = {name for name, is_parameter in told.items() if is_parameter}
-    graph.constants = told.keys() - graph.parameters
-    _lift_constants(graph)
-    fold(graph)
+    graph.parameters, graph.constants = parameters, constants
     spell_out(graph)
     return graph
-
-
-def stamp(model: onnx.ModelProto) -> None:
-    """IR version that the engine loads, and only the opset imports that a node uses."""
-    model.ir_version = min(max(model.ir_version, 8), MAX_IR_VERSION)
-    used = {inner.domain for node in model.graph.node for inner in nodes_of(node)}
-    used.update(node.domain for function in model.functions for node in function.node)
-    used.update(function.domain for function in model.functions)
-    kept = [o for o in model.opset_import if o.domain in used or o.domain in DEFAULT_DOMAINS]
-    versions = {("" if o.domain in DEFAULT_DOMAINS else o.domain): o.version for o in kept}
-    del model.opset_import[:]
-    model.opset_import.extend(onnx.helper.make_opsetid(*item) for item in versions.items())
 
 
 def select_output(graph: Graph, output: str | None, notes: list[str]) -> str:
@@ -113,79 +105,31 @@ def _cut(graph: Graph, output: str, notes: list[str]) -> None:
     graph.set_nodes(reversed(kept))
 
 
-def _drop_listed_initializers(model: onnx.ModelProto) -> None:
-    names = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in names]
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
+def spell_out(graph: Graph) -> None:
+    """Write the order of axes where it is left out, and Identity where no axis moves.
 
-
-def _convert(model: onnx.ModelProto, notes: list[str]) -> onnx.ModelProto:
-    versions = [o.version for o in model.opset_import if o.domain in DEFAULT_DOMAINS]
-    if not versions:
-        raise refuse("/model/opset_import", "the model imports no ONNX opset; export it again")
-    version = versions[0]
-    if MIN_OPSET <= version <= MAX_OPSET:
-        return model
-    target = OLD_OPSET_BECOMES if version < MIN_OPSET else MAX_OPSET
-    # Since IR 4 an initializer need not be an input too; the converter goes by what is stamped.
-    model.ir_version = max(model.ir_version, 4)
-    try:
-        converted = version_converter.convert_version(model, target)
-    except (
-        RuntimeError,
-        onnx.checker.ValidationError,
-        version_converter.ConvertError,
-    ) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise refuse(
-            "/model/opset_import",
-            f"opset {version} is outside {MIN_OPSET} to {MAX_OPSET} and cannot be converted: "
-            f"{reason}; export with opset_version=17",
-        ) from None
-    notes.append(f"opset {version} was converted to {target}")
-    return converted
-
-
-def _name_nodes(model: onnx.ModelProto) -> None:
-    taken = {node.name for node in model.graph.node}
-    seen: set[str] = set()
-    for index, node in enumerate(model.graph.node):
-        # A name that is not UTF-8 reads as bytes.
-        if not isinstance(node.name, str) or not node.name or node.name in seen:
-            base = name = f"{node.op_type}_{index}"
-            while name in taken:
-                name = f"{base}_"
-                base = name
-            node.name = name
-        seen.add(node.name)
-        taken.add(node.name)
-
-
-def _lift_constants(graph: Graph) -> None:
-    lifted: dict[str, list[onnx.NodeProto]] = {}
+    1.19.2 fuses every Transpose beside a Gemm as if it swapped two axes, and looks up the order
+    beside a MatMul without asking whether it is there (measured). One whose input has a rank that
+    is not known yet stays as it is.
+    """
+    replaced: dict[str, Sequence[onnx.NodeProto]] = {}
     for node in graph.proto.node:
-        if is_default(node, "Constant") and (tensor := _constant(node)) is not None:
-            tensor.name = node.output[0]
-            graph.proto.initializer.append(tensor)
-            graph.constants.add(tensor.name)
-            lifted[node.name] = []
-    graph.replace(lifted)
+        if not is_default(node, "Transpose"):
+            continue
+        given = ints_attribute(node, "perm")
+        order = _reversed(graph, node) if given is None else given
+        if order and order == sorted(order):
+            replaced[node.name] = [_like(node, "Identity")]
+        elif order and given is None:
+            replaced[node.name] = [_like(node, "Transpose")]
+            replaced[node.name][0].attribute.append(onnx.helper.make_attribute("perm", order))
+    graph.replace(replaced)
 
 
-def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
-    tensor = attribute(node, "value")
-    if isinstance(tensor, onnx.TensorProto):
-        copy = onnx.TensorProto()
-        copy.CopyFrom(tensor)
-        return copy
-    for name, dtype in (
-        ("value_float", np.float32),
-        ("value_floats", np.float32),
-        ("value_int", np.int64),
-        ("value_ints", np.int64),
-    ):
-        value = attribute(node, name)
-        if value is not None:
-            return onnx.numpy_helper.from_array(np.array(value, dtype))
-    return None
+def _reversed(graph: Graph, node: onnx.NodeProto) -> list[int]:
+    """The default; empty if the rank is not known."""
+    return [*range(len(graph.dims(node.input[0]) or ()))][::-1]
+
+
+def _like(node: onnx.NodeProto, op_type: str) -> onnx.NodeProto:
+    return onnx.helper.make_node(op_type, node.input, node.output, name=node.name)

@@ -13,7 +13,8 @@ from service.training.forward import frontier, trial
 from service.training.forward.batch_axis import BATCH
 from service.training.forward.build import Builder
 from service.training.forward.frontier import Frontier, Layout, Whole
-from service.training.forward.graph import Graph, subgraphs
+from service.training.forward.graph import Graph
+from service.training.graph.flow import subgraphs
 
 ROWS = 3
 """Rows that are compared with single ones."""

@@ -8,10 +8,11 @@ import onnx
 
 from service.training.errors import pointer
 from service.training.forward.gradient import reached, with_gradient
-from service.training.forward.graph import Graph, reads
+from service.training.forward.graph import Graph
 from service.training.forward.refusals import is_quantized, remedy
 from service.training.forward.trainable import matching
 from service.training.forward.untrained import quoted
+from service.training.graph.flow import reads
 from storage.errors import Problem
 
 

@@ -16,14 +16,13 @@ from service.training.forward import (
     refusals,
     signature,
     trainable,
-    transposes,
     trial,
     untrained,
     worth,
 )
 from service.training.forward.frontier import Whole
 from service.training.forward.graph import FLOAT, Graph
-from service.training.forward.normalize import normalize, select_output
+from service.training.forward.normalize import normalize, select_output, spell_out
 from service.training.forward.reach import keep_reached
 from service.training.protocol.messages.preparation import Cut, Parameter
 from storage.errors import Problem
@@ -71,7 +70,7 @@ def read_forward(
     graph, output = _normalized(uploaded, output, notes)
     inputs = signature.input_specs(graph, [value.name for value in graph.inputs])
     trial.measure(graph)
-    transposes.spell_out(graph)
+    spell_out(graph)
     row = signature.measured_output_shape(graph, output)
     problems = refusals.draws(graph)
     target = _gather(problems, lambda: signature.target_spec(loss, row, classes))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx
 
 from service.training.errors import pointer
-from service.training.forward.graph import DEFAULT_DOMAINS, Graph, is_default
+from service.training.forward.graph import Graph, is_default
+from service.training.graph.builder import STANDARD
 from service.training.graph.passes.microsoft import is_written_out
 from service.training.graph.passes.prepare import LOWERED
 from service.training.graph.passes.sequences import OPENED
@@ -57,7 +58,7 @@ def remedy(node: onnx.NodeProto) -> str:
     """Why a node cannot train, and what to do about it."""
     if is_quantized(node):
         return "is quantized and cannot train; export the unfused float model"
-    if node.domain not in DEFAULT_DOMAINS:
+    if node.domain not in STANDARD:
         return (
             f"is an operator of {node.domain}, which has no gradient; "
             "export the unfused float model, without runtime optimizations"

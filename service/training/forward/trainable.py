@@ -10,7 +10,7 @@ from math import prod
 
 from service.training.errors import refusal, refuse
 from service.training.forward.gradient import with_gradient
-from service.training.forward.graph import FLOAT, Graph, is_default, reads
+from service.training.forward.graph import FLOAT, Graph, is_default
 from service.training.forward.weights import (
     adopt_constants,
     first_reader,
@@ -19,6 +19,7 @@ from service.training.forward.weights import (
     is_weight,
     other_precisions,
 )
+from service.training.graph.flow import reads
 from storage.errors import Problem
 
 LAYERS = ("Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN")

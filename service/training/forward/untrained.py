@@ -8,15 +8,7 @@ from math import prod
 
 import onnx
 
-from service.training.forward.graph import (
-    DEFAULT_DOMAINS,
-    FLOAT,
-    Graph,
-    input_at,
-    is_default,
-    nodes_of,
-    subgraphs,
-)
+from service.training.forward.graph import FLOAT, Graph, input_at, is_default, nodes_of
 from service.training.forward.refusals import has_gradient, is_quantized, remedy
 from service.training.forward.weights import (
     LINEAR,
@@ -27,6 +19,8 @@ from service.training.forward.weights import (
     is_weight,
     other_precisions,
 )
+from service.training.graph.builder import STANDARD
+from service.training.graph.flow import subgraphs
 
 NAMES_IN_A_NOTE = 5
 _WITH_BIAS = ("Conv", "ConvTranspose", "Gemm")
@@ -113,7 +107,7 @@ def _inner(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
 
 
 def _is_learned(inert: Inert) -> bool:
-    foreign = inert.node.domain not in DEFAULT_DOMAINS and not is_quantized(inert.node)
+    foreign = inert.node.domain not in STANDARD and not is_quantized(inert.node)
     return len(inert.shape) >= (1 if foreign else 2) and prod(inert.shape) > 1
 
 

@@ -11,7 +11,7 @@ from service.training.graph.builder import Builder
 from service.training.graph.rules.elementwise import NO_SLOPE
 from service.training.graph.tensor import FLOATS
 
-Message = TypeVar("Message", onnx.NodeProto, onnx.TensorProto, onnx.ValueInfoProto)
+Message = TypeVar("Message", onnx.ModelProto, onnx.NodeProto, onnx.TensorProto, onnx.ValueInfoProto)
 
 
 def flow_from(graph: Builder, sources: Iterable[str]) -> set[str]:

@@ -12,8 +12,9 @@ from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.losses import Compared, Loss, compare
 from service.training.graph.passes.accumulation import accumulate
+from service.training.graph.passes.canonical import stamp
 from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
-from service.training.graph.passes.prepare import prepare, stamp
+from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.simplify import prune
 from service.training.graph.passes.spatial_first import read_model
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
@@ -72,9 +73,9 @@ def build_step(
     Raises GraphRefused with every node that has no gradient.
     """
     output = output or model.graph.output[0].name
-    prepared = prepare(model, output, training=True)
+    prepared = prepare(model, output, training=True, parameters=parameters)
     users = tuple(v.name for v in prepared.graph.input)
-    prepared, draws, updated = _in_training(prepared, batch_statistics=batch_statistics)
+    prepared, draws, updated = _in_training(prepared, parameters, batch_statistics=batch_statistics)
     graph = read_model(prepared)
     compared, fed = _append_loss(graph, output, loss, weighted=weighted)
     found = backward(graph, {output: compared.gradient}, parameters)
@@ -99,14 +100,15 @@ def build_step(
 
 
 def _in_training(
-    model: onnx.ModelProto, *, batch_statistics: bool
+    model: onnx.ModelProto, parameters: Sequence[str], *, batch_statistics: bool
 ) -> tuple[onnx.ModelProto, tuple[RandomDraw, ...], dict[str, str]]:
     """With Dropout by draws, and BatchNormalization by the batch's statistics if asked."""
     model, draws = draw_dropout(model)
     updated: dict[str, str] = {}
     if batch_statistics:
         model, updated = use_batch_statistics(model)
-    return (prepare(model) if draws or updated else model), draws, updated
+    changed = draws or updated
+    return (prepare(model, parameters=parameters) if changed else model), draws, updated
 
 
 def build_evaluation(
@@ -114,7 +116,7 @@ def build_evaluation(
 ) -> onnx.ModelProto:
     """The same inputs without sample weights; outputs the loss and the tensor that is compared."""
     output = output or model.graph.output[0].name
-    prepared = prepare(model, output)
+    prepared = prepare(model, output, parameters=parameters)
     users = [v.name for v in prepared.graph.input]
     graph = Builder(prepared)
     compared, fed = _append_loss(graph, output, loss, weighted=False)
@@ -127,7 +129,7 @@ def differentiate(
     model: onnx.ModelProto, *, loss: str, parameters: Sequence[str]
 ) -> onnx.ModelProto:
     """A model that gives the sum of a tensor, and its gradient by each of the parameters."""
-    prepared = prepare(model, loss)
+    prepared = prepare(model, loss, parameters=parameters)
     users = [v.name for v in prepared.graph.input if v.name not in parameters]
     graph = read_model(prepared)
     value = graph.tensor(loss)

@@ -9,6 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 from service.training.errors import pointer, refusal, refuse
+from service.training.graph.passes.inference import without_weights
 from service.training.limits import memory_limit_bytes
 from storage.errors import Problem
 
@@ -21,8 +22,6 @@ MAX_DEPTH = 8
 """Of control flow and function calls inside of each other."""
 MAX_VALUE_BYTES = 2**30
 """Of one tensor, for one row."""
-_SMALL_BYTES = 4096
-"""Initializers up to here may be shapes, and so count in the inference of shapes."""
 _TOO_DEEP = "functions and control flow lie more than {} deep in each other; flatten the model"
 
 Size = tuple[int, int]
@@ -121,7 +120,7 @@ def _require_small_values(model: onnx.ModelProto, place: str) -> None:
     limit_bytes = memory_limit_bytes()
     allowed = MAX_VALUE_BYTES if limit_bytes is None else min(MAX_VALUE_BYTES, limit_bytes // 2)
     try:
-        inferred = onnx.shape_inference.infer_shapes(_without_weights(model), data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError):
         return  # The checks that follow say what is wrong with it.
     problems = [
@@ -134,26 +133,6 @@ def _require_small_values(model: onnx.ModelProto, place: str) -> None:
     ]
     if problems:
         raise refusal(problems)
-
-
-def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with inputs in the place of large initializers: copies need no weights."""
-    light = onnx.ModelProto(ir_version=model.ir_version)
-    light.opset_import.extend(model.opset_import)
-    light.functions.extend(model.functions)
-    graph = light.graph
-    graph.name = model.graph.name
-    graph.node.extend(model.graph.node)
-    graph.input.extend(model.graph.input)
-    graph.output.extend(model.graph.output)
-    inputs = {each.name for each in model.graph.input}
-    for tensor in model.graph.initializer:
-        if tensor.ByteSize() <= _SMALL_BYTES:
-            graph.initializer.append(tensor)
-        elif tensor.name not in inputs:
-            kind, dims = tensor.data_type, list(tensor.dims)
-            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, kind, dims))
-    return light
 
 
 def _size_bytes(value: onnx.ValueInfoProto) -> int:

@@ -14,7 +14,7 @@ from service.training.errors import pointer, refusal, refuse
 from service.training.forward import signature, trial
 from service.training.forward.graph import Graph
 from service.training.forward.load import parse, refuse_external
-from service.training.forward.normalize import stamp
+from service.training.graph.passes.canonical import stamp
 from service.training.preparation.bounds import require_bounded
 from service.training.protocol.messages import preparation
 from service.training.protocol.messages.shared import Artifacts

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import onnx
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from service.training.graph.builder import RANDOM
+from service.training.graph.builder import RANDOM, STANDARD
 from service.training.graph.flow import duplicate, reads, subgraphs
 
 MAX_BYTES = 1 << 16
 """Larger results stay computed: they are tables, not numbers."""
 
 
-def fold(model: onnx.ModelProto) -> None:
-    """Replace nodes that depend on constants alone by their results.
+def fold(
+    model: onnx.ModelProto, constants: Collection[str] = (), *, keep: Collection[str] = ()
+) -> set[str]:
+    """Replace nodes that depend on constants alone by their results; returns the names of these.
 
-    Float initializers of rank 1 or more are parameters, and not constants, if the graph had them
-    as initializers; those that came as Constant nodes are in the same place, and stay computed.
+    Float initializers of rank 1 or more may be parameters, and are constants only if named so.
+    keep: what is none, whatever its rank.
     """
-    values = {t.name: t for t in model.graph.initializer if _is_number(t)}
+    values = {
+        t.name: t
+        for t in model.graph.initializer
+        if t.name not in keep and (t.name in constants or _is_number(t))
+    }
+    found: set[str] = set()
     ends = {value.name for value in model.graph.output}
     kept: list[onnx.NodeProto] = []
     for node in model.graph.node:
@@ -29,9 +38,11 @@ def fold(model: onnx.ModelProto) -> None:
             kept.append(duplicate(node))
         else:
             values.update((t.name, t) for t in result)
+            found.update(t.name for t in result)
             model.graph.initializer.extend(result)
     del model.graph.node[:]
     model.graph.node.extend(kept)
+    return found
 
 
 def _is_number(tensor: onnx.TensorProto) -> bool:
@@ -42,8 +53,13 @@ def _value(
     model: onnx.ModelProto, node: onnx.NodeProto, values: dict[str, onnx.TensorProto]
 ) -> list[onnx.TensorProto] | None:
     """What the node gives, None if it is not a constant or too large."""
-    foreign = node.domain not in ("", "ai.onnx") or node.op_type in RANDOM
-    if foreign or any(subgraphs(node)) or not all(name in values for name in reads(node)):
+    foreign = node.domain not in STANDARD or node.op_type in RANDOM
+    if (
+        not node.input
+        or foreign
+        or any(subgraphs(node))
+        or not all(name in values for name in reads(node))
+    ):
         return None
     part = onnx.helper.make_model(
         onnx.helper.make_graph([node], "part", [], [], [values[name] for name in reads(node)]),
@@ -51,8 +67,11 @@ def _value(
     )
     names = [name for name in node.output if name]
     part.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
-    with np.errstate(all="ignore"):  # An exporter may look up log(0).
-        found = [np.asarray(value) for value in ReferenceEvaluator(part).run(None, {})]
+    try:
+        with np.errstate(all="ignore"):  # An exporter may look up log(0).
+            found = [np.asarray(value) for value in ReferenceEvaluator(part).run(None, {})]
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        return None  # The engine says what is wrong, when it loads the graph.
     if any(value.nbytes > MAX_BYTES or value.dtype == object for value in found):
         return None
     return [numpy_helper.from_array(v, n) for n, v in zip(names, found, strict=True)]

@@ -15,11 +15,31 @@ WEIGHT_BYTES = 4096
 
 def infer(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy whose tensors have the types that ONNX infers."""
-    weights = set_aside(model)
-    inferred = shape_inference.infer_shapes(model, data_prop=True)
-    bring_back(model, weights)
-    bring_back(inferred, weights)
-    return inferred
+    inferred = shape_inference.infer_shapes(without_weights(model), data_prop=True).graph
+    copy = duplicate(model)
+    for field in ("value_info", "output"):
+        copy.graph.ClearField(field)
+        getattr(copy.graph, field).extend(getattr(inferred, field))
+    return copy
+
+
+def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy with inputs in the place of large initializers, whose data is not touched."""
+    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    light.functions.extend(model.functions)
+    graph = light.graph
+    graph.name = model.graph.name
+    for field in ("node", "value_info", "output", "input"):
+        getattr(graph, field).extend(getattr(model.graph, field))
+    inputs = {value.name for value in graph.input}
+    for tensor in model.graph.initializer:
+        if tensor.ByteSize() <= WEIGHT_BYTES:
+            graph.initializer.append(tensor)
+        elif tensor.name not in inputs:
+            graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    return light
 
 
 def set_aside(model: onnx.ModelProto) -> list[onnx.TensorProto]:

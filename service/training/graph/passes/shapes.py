@@ -6,7 +6,7 @@ constant, and a Reshape whose only unknown size is the batch gets a constant tar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import onnx
@@ -24,8 +24,11 @@ SMALL = 64
 """Constants of more numbers are no shapes."""
 
 
-def fold_shapes(model: onnx.ModelProto) -> None:
-    """Replace known sizes by numbers, and keep the types that were found as the graph's own."""
+def fold_shapes(model: onnx.ModelProto, keep: Collection[str] = ()) -> None:
+    """Replace known sizes by numbers, and keep the types that were found as the graph's own.
+
+    keep: initializers that are no numbers of the program.
+    """
     graph = model.graph
     weak = infer(model).graph
     types: Types = {t.name: (t.data_type, tuple(t.dims)) for t in graph.initializer}
@@ -50,7 +53,7 @@ def fold_shapes(model: onnx.ModelProto) -> None:
         _follow(node, types, sizes, graph)
         kept.append(node)
     _take_over(graph, kept, types)
-    fold(model)
+    fold(model, keep=keep)
 
 
 def _take_over(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], types: Types) -> None:

@@ -1,0 +1,127 @@
+"""The form in which every pass reads a model: one opset, names for all nodes, no Constant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, version_converter
+
+from service.training.errors import refuse
+from service.training.graph.builder import STANDARD
+from service.training.graph.flow import duplicate, subgraphs
+from service.training.graph.passes.inference import bring_back, set_aside
+
+IR_VERSION = 10
+"""The newest that onnxruntime 1.19.2 loads."""
+TRAINING_MODE_SINCE = 14
+"""Opset. Before, a BatchNormalization trained that had more than one output."""
+
+
+def drop_listed_initializers(model: onnx.ModelProto) -> None:
+    """Make constants of the initializers that are inputs too."""
+    names = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in names]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+
+
+def convert(model: onnx.ModelProto, oldest: int, newest: int) -> onnx.ModelProto:
+    """The model in the nearest opset within bounds. Raises GraphRefused if there is no way."""
+    version = opset(model)
+    target = min(max(version, oldest), newest)
+    if version == target:
+        return model
+    if version < TRAINING_MODE_SINCE <= target:
+        _drop_statistics(model)
+    # Since IR 4 an initializer need not be an input too; the converter goes by what is stamped.
+    model.ir_version = max(model.ir_version, 4)
+    weights = set_aside(model)
+    try:
+        converted = version_converter.convert_version(model, target)
+    except (RuntimeError, onnx.checker.ValidationError, version_converter.ConvertError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise refuse(
+            "/model/opset_import",
+            f"opset {version} is outside {oldest} to {newest} and cannot be converted: {reason}; "
+            f"export with opset_version=18",
+        ) from None
+    bring_back(converted, weights)
+    return converted
+
+
+def _drop_statistics(model: onnx.ModelProto) -> None:
+    """Take the outputs from BatchNormalization that the converter does not know."""
+    for node in model.graph.node:
+        if node.op_type == "BatchNormalization" and node.domain in STANDARD:
+            del node.output[1:]
+
+
+def name_nodes(model: onnx.ModelProto) -> None:
+    """Give every node a name of its own, for messages, and every Split all its outputs."""
+    seen: set[str] = set()
+    for index, node in enumerate(model.graph.node):
+        # A name that is not UTF-8 reads as bytes.
+        name = node.name if isinstance(node.name, str) and node.name else f"{node.op_type}_{index}"
+        while name in seen:
+            name += "_"
+        seen.add(name)
+        node.name = name
+        if node.op_type == "Split":
+            node.output[:] = [o or f"{name}:unused_{i}" for i, o in enumerate(node.output)]
+
+
+def lift_constants(model: onnx.ModelProto) -> set[str]:
+    """Write Constant nodes as initializers; returns their names."""
+    kept, lifted = [], set()
+    for node in model.graph.node:
+        tensor = _constant(node) if node.op_type == "Constant" else None
+        if tensor is None:
+            kept.append(duplicate(node))
+        else:
+            tensor.name = node.output[0]
+            model.graph.initializer.append(tensor)
+            lifted.add(tensor.name)
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return lifted
+
+
+def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    (attribute,) = node.attribute
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, onnx.TensorProto):
+        return duplicate(value)
+    if attribute.name in ("value_float", "value_floats"):
+        return numpy_helper.from_array(np.array(value, np.float32))
+    if attribute.name in ("value_int", "value_ints"):
+        return numpy_helper.from_array(np.array(value, np.int64))
+    return None
+
+
+def stamp(model: onnx.ModelProto) -> None:
+    """An IR version that every engine loads, and only the opsets that a node uses."""
+    model.ir_version = min(max(model.ir_version, 8), IR_VERSION)
+    used = {inner.domain for node in model.graph.node for inner in _all_nodes(node)}
+    versions = {"": opset(model)}
+    versions.update(
+        (o.domain, o.version) for o in model.opset_import if o.domain in used - set(STANDARD)
+    )
+    del model.opset_import[:]
+    model.opset_import.extend(helper.make_opsetid(*item) for item in versions.items())
+
+
+def opset(model: onnx.ModelProto) -> int:
+    """Version of the standard operators. Raises GraphRefused if the model imports none."""
+    for imported in model.opset_import:
+        if imported.domain in STANDARD:
+            return int(imported.version)
+    raise refuse("/model/opset_import", "the model imports no ONNX opset; export it again")
+
+
+def _all_nodes(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
+    yield node
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            yield from _all_nodes(inner)
