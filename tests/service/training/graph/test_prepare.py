@@ -92,17 +92,6 @@ def test_what_is_equal_is_computed_once_and_what_does_nothing_goes() -> None:
     assert list(prepared.graph.node[1].input) == ["a", "a"]
 
 
-def test_equal_biases_that_an_exporter_merged_are_parted() -> None:
-    zeros = np.zeros(6, np.float32)
-    nodes = [
-        node("Identity", ["b1"], ["b2"]),
-        node("Add", ["x", "b1"], ["a"]),
-        node("Mul", ["a", "b2"], ["y"]),
-    ]
-    prepared = prepare(model(nodes, {"b1": zeros}))
-    assert {t.name for t in prepared.graph.initializer} == {"b1", "b2"}
-
-
 def pieces(*last: Node) -> list[Node]:
     """target = (batch, 4·6, -1), as TorchScript writes it."""
     return [

@@ -1,0 +1,61 @@
+"""What exporters merged, left out or copied. Fresh networks train in test_step_models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_parts import node, normal
+
+from service.training.forward.normalize import normalize
+
+
+def parameters(graphs: Any, *nodes: Any, **weights: Any) -> set[str]:
+    """Initializers of the normal form."""
+    graph = normalize(graphs.model(nodes, weights, x=("batch", 3)), [])
+    return set(graph.initializers)
+
+
+def test_equal_biases_that_an_exporter_merged_are_parted(graphs: Any) -> None:
+    assert parameters(
+        graphs,
+        node("Identity", ["b1"], ["b2"], name="same"),
+        node("Add", ["x", "b1"], ["a"], name="first"),
+        node("Mul", ["a", "b2"], ["y"], name="second"),
+        b1=np.zeros(3, np.float32),
+    ) == {"b1", "b2"}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "expected"),
+    [
+        (("/layers.0/linear", "/layers.1/linear"), {"w", "v"}),
+        (("/layers.0/linear", "/layers.0/linear"), {"w"}),
+        (("/embedding", "/head"), {"w"}),
+    ],
+)
+def test_matrices_are_parted_where_modules_differ_by_a_number_alone(
+    scopes: tuple[str, str], expected: set[str], graphs: Any
+) -> None:
+    first, second = scopes
+    assert (
+        parameters(
+            graphs,
+            node("Identity", ["w"], ["v"], name="same"),
+            node("MatMul", ["x", "w"], ["a"], name=f"{first}/MatMul"),
+            node("MatMul", ["a", "v"], ["y"], name=f"{second}/MatMul_1"),
+            w=normal(3, 3),
+        )
+        == expected
+    )
+
+
+def test_a_transposed_copy_of_a_named_matrix_is_tied_to_it(graphs: Any) -> None:
+    matrix = normal(3, 5)
+    assert parameters(
+        graphs,
+        node("MatMul", ["x", "encoder"], ["a"], name="first"),
+        node("MatMul", ["a", "onnx::MatMul_7"], ["y"], name="second"),
+        **{"encoder": matrix, "onnx::MatMul_7": matrix.T.copy()},
+    ) == {"encoder"}
