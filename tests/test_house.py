@@ -14,6 +14,32 @@ ROOT = Path(__file__).parent.parent
 ROOMS = ("storage", "service", "api", "cli")
 MODULES = 20
 FILE_LINES = 300
+LEAST_FILE_LINES = 40
+SHORT = {
+    "cli/__main__.py": "an entry point",
+    "service/preprocess/thumbnail.py": "an entry point: a process of its own",
+    "api/routes/health.py": "a resource has a module of its own",
+    "api/inference.py": "settings of two routes",
+    "api/threads.py": "the pools that routes, bodies and the server share",
+    "cli/signals.py": "how three commands end",
+    "service/prediction/errors.py": "errors of a room",
+    "service/samples/disk_reserve.py": "a rule that two routes ask",
+    "service/zip_stream.py": "backups and archives are written by it",
+    "service/device/windows/last_input.py": "the command watch-input loads it without the daemon",
+    "service/training/engines/ort_training/absence.py": "asked where the engine may be missing",
+    "service/training/engines/names.py": "rows record it, and the daemon may not load an engine",
+    "service/training/engines/packages.py": "asked before the runtime may be imported",
+    "service/training/engines/randomness.py": "preparation and engine draw alike",
+    "service/training/graph/passes/accumulation.py": "one pass over a graph",
+    "service/training/preparation/artifacts.py": "one of the two forms that preparation writes",
+    "service/training/preparation/prepare.py": "the task, and who carries it out",
+    "service/training/protocol/messages/commands.py": "messages of one direction",
+    "service/training/protocol/messages/unions.py": "all messages, for types only",
+    "storage/database/codec.py": "values of columns, in every table",
+    "storage/disk/digest.py": "four rooms hash files",
+    "storage/records/id_set.py": "a format that storage and child share",
+}
+"""Modules that stand alone though they are short, and why."""
 FUNCTION_LINES = 45
 
 
@@ -62,6 +88,16 @@ def test_no_folder_holds_more_modules_than_a_reader_surveys() -> None:
 
 def test_no_file_is_longer_than_one_idea() -> None:
     assert not {name: n for name, text in bounded() if (n := text.count("\n")) > FILE_LINES}
+
+
+def test_no_module_is_so_short_that_its_idea_lies_elsewhere() -> None:
+    short = {
+        path.relative_to(ROOT).as_posix()
+        for path in modules().values()
+        if path.name != "__init__.py" and path.read_text("utf-8").count("\n") < LEAST_FILE_LINES
+    }
+    assert not short - set(SHORT), "merge it with a neighbour, or say in SHORT why it stands alone"
+    assert not set(SHORT) - short, "no longer short, or gone: take it out of SHORT"
 
 
 def test_no_function_is_longer_than_a_screen() -> None:

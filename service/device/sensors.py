@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.device.disk import FreeDisk
 from service.device.linux.bus import SystemBus
 from service.device.linux.cpu import LinuxForeignCpu
 from service.device.linux.idle import LinuxUserIdle, NoUserIdle
@@ -16,8 +15,8 @@ from service.device.linux.pressure import LinuxPressure, NoPressure
 from service.device.linux.processes import LinuxProcesses, ProcessWatcher, unique
 from service.device.linux.temperature import LinuxTemperature, NoTemperature
 from service.device.linux.upower import UPower
-from service.device.localtime import LocalTime
 from service.device.memory import LinuxMemory
+from service.device.portable import FreeDisk, LocalTime
 from service.device.reading import DeviceSnapshot, Moment, Reading, Sensor
 from service.device.windows.power import WindowsPower
 

@@ -13,8 +13,7 @@ from service.models.promotion.best import find_best
 from service.models.promotion.gate import BestComparison, conclude
 from service.models.promotion.policy import gate_policy
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
-from service.training.protocol.messages.endings import Failed
-from service.training.protocol.messages.shared import ResourceLimits
+from service.training.protocol.messages.shared import Failed, ResourceLimits
 from service.training.protocol.messages.training import Done
 from storage.records.jobs import Job
 from storage.records.models import FileRecord, Model

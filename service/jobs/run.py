@@ -25,8 +25,7 @@ from service.processes.children import Children
 from service.settings import Settings
 from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.comparison import Evaluate, Evaluated
-from service.training.protocol.messages.endings import Failed, Stopped
-from service.training.protocol.messages.shared import Working
+from service.training.protocol.messages.shared import Failed, Stopped, Working
 from service.training.protocol.messages.training import (
     Decoded,
     Done,

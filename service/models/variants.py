@@ -20,8 +20,7 @@ from service.processes.children import Children
 from service.settings import Settings
 from service.training.errors import VariantRefused
 from service.training.protocol.messages.comparison import Converted
-from service.training.protocol.messages.endings import Failed
-from service.training.protocol.messages.shared import Working
+from service.training.protocol.messages.shared import Failed, Working
 from storage.errors import in_words
 from storage.records.models import FileRecord, Model
 from storage.records.versions import VARIANTS, Variant, VariantName, Version

@@ -17,7 +17,7 @@ from service.jobs.child import Child
 from service.processes.children import Children
 from service.settings import Settings
 from service.training.protocol.messages.comparison import Rank, Ranked
-from service.training.protocol.messages.endings import Failed
+from service.training.protocol.messages.shared import Failed
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Sample

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from service.training.errors import OutOfMemory
 from service.training.limits import apply_limits, memory_limit_bytes
-from service.training.protocol.messages.endings import Failed, Stopped
+from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.pipe import Interrupted, Pipe, claim_stdout
 from storage.errors import HoneError
 

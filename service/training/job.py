@@ -19,9 +19,8 @@ from service.training.engines.runtime import flush_denormals
 from service.training.errors import CheckpointUnreadable
 from service.training.export.export import export
 from service.training.loop import train
-from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.training import Done, LoopState, Started, Train
-from service.training.protocol.pipe import Pipe
+from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
 from service.training.thread_selection import ThreadChoice, select_threads

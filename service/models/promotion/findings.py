@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp, lgamma, log
 from typing import Any, Literal
 
-from service.models.promotion.mcnemar import exact_p_value
 from service.models.promotion.policy import SIGNIFICANCE, GatePolicy
 from service.training.protocol.messages.comparison import Comparison
 
@@ -116,3 +116,17 @@ def _signed(value: float) -> str:
 
 def _p(value: float) -> str:
     return f"p < {SMALLEST_SHOWN}" if value < SMALLEST_SHOWN else f"p = {value:.3f}"
+
+
+def exact_p_value(b: int, c: int) -> float:
+    """Two-sided p-value: of b + c samples that one of two models alone gets right, b are of one.
+
+    Under the null hypothesis each goes to either model with probability one half, so b is binomial:
+    p = min(1, 2 · Σ_{i ≤ min(b, c)} C(b + c, i) / 2^(b + c)); 1 without such samples.
+    Source: McNemar (1947), Psychometrika 12; exact form: Dietterich (1998), Neural Computation 10.
+    """
+    n, fewer = b + c, min(b, c)
+    logs = [
+        lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * log(2) for i in range(fewer + 1)
+    ]
+    return min(1.0, 2 * sum(map(exp, logs)))

@@ -8,7 +8,7 @@ from typing import Any
 from service.models.promotion.findings import Finding, find
 from service.models.promotion.policy import GatePolicy
 from service.training.protocol.messages.comparison import Comparison, Evaluated
-from service.training.protocol.messages.endings import Failed
+from service.training.protocol.messages.shared import Failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from service.training.evaluation.per_sample import (
     paired_bootstrap,
     per_sample_metric,
 )
-from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.comparison import (
     Comparison,
     Evaluate,
@@ -29,7 +28,7 @@ from service.training.protocol.messages.comparison import (
     Interval,
     Measurement,
 )
-from service.training.protocol.pipe import Pipe
+from service.training.protocol.pipe import Heartbeat, Pipe
 from storage.readonly.sample_index import read_reference_ids
 from storage.records.samples import Split
 

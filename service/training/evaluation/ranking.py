@@ -12,9 +12,8 @@ from service.training.engine import Array
 from service.training.errors import ExportMismatch
 from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.evaluation.metrics import columns
-from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.comparison import Rank, Ranked
-from service.training.protocol.pipe import Pipe
+from service.training.protocol.pipe import Heartbeat, Pipe
 from storage.readonly.sample_index import read_unlabelled
 
 BATCH_SIZE = 64

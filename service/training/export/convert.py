@@ -17,9 +17,8 @@ from service.training.evaluation.evaluate import ALL_SAMPLES, ModelComparer
 from service.training.evaluation.inference import Unusable
 from service.training.export.export import METADATA_PREFIX
 from service.training.export.quantize import quantized_forms
-from service.training.protocol.heartbeat import Heartbeat
 from service.training.protocol.messages.comparison import Comparison, Convert, Converted
-from service.training.protocol.pipe import Pipe
+from service.training.protocol.pipe import Heartbeat, Pipe
 from storage.records.samples import Split
 from storage.records.versions import VariantName
 

@@ -1,4 +1,4 @@
-"""The child's ends of its pipes: messages out, the task and then commands in."""
+"""The child's ends of its pipes: the task and then commands in, messages and heartbeats out."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.lines import decode_command, decode_task, encode
+from service.training.protocol.messages.shared import Working
 
 if TYPE_CHECKING:  # a child needs those of its own task only
     from service.training.protocol.messages.unions import Command, Message, Task
 
 logger = logging.getLogger(__name__)
 
+HEARTBEAT_S = 5.0
 StopReason = Literal["paused", "cancelled", "orphaned"]
 
 
@@ -96,6 +99,30 @@ class Pipe:
                 self.held = True
             case Continue():
                 self.held = False
+
+
+class Heartbeat:
+    """Signs of life between steps of work that is not training; obeys the parent too."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._due = monotonic() + HEARTBEAT_S
+        self._done = 0
+
+    def __call__(self, samples: int = 0) -> None:
+        """samples: measured since the last call. Raises Interrupted."""
+        self._done += samples
+        while self._pipe.held and self._pipe.stop is None:
+            self._pipe.wait(HEARTBEAT_S)
+            self._say()
+        if self._pipe.stop is not None:
+            raise Interrupted(self._pipe.stop)
+        if monotonic() >= self._due:
+            self._say()
+
+    def _say(self) -> None:
+        self._due = monotonic() + HEARTBEAT_S
+        self._pipe.send(Working(self._done))
 
 
 def _command(line: bytes) -> Command | None:

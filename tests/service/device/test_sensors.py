@@ -12,13 +12,12 @@ import psutil
 import pytest
 from support import wait_until
 
-from service.device.disk import FreeDisk
 from service.device.linux.cpu import LinuxForeignCpu
 from service.device.linux.pressure import LinuxPressure
 from service.device.linux.processes import LinuxProcesses
 from service.device.linux.temperature import LinuxTemperature
-from service.device.localtime import LocalTime
 from service.device.memory import LinuxMemory
+from service.device.portable import FreeDisk, LocalTime
 from service.device.psutil_sensors import PsutilMemory, PsutilProcesses
 from service.device.reading import Moment
 
@@ -254,7 +253,7 @@ def test_a_changed_zone_file_is_seen_by_a_running_process(tmp_path):
     script = """
 import subprocess, sys
 from datetime import datetime, timezone
-from service.device.localtime import LocalTime
+from service.device.portable import FreeDisk, LocalTime
 from service.device.reading import Moment
 noon = Moment(datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc), 0.0)
 for zone in ("Europe/Berlin", "Asia/Tokyo"):

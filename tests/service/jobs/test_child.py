@@ -10,8 +10,8 @@ import pytest
 
 from service.errors import ChildDied
 from service.jobs.child import Child
-from service.training.protocol.messages.endings import Failed, Stopped
 from service.training.protocol.messages.lines import encode
+from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.messages.unions import Message
 
 GOOD = encode(Failed(code="no_samples", detail="there is nothing")).decode()

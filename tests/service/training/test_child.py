@@ -15,10 +15,9 @@ import pytest
 from support import DEADLINE_S
 
 from service.training.protocol.messages.commands import Cancel, Pause
-from service.training.protocol.messages.endings import Stopped
 from service.training.protocol.messages.lines import encode
 from service.training.protocol.messages.preparation import Prepare, Prepared
-from service.training.protocol.messages.shared import Artifacts, ResourceLimits
+from service.training.protocol.messages.shared import Artifacts, ResourceLimits, Stopped
 from service.training.protocol.messages.training import (
     Done,
     Measured,

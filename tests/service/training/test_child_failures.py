@@ -13,9 +13,8 @@ import pytest
 
 from service.training.limits import MIN_MEMORY_BYTES
 from service.training.protocol.messages.commands import Pause
-from service.training.protocol.messages.endings import Failed
 from service.training.protocol.messages.preparation import Prepare, Refused
-from service.training.protocol.messages.shared import Artifacts
+from service.training.protocol.messages.shared import Artifacts, Failed
 from service.training.protocol.messages.training import LoopState, Start
 
 MakeArtifacts = Callable[..., Artifacts]

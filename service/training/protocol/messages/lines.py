@@ -28,8 +28,7 @@ MESSAGES = {
     **dict.fromkeys(("prepared", "refused"), "preparation"),
     **dict.fromkeys(TRAINING, "training"),
     **dict.fromkeys(("evaluated", "converted", "ranked"), "comparison"),
-    "working": "shared",
-    **dict.fromkeys(("stopped", "failed"), "endings"),
+    **dict.fromkeys(("working", "stopped", "failed"), "shared"),
 }
 
 

@@ -44,3 +44,20 @@ class Working:
 
     done: int
     kind: Literal["working"] = "working"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The child obeyed a command, or its parent is gone."""
+
+    reason: Literal["paused", "cancelled", "orphaned"]
+    kind: Literal["stopped"] = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The task cannot be carried out, and trying again would not help."""
+
+    code: str
+    detail: str
+    kind: Literal["failed"] = "failed"

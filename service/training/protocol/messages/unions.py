@@ -11,9 +11,8 @@ from service.training.protocol.messages.comparison import (
     Rank,
     Ranked,
 )
-from service.training.protocol.messages.endings import Failed, Stopped
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
-from service.training.protocol.messages.shared import Working
+from service.training.protocol.messages.shared import Failed, Stopped, Working
 from service.training.protocol.messages.training import (
     Decoded,
     Done,

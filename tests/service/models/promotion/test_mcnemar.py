@@ -3,7 +3,7 @@ from math import comb
 
 import pytest
 
-from service.models.promotion.mcnemar import exact_p_value
+from service.models.promotion.findings import exact_p_value
 
 
 def by_counting(b: int, c: int) -> float:

@@ -17,8 +17,8 @@ from service.training.data.features import ROWS, Features, Prefix
 from service.training.errors import ArtifactsUnreadable
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.commands import Pause
-from service.training.protocol.messages.endings import Failed, Stopped
 from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.messages.training import Done, Progress, Saved, Train
 from storage.blobs.row_cache import RowCache, erase_from_caches
 from storage.records.signatures import Signature

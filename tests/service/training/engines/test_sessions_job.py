@@ -15,9 +15,8 @@ from perceptrons import perceptron
 from service.training.engines.checkpoint import read_head
 from service.training.engines.runtime import open_session
 from service.training.optimizer.recipe import Recipe
-from service.training.protocol.messages.endings import Failed
 from service.training.protocol.messages.preparation import Prepare, Prepared
-from service.training.protocol.messages.shared import ResourceLimits
+from service.training.protocol.messages.shared import Failed, ResourceLimits
 from service.training.protocol.messages.training import Done, Saved, Start, Started, Train
 
 

@@ -12,8 +12,7 @@ from linear_models import BAD, FEATURES, GOOD, linear, measurement
 
 from service.training.protocol.messages.commands import Pause
 from service.training.protocol.messages.comparison import Evaluate, Evaluated
-from service.training.protocol.messages.endings import Failed, Stopped
-from service.training.protocol.messages.shared import ResourceLimits
+from service.training.protocol.messages.shared import Failed, ResourceLimits, Stopped
 from storage.records.samples import Split
 from storage.records.signatures import Signature
 from storage.samples.filter import SampleFilter

@@ -14,8 +14,7 @@ from linear_models import CLASSES, FEATURES, GOOD, linear, measurement
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.protocol.messages.comparison import Convert, Converted
-from service.training.protocol.messages.endings import Failed
-from service.training.protocol.messages.shared import ResourceLimits
+from service.training.protocol.messages.shared import Failed, ResourceLimits
 
 
 @pytest.fixture

@@ -1,15 +1,32 @@
-"""The time of day where the device is."""
+"""Sensors that are the same on every platform: free disk space and local time."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
+from service.device.linux.files import reason
 from service.device.reading import Moment, Reading
 
-NAME = "local_time"
 ZONE_FILE = Path("/etc/localtime")
+
+
+class FreeDisk:
+    """Free disk space where the data folder lies, as far as an ordinary user may use it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+
+    def read(self, now: Moment) -> tuple[Reading, ...]:
+        """free_disk_bytes."""
+        free, detail = None, ""
+        try:
+            free = shutil.disk_usage(self._data_dir).free
+        except OSError as error:
+            detail = reason(error, str(self._data_dir))
+        return (Reading("free_disk_bytes", free, "B", str(self._data_dir), now, detail),)
 
 
 class LocalTime:
@@ -24,7 +41,7 @@ class LocalTime:
         if hasattr(time, "tzset"):
             time.tzset()
         local = now.wall.astimezone()
-        return (Reading(NAME, local, "", _zone() or str(local.tzname()), now),)
+        return (Reading("local_time", local, "", _zone() or str(local.tzname()), now),)
 
 
 def _zone() -> str:
