@@ -10,8 +10,9 @@ import onnx
 from numpy.typing import NDArray
 
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate, reads, subgraphs
+from service.training.graph.flow import duplicate, flow, reads, subgraphs
 from service.training.graph.passes.inference import without_weights
+from service.training.graph.tensor import FLOATS
 
 FLOAT = onnx.TensorProto.FLOAT
 Dims = tuple["int | None", ...]
@@ -91,6 +92,10 @@ class Graph:
             return None
         return tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
 
+    def flow(self, sources: Iterable[str]) -> set[str]:
+        """The sources, and every float tensor that a gradient would come back from to them."""
+        return flow(self.proto.node, sources, lambda name: self.elem_type(name) in (None, *FLOATS))
+
     def array(self, name: str) -> NDArray[np.generic] | None:
         """An initializer's value."""
         tensor = self.initializers.get(name)
@@ -157,13 +162,6 @@ def int_attribute(node: onnx.NodeProto, name: str, default: int) -> int:
     value = attribute(node, name, default)
     assert isinstance(value, int)
     return value
-
-
-def float_attribute(node: onnx.NodeProto, name: str, default: float) -> float:
-    """A float attribute."""
-    value = attribute(node, name, default)
-    assert isinstance(value, (int, float))
-    return float(value)
 
 
 def ints_attribute(node: onnx.NodeProto, name: str) -> list[int] | None:

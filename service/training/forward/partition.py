@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,7 +12,6 @@ import onnx
 from service.training.errors import GraphRefused
 from service.training.forward import frontier, trial
 from service.training.forward.batch_axis import BATCH
-from service.training.forward.build import Builder
 from service.training.forward.frontier import Frontier, Layout, Whole
 from service.training.forward.graph import Graph
 from service.training.graph.flow import subgraphs
@@ -63,7 +63,7 @@ class _Cut:
 
     def prefix(self) -> onnx.ModelProto:
         nodes = frontier.below(self._graph, self._found)
-        b = Builder(self._graph, "prefix")
+        b = _Builder(self._graph, "prefix")
         for name, layout in self._found.edge.items():
             _to_rows(b, name, layout, self._rows[name])
         model = self._model([*nodes, *b.nodes])
@@ -72,7 +72,7 @@ class _Cut:
         return trial.inference_form(model)
 
     def suffix(self) -> Graph:
-        b = Builder(self._graph, "suffix")
+        b = _Builder(self._graph, "suffix")
         renamed = {}
         for name, layout in self._found.edge.items():
             if self._rows[name] != name:
@@ -97,7 +97,7 @@ class _Cut:
         suffix.drop_unread()
         return suffix
 
-    def _known_shapes(self, b: Builder) -> dict[str, str]:
+    def _known_shapes(self, b: _Builder) -> dict[str, str]:
         """The output of each Shape node whose tensor stays below → one made of the batch size."""
         known = {}
         for node in self._graph.proto.node:
@@ -137,7 +137,7 @@ def _is_plain(graph: Graph, name: str, layout: Layout) -> bool:
     return (layout.axis, layout.factor) == (0, 1) and graph.producer(name) is not None
 
 
-def _to_rows(b: Builder, name: str, layout: Layout, rows: str) -> None:
+def _to_rows(b: _Builder, name: str, layout: Layout, rows: str) -> None:
     if rows == name:
         return
     axis, rank = layout.axis, len(layout.shape)
@@ -148,7 +148,7 @@ def _to_rows(b: Builder, name: str, layout: Layout, rows: str) -> None:
     b.nodes.append(onnx.helper.make_node("Identity", [name], [rows], name=b.graph.fresh(rows)))
 
 
-def _from_rows(b: Builder, rows: str, layout: Layout) -> str:
+def _from_rows(b: _Builder, rows: str, layout: Layout) -> str:
     axis, rank = layout.axis, len(layout.shape) + (layout.factor > 1)
     name = b.transpose(rows, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
     if layout.factor > 1:
@@ -156,7 +156,7 @@ def _from_rows(b: Builder, rows: str, layout: Layout) -> str:
     return name
 
 
-def _shape(b: Builder, rows: str, node: onnx.NodeProto, layout: Layout) -> str:
+def _shape(b: _Builder, rows: str, node: onnx.NodeProto, layout: Layout) -> str:
     """What Shape gives for a tensor of this layout, told from the rows of another."""
     limits = {a.name: a.i for a in node.attribute}
     axes = range(len(layout.shape))[slice(limits.get("start", 0), limits.get("end"))]
@@ -205,3 +205,37 @@ def _duplicate(node: onnx.NodeProto) -> onnx.NodeProto:
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     return copy
+
+
+class _Builder:
+    """Writes the nodes beside the cut; each method gives the name of what it makes."""
+
+    def __init__(self, graph: Graph, prefix: str) -> None:
+        self.graph = graph
+        self.nodes: list[onnx.NodeProto] = []
+        self._prefix = prefix
+
+    def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
+        """Append a node; returns the name of its first output."""
+        hint = f"{self._prefix}/{op_type}"
+        names = [self.graph.fresh(f"{hint}_output") for _ in range(outputs)]
+        name = self.graph.fresh(hint)
+        node = onnx.helper.make_node(op_type, list(inputs), names, name=name, **attributes)
+        self.nodes.append(node)
+        return names[0]
+
+    def ints(self, values: Sequence[int]) -> str:
+        """An int64 vector: axes, shapes."""
+        return self.graph.add_initializer(f"{self._prefix}/constant", np.array(values, np.int64))
+
+    def mul(self, a: str, b: str) -> str:
+        return self.op("Mul", a, b)
+
+    def reshape(self, a: str, shape: Sequence[int]) -> str:
+        return self.op("Reshape", a, self.ints(shape))
+
+    def transpose(self, a: str, perm: Sequence[int]) -> str:
+        """Nothing if no axis moves."""
+        if list(perm) == sorted(perm):
+            return a
+        return self.op("Transpose", a, perm=list(perm))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import onnx
 
 from service.training.errors import pointer
-from service.training.forward.gradient import reached, with_gradient
 from service.training.forward.graph import Graph
 from service.training.forward.refusals import is_quantized, remedy
 from service.training.forward.trainable import matching
@@ -24,7 +23,7 @@ def keep_reached(
     A pattern all of whose parameters lie behind a stop is wrong, and so is a quantized operator
     behind a default choice; any other parameter without a gradient is left out, with a note.
     """
-    live = reached(graph, names)
+    live = _reached(graph, names)
     stops = {name: _stops(graph, name) for name in names if name not in live}
     problems = {
         node.name: _stop_problem(node)
@@ -46,9 +45,21 @@ def keep_reached(
     return tuple(name for name in names if name in live), list(problems.values())
 
 
+def _reached(graph: Graph, names: Sequence[str]) -> set[str]:
+    """Those that the output depends on by a gradient."""
+    moving = graph.flow(names)
+    wanted, read = set(graph.outputs), set[str]()
+    for node in reversed(graph.proto.node):
+        if not moving.isdisjoint(wanted.intersection(node.output)):
+            through = moving.intersection(reads(node))
+            wanted |= through
+            read |= through
+    return read.intersection(names)
+
+
 def _stops(graph: Graph, name: str) -> list[onnx.NodeProto]:
     """Nodes that read what moves with the parameter and give nothing that does."""
-    moving = with_gradient(graph, [name])
+    moving = graph.flow([name])
     return [
         node
         for node in graph.proto.node

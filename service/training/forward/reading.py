@@ -143,7 +143,7 @@ def _divide(
         return None, None
     if cut is None:
         return None, None
-    notes.append(worth.sentence(cut, made=cut.pays))
+    notes.append(worth.sentence(cut))
     return halves, cut
 
 

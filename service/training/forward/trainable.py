@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from math import prod
 
 from service.training.errors import refusal, refuse
-from service.training.forward.gradient import with_gradient
 from service.training.forward.graph import FLOAT, Graph, is_default
 from service.training.forward.weights import (
     adopt_constants,
@@ -131,7 +130,7 @@ def _refuse_other_precisions(graph: Graph, names: Sequence[str] | None = None) -
     """Raises GraphRefused if weights of another precision are to train, or lie above the names."""
     wrong = other_precisions(graph)
     if names is not None:
-        moving = with_gradient(graph, names)
+        moving = graph.flow(names)
         wrong = {
             name: dtype
             for name, dtype in wrong.items()

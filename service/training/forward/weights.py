@@ -118,13 +118,14 @@ def _is_group_step(graph: Graph, node: onnx.NodeProto) -> bool:
     if not is_default(node, "InstanceNormalization"):
         return False
     scale, bias = graph.array(node.input[1]), graph.array(node.input[2])
-    before, after = graph.producer(node.input[0]), graph.consumers(node.output[0])
-    return (
-        before is not None
-        and all(is_default(step, "Reshape") for step in (before, *after))
-        and scale is not None
-        and bias is not None
-        and bool(np.all(scale == 1) and np.all(bias == 0))
+    if scale is None or bias is None or np.any(scale != 1) or np.any(bias != 0):
+        return False
+    after = graph.consumers(node.output[0])
+    while len(after) == 1 and is_default(after[0], "Reshape"):
+        after = graph.consumers(after[0].output[0])
+    return any(
+        is_default(step, "Mul") and any(name in graph.initializers for name in step.input)
+        for step in after
     )
 
 

@@ -10,9 +10,9 @@ import onnx
 
 from service.training.forward import trial
 from service.training.forward.frontier import Whole
-from service.training.forward.gradient import FLOATS
 from service.training.forward.graph import Graph
 from service.training.forward.partition import Partition
+from service.training.graph.tensor import FLOATS
 from service.training.protocol.messages.preparation import Cut
 
 READ_BYTES_PER_S = 200e6
@@ -44,7 +44,7 @@ def weigh(graph: Graph, partition: Partition) -> Cut:
     )
 
 
-def sentence(cut: Cut, *, made: bool) -> str:
+def sentence(cut: Cut) -> str:
     """The cut for people."""
     what = (
         f"{cut.nodes} frozen operators with {cut.parameters:,} parameters, {cut.milliseconds:.3g}"
@@ -54,8 +54,6 @@ def sentence(cut: Cut, *, made: bool) -> str:
     where = ", ".join(cut.tensors)
     if cut.pays:
         return f"cut at {where}: {what}; they run once for each sample"
-    if made:
-        return f"cut at {where}: {what}; it does not pay, but the engine cannot train beside them"
     return f"not cut at {where}: {what}; to store those would cost more"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import onnx
@@ -15,14 +15,21 @@ Message = TypeVar("Message", onnx.ModelProto, onnx.NodeProto, onnx.TensorProto, 
 
 
 def flow_from(graph: Builder, sources: Iterable[str]) -> set[str]:
+    """The sources, and every float tensor that is made from them, as `flow` follows them."""
+    return flow(graph.nodes, sources, lambda name: graph.tensor(name).dtype in (0, *FLOATS))
+
+
+def flow(
+    nodes: Iterable[onnx.NodeProto], sources: Iterable[str], is_float: Callable[[str], bool]
+) -> set[str]:
     """The sources, and every float tensor that is made from them.
 
     What is counted, compared or rounded has no slope: the way ends there.
     """
     active = set(sources)
-    for node in graph.nodes:
+    for node in nodes:
         if node.op_type not in NO_SLOPE and not active.isdisjoint(reads(node)):
-            active.update(n for n in node.output if n and graph.tensor(n).dtype in (0, *FLOATS))
+            active.update(name for name in node.output if name and is_float(name))
     return active
 
 

@@ -27,8 +27,6 @@ from service.training.protocol.messages.preparation import Prepare, Prepared, Re
 
 GRAPHS = Path(__file__).parent.parent / "graphs"
 CURVES: list[dict[str, Any]] = json.loads((GRAPHS / "curves.json").read_text())
-CURVES = [case for case in CURVES if case["name"] != "cnn_bn_live_ts13"]
-"""Whose opset 13 onnx cannot convert: its BatchNormalization has five outputs."""
 BATCH, ROWS = 16, 48
 TOLERANCE = 5e-6
 """Of every loss of 30 steps without random operators."""
