@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 MAX_FAULTS = 10
+COMMANDS = {"GET /v1/models": "`honed models list`", "GET /v1/jobs": "`honed jobs list`"}
+"""What a person types where an app asks a route."""
 
 
 class Failure(click.ClickException):
@@ -40,11 +42,12 @@ def from_response(response: httpx.Response) -> Failure:
     if "json" not in response.headers.get("content-type", ""):
         return Failure(f"HTTP {response.status_code} {response.reason_phrase}: {response.text}")
     document = response.json()
-    title, detail = document.get("title"), document.get("detail")
-    text = f"{title}: {detail}" if title and detail and title != detail else detail or title
+    text = str(document.get("detail") or document.get("title"))
+    for route, command in COMMANDS.items():
+        text = text.replace(route, command)
     faults = document.get("errors") or ()
     return Failure(
-        _join(str(text), ((fault.get("pointer", ""), fault.get("detail", "")) for fault in faults))
+        _join(text, ((fault.get("pointer", ""), fault.get("detail", "")) for fault in faults))
     )
 
 

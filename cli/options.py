@@ -12,6 +12,9 @@ from cli.client import Client
 from service.training.hyperparameters import declared
 from storage.errors import HoneError
 
+MAX_SENTENCE = 200
+"""Characters of a command's help where all commands are listed."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -27,8 +30,16 @@ class Group(click.Group):
         if name in known or name.startswith("-"):
             return super().resolve_command(ctx, args)
         near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        raise click.UsageError(f"There is no command {name}; {hint}", ctx)
+        hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(known)}"
+        raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Every command with its whole first sentence; click's own ends each after a line."""
+        known = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(MAX_SENTENCE)) for name, each in known if each]
+            )
 
 
 def _models(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
@@ -60,9 +71,10 @@ trainable_option = click.option(
 
 def hyperparameters(command: Command) -> Command:
     """How a job trains. What is not given, the model's defaults decide."""
-    for name, kind, about in reversed(list(declared())):
+    for name, kind, about, default in reversed(list(declared())):
         option = f"--{name.replace('_', '-')}"
-        command = click.option(option, name, type=_type(kind), help=about.text)(command)
+        text = about.text if default is None else f"{about.text} Default: {default}."
+        command = click.option(option, name, type=_type(kind), help=text)(command)
     return command
 
 

@@ -15,12 +15,17 @@ def echo_json(value: Any) -> None:
 
 
 def echo_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Left-aligned columns under their headers; a missing value is a dash."""
+    """Left-aligned columns under their headers; a missing value is a dash.
+
+    That there are no rows is said on stderr, so that scripts read none.
+    """
     cells = [list(headers), *([plain(value) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
     for row in cells:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo(line.rstrip())
+    if len(cells) == 1:
+        click.echo("none yet", err=True)
 
 
 def echo_fields(fields: Iterable[tuple[str, Any]]) -> None:

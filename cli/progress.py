@@ -38,13 +38,16 @@ class Lines:
         self._length, self._label, self._clock = length, label, clock
         self._reached = 0
         self._told_at = clock()
+        self._told = ""
 
     def __call__(self, amount: int) -> None:
         """Move on by this."""
         self._reached += amount
         if self._length and self._clock() - self._told_at >= LINE_INTERVAL_S:
             self._told_at = self._clock()
-            click.echo(f"{self._label}: {self._reached / self._length:.0%}", err=True)
+            told, self._told = self._told, f"{self._label}: {self._reached / self._length:.0%}"
+            if self._told != told:
+                click.echo(self._told, err=True)
 
 
 @contextmanager

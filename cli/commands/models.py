@@ -121,12 +121,12 @@ def show(client: Client, model: str, *, as_json: bool) -> None:
 
 @models.command("remove")
 @model_argument
-@click.confirmation_option(
-    prompt="Remove the model with its samples, jobs and versions?", help="Do not ask."
-)
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def remove(client: Client, model: str) -> None:
+def remove(client: Client, model: str, *, yes: bool) -> None:
     """Remove a model with its samples, jobs and versions."""
+    if not yes:
+        click.confirm(f"Remove {model} with its samples, jobs and versions?", abort=True, err=True)
     client.request("DELETE", model_path(model))
     click.echo(f"{model} is removed")
 

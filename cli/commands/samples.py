@@ -32,7 +32,7 @@ def samples() -> None:
 @click.option(
     "--split",
     type=click.Choice(["train", "validation"]),
-    help="Split of every sample. Default: derived from each sample's id.",
+    help="Split of every sample. Default: derived from each sample's inputs.",
 )
 @click.option(
     "--on-error",

@@ -32,7 +32,9 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
     is_flag=True,
     help="Run in spite of the policy. A pause and a snooze hold it still.",
 )
-@click.option("--priority", type=int, help="Of two jobs that wait the higher goes first.")
+@click.option(
+    "--priority", type=int, help="Of two jobs that wait the higher goes first. Default: 0."
+)
 @click.option("--watch", is_flag=True, help="Stay until the job ends; exit 1 unless it succeeds.")
 @as_json
 @click.pass_obj
@@ -48,7 +50,11 @@ def train(
     as_json: bool,
     **values: Any,
 ) -> None:
-    """Train MODEL on its samples."""
+    """Train MODEL on its samples.
+
+    What is not given is as the model's own hyperparameters say (honed models show MODEL), or else
+    the default that is named here.
+    """
     wish = given(
         {
             **values,

@@ -132,7 +132,7 @@ class Judge:
             local = signals.time("local_time")
             end = snoozed_until.astimezone(local.tzinfo if local else None)
             minutes = math.ceil(left_s / 60)
-            yield Blocker("snoozed", f"snoozed until {end:%a %H:%M}, {minutes} minutes more")
+            yield Blocker("snoozed", f"snoozed until {end:%a %H:%M}, {minutes} min more")
 
     def _by_policy(self, signals: Signals, now: Moment, used: Used) -> Iterator[Blocker]:
         found = {check.condition: check for check in checks(self._policy, signals, used)}

@@ -66,15 +66,21 @@ class Hyperparameters:
         int | None,
         About("End after this many epochs without a lower validation loss.", ge=1, le=1_000_000),
     ] = None
-    seed: Annotated[int, About("Seed of shuffling and dropout.", ge=0, lt=2**31)] = 0
+    seed: Annotated[
+        int, About("Seed of shuffling and dropout. Default: a new one.", ge=0, lt=2**31)
+    ] = 0
 
 
 class Declared(NamedTuple):
-    """A hyperparameter as it is declared. kind: its type, of which None may be one."""
+    """A hyperparameter as it is declared. kind: its type, of which None may be one.
+
+    default: of a job where neither request nor model say otherwise, None if its text tells.
+    """
 
     name: str
     kind: Any
     about: About
+    default: Any
 
 
 def declared() -> Iterator[Declared]:
@@ -82,4 +88,4 @@ def declared() -> Iterator[Declared]:
     hints = get_type_hints(Hyperparameters, include_extras=True)
     for field in fields(Hyperparameters):
         kind, about = get_args(hints[field.name])
-        yield Declared(field.name, kind, about)
+        yield Declared(field.name, kind, about, None if field.name == "seed" else field.default)

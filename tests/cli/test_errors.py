@@ -20,10 +20,16 @@ def test_a_problem_document_is_told_with_every_place() -> None:
     }
     response = httpx.Response(422, json=document, headers=PROBLEM_JSON)
     assert from_response(response).message.splitlines() == [
-        "Unprocessable Content: 2 samples are wrong",
+        "2 samples are wrong",
         "  /samples/0/label: 12 is not in [0, 10)",
         "  /samples/3/inputs/image: shape [8, 8]",
     ]
+
+
+def test_a_route_that_an_app_would_ask_is_told_as_a_command() -> None:
+    document = {"title": "Not Found", "detail": "there is no job 7; GET /v1/jobs lists them"}
+    response = httpx.Response(404, json=document, headers=PROBLEM_JSON)
+    assert from_response(response).message == "there is no job 7; `honed jobs list` lists them"
 
 
 def test_what_is_wrong_at_many_places_is_told_once() -> None:

@@ -55,7 +55,7 @@ def test_a_daemon_that_is_not_there_is_said_with_the_remedy() -> None:
     [
         (["statsu"], "did you mean status?"),
         (["models", "lst"], "did you mean list?"),
-        (["triggers", "delete"], "there are add, disable, enable, list, remove"),
+        (["triggers", "delete"], "the commands are add, disable, enable, list, remove"),
     ],
 )
 def test_a_mistyped_command_is_told_what_was_meant(mistyped: list[str], told: str) -> None:
@@ -67,6 +67,19 @@ def test_a_mistyped_command_is_told_what_was_meant(mistyped: list[str], told: st
 def test_help_shows_defaults() -> None:
     result = CliRunner().invoke(honed, ["samples", "add", "--help"])
     assert "[default: refuse]" in result.stdout
+
+
+@pytest.mark.parametrize("command", [["train"], ["triggers", "add"]])
+def test_help_shows_the_default_of_every_hyperparameter(command: list[str]) -> None:
+    text = " ".join(CliRunner().invoke(honed, [*command, "--help"]).stdout.split())
+    for told in ("Samples in a batch. Default: 32.", "Default: 0.001.", "Default: constant."):
+        assert told in text
+
+
+def test_help_tells_the_whole_sentence_of_each_command() -> None:
+    listed = CliRunner().invoke(honed, ["--help"]).stdout.partition("Commands:")[2]
+    assert listed
+    assert "..." not in listed
 
 
 def test_the_shell_completes_names_of_models(add_model: Callable[..., str], variables: Any) -> None:

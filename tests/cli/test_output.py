@@ -37,3 +37,8 @@ def test_columns_are_as_wide_as_their_widest_cell(capsys: pytest.CaptureFixture[
 def test_fields_without_a_value_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     output.echo_fields([("job", 1), ("error", None), ("state", "queued")])
     assert capsys.readouterr().out == "job    1\nstate  queued\n"
+
+
+def test_an_empty_table_says_so_to_people_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    output.echo_table(["NAME", "LOSS"], [])
+    assert capsys.readouterr() == ("NAME  LOSS\n", "none yet\n")

@@ -23,6 +23,14 @@ def test_a_pipe_gets_a_line_every_ten_seconds(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "Uploading: 30%\nUploading: 50%\n"
 
 
+def test_a_pipe_is_not_told_the_same_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter((0.0, 10.0, 10.0, 20.0, 20.0, 30.0, 30.0))
+    advance = Lines(1000, "Training", clock=lambda: next(times))
+    for amount in (0, 1, 19):
+        advance(amount)
+    assert capsys.readouterr().err == "Training: 0%\nTraining: 2%\n"
+
+
 def test_what_takes_no_time_says_nothing_in_a_pipe() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, check=True)
     assert done.stdout == done.stderr == b""

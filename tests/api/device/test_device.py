@@ -68,7 +68,7 @@ def test_a_snooze_pauses_the_job_and_its_end_lets_it_go_on(device: Served, long_
     )
     assert timedelta(minutes=25) < left < timedelta(minutes=31)
     assert conditions(verdict) == conditions(paused) == ["snoozed"]
-    assert "minutes more" in paused["blocked_by"][0]["detail"]
+    assert "min more" in paused["blocked_by"][0]["detail"]
 
 
 def test_a_snooze_until_morning_ends_at_seven(device: Served) -> None:

@@ -103,9 +103,7 @@ def test_somebody_who_gives_no_sign_is_never_kept_for_idle(verdict):
 def test_a_snooze_holds_until_its_end(verdict, clock):
     until = clock.now().wall + timedelta(minutes=30)
     given_verdict = verdict(snoozed_until=until, after_s=60)
-    assert given_verdict.blocked_by == (
-        Blocker("snoozed", "snoozed until Mon 12:30, 29 minutes more"),
-    )
+    assert given_verdict.blocked_by == (Blocker("snoozed", "snoozed until Mon 12:30, 29 min more"),)
     assert verdict(snoozed_until=until, after_s=29 * 60).eligible
 
 
@@ -125,7 +123,7 @@ def test_a_clock_put_back_a_year_does_not_prolong_a_snooze(verdict, clock):
     until = clock.now().wall + timedelta(minutes=30)
     verdict(snoozed_until=until)
     clock.jump(-365 * 86400)
-    assert "29 minutes more" in verdict(snoozed_until=until, after_s=60).blocked_by[0].detail
+    assert "29 min more" in verdict(snoozed_until=until, after_s=60).blocked_by[0].detail
     assert verdict(snoozed_until=until, after_s=30 * 60).eligible
 
 
