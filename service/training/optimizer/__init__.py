@@ -1,1 +1,1 @@
-"""Optimizers: what a job may choose, and the graphs of standard operators that carry it out."""
+"""Optimizers: what a job may choose, and the rules that carry it out."""

@@ -1,70 +1,33 @@
-"""How each optimizer moves a block of parameters, as nodes of standard operators.
+"""How each optimizer moves a block of parameters, in place, by numpy's operators.
 
-A block's state is read and written in place. That is safe in whatever order the nodes run, because
-a rule reads what stands there in one node, or only in such that the new value depends on.
+numpy's loops take the widest vectors that the processor has; ONNX Runtime's own elementwise
+operators do not: AdamW on 670,000 parameters took 1.8 ms of one thread for 2.5 as a Scan of ten of
+its operators. A block stays in the processor's cache while the operators pass over it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
-import onnx
+from numpy import add, divide, multiply, sign, subtract
+from numpy.typing import NDArray
 
 from service.training.optimizer.recipe import Recipe
 
+Vector = NDArray[np.float32]
+Slots = Sequence[Vector]
+Direction = Callable[[Vector, Slots, Vector, Vector], Vector]
+"""(gradient, slots, scratch, epsilon) → what to go against, times the rate: any of the arrays.
 
-class Nodes:
-    """Emits nodes, and names what they give."""
-
-    def __init__(self) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: dict[float, onnx.TensorProto] = {}
-
-    def emit(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        name = f"{operator}.{len(self.nodes)}"
-        self.nodes.append(onnx.helper.make_node(operator, inputs, [name], **attributes))
-        return name
-
-    def constant(self, value: float) -> str:
-        """float32 [1]: a scalar of no axes is slower to broadcast."""
-        name = f"constant.{value!r}"
-        array = np.array([value], np.float32)
-        self.constants[value] = onnx.numpy_helper.from_array(array, name)
-        return name
-
-    def rename(self, old: str, new: str) -> None:
-        for node in self.nodes:
-            for names in (node.input, node.output):
-                for place, name in enumerate(names):
-                    if name == old:
-                        names[place] = new
-
-    def add(self, a: str, b: str) -> str:
-        return self.emit("Add", a, b)
-
-    def sub(self, a: str, b: str) -> str:
-        return self.emit("Sub", a, b)
-
-    def mul(self, a: str, b: str | float) -> str:
-        return self.emit("Mul", a, b if isinstance(b, str) else self.constant(b))
-
-    def div(self, a: str, b: str) -> str:
-        return self.emit("Div", a, b)
-
-
-Slots = tuple[str, ...]
-Direction = Callable[[Nodes, Recipe, str, Slots], tuple[str, Slots]]
-"""(nodes, recipe, gradient, slots) → what to go against, times the rate; the slots' new values."""
-EPSILON = "epsilon"
-"""A scalar of each step, of the rules that have one."""
-LARGE = 3e38
-"""What makes 1 or more of every float32 that is not denormal, and nothing of 0."""
+Brings the slots up to date. scratch: written over, of the gradient's shape. epsilon: of no axes.
+"""
 VELOCITY = "velocity"
 """A slot that is there only where the recipe has momentum."""
+EMA = "ema"
+"""The slot of the moving average of the parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +35,54 @@ class Rule:
     """slots: the names of the state kept for each parameter, beside itself; all begin as 0.
 
     decoupled: whether weight decay shrinks the parameter and not the gradient. scalars: the factor
-    on the learning rate, and epsilon, at a step counted from 1; None for 1 and no epsilon.
+    on the learning rate, and epsilon, at a step counted from 1.
     """
 
-    slots: Slots
-    direction: Direction
+    slots: tuple[str, ...]
+    direction: Callable[[Recipe], Direction]
     decoupled: bool = False
-    scalars: Callable[[Recipe, int], tuple[float, float]] | None = None
-
-    def slots_of(self, recipe: Recipe) -> Slots:
-        return tuple(name for name in self.slots if name != VELOCITY or recipe.momentum)
+    scalars: Callable[[Recipe, int], tuple[float, float]] = lambda _recipe, _step: (1.0, 0.0)
 
 
-def _sgd(b: Nodes, recipe: Recipe, gradient: str, slots: Slots) -> tuple[str, Slots]:
+def slots(recipe: Recipe) -> tuple[str, ...]:
+    """The state beside the parameters; the rule's own comes first."""
+    own = (name for name in RULES[recipe.optimizer].slots if name != VELOCITY or recipe.momentum)
+    return (*own, *(() if recipe.ema_decay is None else (EMA,)))
+
+
+def scalar(value: float) -> Vector:
+    """Of no axes: numpy would convert a float anew at every call."""
+    return np.array(value, np.float32)
+
+
+def _sgd(recipe: Recipe) -> Direction:
     """torch.optim.SGD without dampening."""
-    if not slots:
-        return gradient, ()
-    velocity = b.add(b.mul(slots[0], recipe.momentum), gradient)
-    if recipe.nesterov:
-        return b.add(gradient, b.mul(velocity, recipe.momentum)), (velocity,)
-    return velocity, (velocity,)
+    momentum, nesterov = scalar(recipe.momentum), recipe.nesterov
+
+    def direction(gradient: Vector, slots: Slots, scratch: Vector, _epsilon: Vector) -> Vector:
+        if not recipe.momentum:
+            return gradient
+        velocity = slots[0]
+        _decay_and_add(velocity, momentum, gradient)
+        if not nesterov:
+            return velocity
+        multiply(velocity, momentum, scratch)
+        return add(scratch, gradient, scratch)
+
+    return direction
 
 
-def _adam(b: Nodes, recipe: Recipe, gradient: str, slots: Slots) -> tuple[str, Slots]:
+def _adam(recipe: Recipe) -> Direction:
     """torch.optim.Adam and AdamW, for moments divided by 1 - beta, which spares two products."""
-    first = b.add(b.mul(slots[0], recipe.first_beta), gradient)
-    second = b.add(b.mul(slots[1], recipe.second_beta), b.mul(gradient, gradient))
-    return b.div(first, _root(b, second)), (first, second)
+    first_beta, second_beta = scalar(recipe.first_beta), scalar(recipe.second_beta)
+
+    def direction(gradient: Vector, slots: Slots, scratch: Vector, epsilon: Vector) -> Vector:
+        first, second = slots[:2]
+        _decay_and_add(first, first_beta, gradient)
+        _decay_and_add(second, second_beta, multiply(gradient, gradient, scratch))
+        return divide(first, _root(second, scratch, epsilon), scratch)
+
+    return direction
 
 
 def _adam_scalars(recipe: Recipe, step: int) -> tuple[float, float]:
@@ -108,14 +92,16 @@ def _adam_scalars(recipe: Recipe, step: int) -> tuple[float, float]:
     return (1 - first) / (1 - first**step) / unit, recipe.epsilon / unit
 
 
-def _rmsprop(b: Nodes, recipe: Recipe, gradient: str, slots: Slots) -> tuple[str, Slots]:
+def _rmsprop(recipe: Recipe) -> Direction:
     """torch.optim.RMSprop, not centered, for a mean square divided by 1 - alpha."""
-    square = b.add(b.mul(slots[0], recipe.alpha), b.mul(gradient, gradient))
-    scaled = b.div(gradient, _root(b, square))
-    if len(slots) == 1:
-        return scaled, (square,)
-    velocity = b.add(b.mul(slots[1], recipe.momentum), scaled)
-    return velocity, (square, velocity)
+    alpha, momentum = scalar(recipe.alpha), scalar(recipe.momentum)
+
+    def direction(gradient: Vector, slots: Slots, scratch: Vector, epsilon: Vector) -> Vector:
+        _decay_and_add(slots[0], alpha, multiply(gradient, gradient, scratch))
+        scaled = divide(gradient, _root(slots[0], scratch, epsilon), scratch)
+        return _decay_and_add(slots[1], momentum, scaled) if recipe.momentum else scaled
+
+    return direction
 
 
 def _rmsprop_scalars(recipe: Recipe, _step: int) -> tuple[float, float]:
@@ -123,20 +109,26 @@ def _rmsprop_scalars(recipe: Recipe, _step: int) -> tuple[float, float]:
     return 1 / unit, recipe.epsilon / unit
 
 
-def _lion(b: Nodes, recipe: Recipe, gradient: str, slots: Slots) -> tuple[str, Slots]:
+def _lion(recipe: Recipe) -> Direction:
     """Algorithm 2 of Chen et al. (2023), Symbolic Discovery of Optimization Algorithms."""
-    change = b.sub(slots[0], gradient)
-    direction = _sign(b, b.add(gradient, b.mul(change, recipe.first_beta)))
-    return direction, (b.add(gradient, b.mul(change, recipe.second_beta)),)
+    first_beta, second_beta = scalar(recipe.first_beta), scalar(recipe.second_beta)
+
+    def direction(gradient: Vector, slots: Slots, scratch: Vector, _epsilon: Vector) -> Vector:
+        change = subtract(slots[0], gradient, slots[0])
+        add(gradient, multiply(change, first_beta, scratch), scratch)
+        _decay_and_add(change, second_beta, gradient)
+        return sign(scratch, scratch)
+
+    return direction
 
 
-def _sign(b: Nodes, value: str) -> str:
-    """The runtime's own Sign takes 67 µs for 32,768 elements, these two 11."""
-    return b.emit("Clip", b.mul(value, LARGE), b.constant(-1.0), b.constant(1.0))
+def _decay_and_add(total: Vector, beta: Vector, value: Vector) -> Vector:
+    multiply(total, beta, total)
+    return add(total, value, total)
 
 
-def _root(b: Nodes, square: str) -> str:
-    return b.add(b.emit("Sqrt", square), EPSILON)
+def _root(square: Vector, scratch: Vector, epsilon: Vector) -> Vector:
+    return add(np.sqrt(square, scratch), epsilon, scratch)
 
 
 RULES = {

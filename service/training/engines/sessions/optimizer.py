@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy import add, multiply, subtract
 
-from service.training.engines.runtime import open_session
-from service.training.engines.sessions.binding import Binding
-from service.training.engines.sessions.buffers import Buffers, edges
+from service.training.engines.sessions.buffers import Buffers, Vector, aligned, edges
 from service.training.engines.sessions.crew import Crew
-from service.training.optimizer import graph
 from service.training.optimizer.recipe import Recipe
-from service.training.optimizer.rules import EPSILON, RULES
+from service.training.optimizer.rules import RULES, scalar, slots
 
-Parts = Sequence[tuple[int, int]]
 NORM_EPSILON = 1e-6
 """What torch.nn.utils.clip_grad_norm_ adds to the norm that it divides by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A row of the buffers. gradients: add up to the gradient. slots: in the recipe's order.
+
+    rate, decay, square_sum: of this step, without axes; decay as `Optimizer.step` says.
+    """
+
+    parameter: Vector
+    gradients: Sequence[Vector]
+    slots: Sequence[Vector]
+    rate: Vector
+    decay: Vector
+    square_sum: Vector
 
 
 class Optimizer:
@@ -26,70 +40,92 @@ class Optimizer:
         layout = buffers.layout
         self._recipe = recipe
         self._rule = RULES[recipe.optimizer]
+        self._direction = self._rule.direction(recipe)
         self._crew = crew
-        self._factors = np.array(layout.rate_factors).reshape(-1, 1)
-        self._decays = np.array(layout.decays).reshape(-1, 1)
-        self._rows = {
-            name: np.zeros((layout.rows, 1), np.float32) for name in graph.row_names(recipe)
-        }
-        self._scalars = {name: np.zeros(1, np.float32) for name in graph.scalar_names(recipe)}
-        self._square_sums = np.zeros((layout.rows, 1), np.float32)
-        parts = edges(layout.rows, threads)
-        self._updates = [each.run for each in self._bind_updates(buffers, parts)]
-        clips = recipe.max_grad_norm is not None
-        self._norms = [each.run for each in self._bind_norms(buffers, parts)] if clips else []
+        self._factors, self._decay = np.array(layout.rate_factors), np.array(layout.decays)
+        self._rates, self._decays, self._square_sums = np.zeros((3, layout.rows), np.float32)
+        self._epsilon, self._clipping, self._ema_decay = scalar(0), scalar(1), scalar(0)
+        self._bounds = scalar(-(recipe.max_grad_value or 0)), scalar(recipe.max_grad_value or 0)
+        blocks = self._blocks(buffers)
+        shares = [blocks[first:last] for first, last in edges(layout.rows, threads)]
+        scratches = [aligned(layout.width) for _ in shares]
+        pairs = list(zip(shares, scratches, strict=True))
+        self._updates = [partial(self._update, share, scratch) for share, scratch in pairs]
+        self._norms = [partial(_sum_squares, share, scratch) for share, scratch in pairs]
 
     def step(self, rate: float, *, number: int) -> None:
-        """rate: the learning rate. number: of the step, from 1."""
-        scalars = self._rule.scalars
-        factor, epsilon = (1.0, 0.0) if scalars is None else scalars(self._recipe, number)
-        self._rows[graph.RATE][:] = self._factors * (rate * factor)
-        if graph.DECAY in self._rows:
-            decoupled = 1 - self._factors * self._decays * rate
-            self._rows[graph.DECAY][:] = decoupled if self._rule.decoupled else self._decays
-        values = {
-            EPSILON: epsilon,
-            # The first average is the parameter itself, as in torch.optim.swa_utils.
-            graph.EMA_DECAY: 0.0 if number == 1 else self._recipe.ema_decay,
-            graph.FACTOR: self._clipping() if self._norms else None,
-        }
-        for name, scalar in self._scalars.items():
-            scalar[0] = values[name]
+        """rate: the learning rate. number: of the step, from 1.
+
+        The gradients are written over. Decay is 1 - rate · weight decay where that is decoupled,
+        else the weight decay.
+        """
+        factor, epsilon = self._rule.scalars(self._recipe, number)
+        self._rates[:] = self._factors * (rate * factor)
+        decoupled = 1 - self._factors * self._decay * rate
+        self._decays[:] = decoupled if self._rule.decoupled else self._decay
+        self._epsilon[...] = epsilon
+        # The first average is the parameter itself, as in torch.optim.swa_utils.
+        self._ema_decay[...] = 0 if number == 1 else self._recipe.ema_decay or 0
+        if self._recipe.max_grad_norm is not None:
+            self._crew.run(self._norms)
+            norm = float(np.sqrt(self._square_sums.sum(dtype=np.float64)))
+            self._clipping[...] = min(1.0, self._recipe.max_grad_norm / (norm + NORM_EPSILON))
         self._crew.run(self._updates)
 
-    def _clipping(self) -> float:
-        """The factor that brings the norm of all gradients down to the most that is allowed."""
-        assert self._recipe.max_grad_norm is not None
-        self._crew.run(self._norms)
-        norm = float(np.sqrt(self._square_sums.sum(dtype=np.float64)))
-        return min(1.0, self._recipe.max_grad_norm / (norm + NORM_EPSILON))
+    def _update(self, blocks: Sequence[Block], scratch: Vector) -> None:
+        with np.errstate(all="ignore"):  # What is not finite shows in the next loss.
+            for block in blocks:
+                self._move(block, scratch)
 
-    def _bind_updates(self, buffers: Buffers, parts: Parts) -> list[Binding]:
-        model = graph.update_model(
-            self._recipe, gradients=len(buffers.gradients), rows=buffers.layout.rows
-        )
-        session = open_session(model.SerializeToString(), threads=1)
-        bindings = [Binding(session) for _ in parts]
-        state = {graph.PARAMETER: buffers.parameters, **buffers.slots}
-        for binding, (first, last) in zip(bindings, parts, strict=True):
-            for name, buffer in state.items():
-                part = buffers.rows(buffer, first, last)
-                binding.read(name, part)
-                binding.write(name + graph.NEW, part)
-            for place, buffer in enumerate(buffers.gradients):
-                binding.read(graph.gradient_name(place), buffers.rows(buffer, first, last))
-            for name, values in self._rows.items():
-                binding.read(name, values[first:last])
-            for name, scalar in self._scalars.items():
-                binding.read(name, scalar)
-        return bindings
+    def _move(self, block: Block, scratch: Vector) -> None:
+        recipe, parameter, gradient = self._recipe, block.parameter, self._gradient(block)
+        if recipe.weight_decay and self._rule.decoupled:
+            multiply(parameter, block.decay, parameter)
+        elif recipe.weight_decay:
+            add(gradient, multiply(parameter, block.decay, scratch), gradient)
+        direction = self._direction(gradient, block.slots, scratch, self._epsilon)
+        subtract(parameter, multiply(direction, block.rate, scratch), parameter)
+        if recipe.ema_decay is not None:
+            average = block.slots[-1]
+            multiply(subtract(average, parameter, average), self._ema_decay, average)
+            add(average, parameter, average)
 
-    def _bind_norms(self, buffers: Buffers, parts: Parts) -> list[Binding]:
-        model = graph.norm_model(gradients=len(buffers.gradients))
-        session = open_session(model.SerializeToString(), threads=1)
-        bindings = [Binding(session) for _ in parts]
-        for binding, (first, last) in zip(bindings, parts, strict=True):
-            for place, buffer in enumerate(buffers.gradients):
-                binding.read(graph.gradient_name(place), buffers.rows(buffer, first, last))
-            binding.write(graph.NORM, self._square_sums[first:last])
-        return bindings
+    def _gradient(self, block: Block) -> Vector:
+        """The whole one, clipped; it is put where the first share's was."""
+        gradient, *others = block.gradients
+        if self._recipe.max_grad_norm is None:  # Else the norm has added them up.
+            for other in others:
+                add(gradient, other, gradient)
+        else:
+            multiply(gradient, self._clipping, gradient)
+        if self._recipe.max_grad_value is not None:
+            np.clip(gradient, *self._bounds, out=gradient)
+        return gradient
+
+    def _blocks(self, buffers: Buffers) -> list[Block]:
+        def row(buffer: Vector, number: int) -> Vector:
+            only: Vector = buffers.rows(buffer, number, number + 1)[0]
+            return only
+
+        state = [buffers.slots[name] for name in slots(self._recipe)]
+        return [
+            Block(
+                row(buffers.parameters, number),
+                [row(each, number) for each in buffers.gradients],
+                [row(each, number) for each in state],
+                self._rates[number, ...],
+                self._decays[number, ...],
+                self._square_sums[number, ...],
+            )
+            for number in range(buffers.layout.rows)
+        ]
+
+
+def _sum_squares(blocks: Sequence[Block], scratch: Vector) -> None:
+    """Of each whole gradient, which is put where the first share's was."""
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            gradient, *others = block.gradients
+            for other in others:
+                add(gradient, other, gradient)
+            block.square_sum[...] = multiply(gradient, gradient, scratch).sum()

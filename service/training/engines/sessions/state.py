@@ -12,9 +12,9 @@ from service.training.engines.manifest import Manifest
 from service.training.engines.ort_training import checkpoint_file
 from service.training.engines.sessions.buffers import Buffers, Vector
 from service.training.errors import CheckpointUnreadable
-from service.training.optimizer.graph import EMA, slots
 from service.training.optimizer.layout import lay_out
 from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.rules import EMA, slots
 
 ENGINE = "sessions"
 
