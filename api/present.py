@@ -26,7 +26,7 @@ def model(row: Model) -> schemas.ModelBody:
         inputs=[schemas.InputBody(**asdict(spec)) for spec in row.signature.inputs],
         target=schemas.TargetBody(**asdict(row.signature.target)),
         loss=row.loss,
-        optimizer=row.optimizer,
+        optimizer=row.hyperparameters.get("optimizer", row.optimizer),
         engine=row.engine,
         output=row.output,
         parameters=schemas.ParameterCounts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
@@ -74,18 +75,45 @@ def hyperparameters(command: Command) -> Command:
     for name, kind, about, default in reversed(list(declared())):
         option = f"--{name.replace('_', '-')}"
         text = about.text if default is None else f"{about.text} Default: {default}."
-        command = click.option(option, name, type=_type(kind), help=text)(command)
+        command = click.option(option, name, help=text, **_taken(kind))(command)
     return command
 
 
-def _type(kind: Any) -> Any:
-    """What click takes for a type that may be None, or one of several words."""
-    kinds = [each for each in get_args(kind) if each is not type(None)]
+class Factor(click.ParamType[tuple[str, float]]):
+    """GLOB=NUMBER."""
+
+    name = "glob=number"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        """The glob, and its number."""
+        glob, _, number = value.rpartition("=")
+        try:
+            return glob, float(number)
+        except ValueError:
+            self.fail(f"{value!r} is not GLOB=NUMBER, as in 'backbone.*=0.1'", param, ctx)
+
+
+def _taken(kind: Any) -> dict[str, Any]:
+    """What click makes an option of, for a type that may be None."""
+    if isinstance(kind, UnionType):
+        kind = get_args(kind)[0]
+    arguments = get_args(kind)
     if get_origin(kind) is Literal:
-        return click.Choice(kinds)
-    return kinds[0] if kinds else kind
+        return {"type": click.Choice(arguments)}
+    if get_origin(kind) is dict:
+        return {"type": Factor(), "multiple": True}
+    if get_origin(kind) is tuple:
+        several = arguments[-1] is Ellipsis
+        return {"type": arguments[0], "multiple": True} if several else {"type": arguments}
+    return {"type": kind}
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:
-    """Only what has a value."""
-    return {name: value for name, value in values.items() if value is not None}
+    """Only what has a value, as JSON has it."""
+    return {
+        name: dict(value) if name == "rate_factors" else value
+        for name, value in values.items()
+        if value is not None and value != ()
+    }

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import ConfigDict, Field
 
@@ -17,7 +20,14 @@ State = Literal["queued", "running", "paused", "succeeded", "failed", "cancelled
 def _optional(kind: Any, bounds: dict[str, Any]) -> tuple[Any, Any]:
     """A field of this type; a number must be finite, though JSON as Python reads it has NaN."""
     finite = False if float in (kind, *get_args(kind)) else None
-    return kind | None, Field(None, allow_inf_nan=finite, **bounds)
+    return _in_json(kind) | None, Field(None, allow_inf_nan=finite, **bounds)
+
+
+def _in_json(kind: Any) -> Any:
+    """A type as JSON has it: with lists for tuples."""
+    if isinstance(kind, UnionType):
+        return reduce(or_, map(_in_json, get_args(kind)))
+    return list[get_args(kind)[0]] if get_origin(kind) is tuple else kind  # type: ignore[misc]
 
 
 @with_fields({each.name: _optional(each.kind, each.about.bounds) for each in declared()})

@@ -13,10 +13,8 @@ from storage.records.models import Engine, Loss, Optimizer, WhenFull
 
 
 class ModelHyperparameters(JobHyperparameters):
-    """Defaults of a model's jobs, and what is built into its artifacts."""
+    """Defaults of a model's jobs, and the type in which features are kept."""
 
-    weight_decay: float | None = Field(None, ge=0, le=10, allow_inf_nan=False)
-    max_grad_norm: float | None = Field(None, gt=0, allow_inf_nan=False)
     feature_dtype: Literal["float32", "float16"] | None = None
 
 

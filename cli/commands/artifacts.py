@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.commands.explain import show_explanation
-from cli.commands.models import ARTIFACTS, LOSSES, OPTIMIZERS
+from cli.commands.models import ARTIFACTS, LOSSES
 from cli.errors import Failure, from_error
 from cli.options import as_json, output_option, trainable_option
 from cli.output import echo_json
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 600.0
 """The longest silence of the child; a large graph takes minutes."""
+
+OPTIMIZERS = ("adamw", "sgd")
+"""Those that On-Device Training has."""
 
 
 @click.command()

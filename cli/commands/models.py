@@ -28,7 +28,6 @@ from cli.progress import Watched, bar
 
 ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
 LOSSES = ("cross_entropy", "mse", "bce_with_logits", "l1")
-OPTIMIZERS = ("adamw", "sgd")
 
 
 @click.group(cls=Group)
@@ -40,7 +39,6 @@ def models() -> None:
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.option("--name", help="Name of the model. Default: the file's name without its ending.")
 @click.option("--loss", type=click.Choice(LOSSES), required=True, help="What training lowers.")
-@click.option("--optimizer", type=click.Choice(OPTIMIZERS), help="Default: adamw.")
 @output_option
 @trainable_option
 @click.option(
@@ -52,8 +50,6 @@ def models() -> None:
     help="How samples become what the model takes: JSON, one description or a list, or a file of "
     "it; see docs/samples.md.",
 )
-@click.option("--weight-decay", type=float, help="AdamW's weight decay.")
-@click.option("--max-grad-norm", type=float, help="Clip gradients to this norm.")
 @hyperparameters
 @as_json
 @click.pass_obj

@@ -10,9 +10,10 @@ from typing import Any
 from service.errors import InvalidInput
 from service.training.errors import NoSamples
 from service.training.hyperparameters import Hyperparameters
+from service.training.optimizer.recipe import OPTIONS, Recipe, problems
 from storage.errors import NotFound, Problem
 from storage.records.jobs import Job, NewJob
-from storage.records.models import Model
+from storage.records.models import Model, NewModel
 from storage.store import Store
 
 STARTS = ("latest", "base")
@@ -21,9 +22,13 @@ STARTS = ("latest", "base")
 ENDINGS = ("epochs", "max_steps", "max_seconds")
 """Each of these ends a job; the first met does."""
 DEFAULT_EPOCHS = 5
+FIXED = (
+    "{name} is fixed in the artifacts of Microsoft's tools that this model came as; leave it out,"
+    " or register the forward ONNX model"
+)
 FOR_JOBS = frozenset(field.name for field in fields(Hyperparameters))
-FOR_ARTIFACTS = frozenset({"weight_decay", "max_grad_norm", "feature_dtype"})
-"""Written into the artifacts when they are made."""
+OF_OPTIMIZERS = frozenset().union(*OPTIONS.values())
+"""What some optimizers take and others do not."""
 
 
 def random_seed() -> int:
@@ -45,7 +50,7 @@ def enqueue(
     """Put a job into the queue.
 
     request: the hyperparameters asked for. start: `latest`, `base` or a checkpoint's id.
-    Raises NoSamples, or InvalidInput for a start that is not this model's.
+    Raises NoSamples, or InvalidInput for a start that is not this model's or a wrong recipe.
     """
     if model.samples.train == 0:
         raise NoSamples(
@@ -53,11 +58,12 @@ def enqueue(
             f"send some to /v1/models/{model.name}/samples first"
         )
     _check_start(store, model, start)
+    check_recipe(model, request)
     return store.jobs.enqueue(
         NewJob(
             model_id=model.id,
             trigger=trigger,
-            hyperparameters=merge(model.hyperparameters, request, seed=new_seed()),
+            hyperparameters=merge(model, request, seed=new_seed()),
             start=start,
             ignore_policy=ignore_policy,
             priority=priority,
@@ -77,17 +83,38 @@ def _check_start(store: Store, model: Model, start: str) -> None:
         raise InvalidInput("the job has nowhere to begin", problems=[Problem("/from", detail)])
 
 
-def merge(model_defaults: dict[str, Any], request: dict[str, Any], *, seed: int) -> dict[str, Any]:
+def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dict[str, Any]:
     """Every hyperparameter of a job. seed: for a request that names none.
 
-    A request that says how long to train takes the place of all that the model says about it.
+    A request that says how long to train takes the place of all that the model says about it, and
+    one with another optimizer of all options of the model's own.
     """
     asked = {name: value for name, value in request.items() if value is not None}
-    defaults = {name: value for name, value in model_defaults.items() if name in FOR_JOBS}
+    known = {"optimizer": model.optimizer, **model.hyperparameters}
+    defaults = {name: value for name, value in known.items() if name in FOR_JOBS}
     if any(name in asked for name in ENDINGS):
         defaults = {name: value for name, value in defaults.items() if name not in ENDINGS}
+    if asked.get("optimizer", defaults["optimizer"]) != defaults["optimizer"]:
+        defaults = {name: value for name, value in defaults.items() if name not in OF_OPTIMIZERS}
     merged = {"seed": seed, **defaults, **asked}
     if not any(merged.get(name) for name in ENDINGS):
         merged["epochs"] = DEFAULT_EPOCHS
     whole = Hyperparameters(**merged)
     return {field.name: getattr(whole, field.name) for field in fields(whole)}
+
+
+def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = "") -> None:
+    """Raises InvalidInput if the model's engine cannot train with what was asked for.
+
+    asked: hyperparameters, which those of the model complete. at: where they stand.
+    """
+    if model.engine == "ort_training":
+        names = [field.name for field in fields(Recipe) if asked.get(field.name) is not None]
+        found = [Problem(f"/{name}", FIXED.format(name=name)) for name in names]
+    else:
+        chosen = {name: value for name, value in asked.items() if name in FOR_JOBS}
+        recipe = Hyperparameters(**merge(model, chosen, seed=0)).recipe
+        found = problems(recipe, parameters=model.trainable)
+    if found:
+        placed = [Problem(at + each.pointer, each.detail) for each in found]
+        raise InvalidInput("the model cannot train so", problems=placed)

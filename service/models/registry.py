@@ -17,6 +17,7 @@ from service import preprocess
 from service.errors import InvalidInput, PreparationFailed
 from service.jobs import tasks
 from service.jobs.child import Child
+from service.jobs.enqueue import check_recipe
 from service.logs import event
 from service.models.prepared import MADE_OF, describe, find_prepared
 from service.models.promotion.policy import merge_gate
@@ -131,17 +132,21 @@ class Registry:
         form: Literal["forward", "artifacts"],
         work_dir: Path,
     ) -> Prepared:
+        # Artifacts hold their optimizer; a forward model is prepared for all of them.
+        fixed: dict[str, Any] = {}
+        if form == "artifacts":
+            fixed = {"optimizer": spec.optimizer, **spec.hyperparameters}
         task = Prepare(
             source=str(source),
             form=form,
             work_dir=str(work_dir),
             loss=spec.loss,
-            optimizer=spec.optimizer,
+            optimizer=fixed.get("optimizer", "adamw"),
             output=spec.output,
             trainable=spec.trainable,
             classes=spec.classes,
-            weight_decay=spec.hyperparameters.get("weight_decay") or 0.0,
-            max_grad_norm=spec.hyperparameters.get("max_grad_norm"),
+            weight_decay=fixed.get("weight_decay") or 0.0,
+            max_grad_norm=fixed.get("max_grad_norm"),
             divide=form == "forward",
             feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
             limits=tasks.short_task_limits(self._settings),
@@ -159,28 +164,27 @@ class Registry:
         files = {role: self._adopt(path) for role, path in paths.items() if path is not None}
         files[MADE_OF] = self._adopt(str(made_of))
         defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
-        return self._store.models.add(
-            NewModel(
-                name=spec.name,
-                loss=spec.loss,
-                optimizer=spec.optimizer,
-                engine="sessions" if prepared.artifacts.manifest else "ort_training",
-                output=prepared.output,
-                signature=prepared.signature,
-                trainable=prepared.trainable,
-                trainable_parameters=prepared.trainable_parameters,
-                frozen_parameters=prepared.frozen_parameters,
-                hyperparameters=defaults,
-                files=files,
-                notes=prepared.notes,
-                preprocess=described,
-                gate=spec.gate,
-                retention=spec.retention,
-                keeps_duplicates=spec.keeps_duplicates,
-                features=features,
-            ),
-            base_version=self._adopt(prepared.base_model),
+        new = NewModel(
+            name=spec.name,
+            loss=spec.loss,
+            optimizer=spec.optimizer,
+            engine="sessions" if prepared.artifacts.manifest else "ort_training",
+            output=prepared.output,
+            signature=prepared.signature,
+            trainable=prepared.trainable,
+            trainable_parameters=prepared.trainable_parameters,
+            frozen_parameters=prepared.frozen_parameters,
+            hyperparameters=defaults,
+            files=files,
+            notes=prepared.notes,
+            preprocess=described,
+            gate=spec.gate,
+            retention=spec.retention,
+            keeps_duplicates=spec.keeps_duplicates,
+            features=features,
         )
+        check_recipe(new, defaults, at="/spec/hyperparameters")
+        return self._store.models.add(new, base_version=self._adopt(prepared.base_model))
 
     def _adopt(self, path: str) -> FileRecord:
         return self._store.files.adopt(Path(path))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.errors import InvalidInput
+from service.jobs.enqueue import check_recipe
 from service.models.promotion.policy import merge_gate
 from service.samples.ingest.csv_header import check_features
 from storage.errors import Problem
@@ -38,6 +39,7 @@ def change_model(
         target = now.signature.target
         named = target if classes is None else replace(target, classes=tuple(classes))
         merged = {**now.hyperparameters, **hyperparameters}
+        check_recipe(now, hyperparameters, at="/hyperparameters")
         return replace(
             now,
             signature=replace(now.signature, target=named),

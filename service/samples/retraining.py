@@ -32,7 +32,7 @@ def retraining(store: Store, model: Model, gone: NDArray[np.int64]) -> NewJob:
     return NewJob(
         model_id=model.id,
         trigger=TRIGGER,
-        hyperparameters=merge(model.hyperparameters, asked, seed=random_seed()),
+        hyperparameters=merge(model, asked, seed=random_seed()),
         start="base",
     )
 

@@ -6,29 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
-
-class About(NamedTuple):
-    """What a hyperparameter is for, in a sentence, and the bounds of its value."""
-
-    text: str
-    ge: float | None = None
-    gt: float | None = None
-    le: float | None = None
-    lt: float | None = None
-
-    @property
-    def bounds(self) -> dict[str, float]:
-        """The bounds that there are, by name: ge, gt, le, lt."""
-        return {
-            name: bound
-            for name, bound in self._asdict().items()
-            if name != "text" and bound is not None
-        }
+from service.training.optimizer.recipe import About, Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class Hyperparameters:
-    """How a job trains. The first of epochs, max_steps, max_seconds that is reached ends it.
+class Hyperparameters(Recipe):
+    """How a job trains, and with which optimizer.
+
+    The first of epochs, max_steps, max_seconds that is reached ends it.
 
     A field that is added here is a field of `POST …/jobs` and an option of `honed train`.
     A step is one update by the optimizer: accumulation_steps batches of batch_size samples.
@@ -70,6 +55,11 @@ class Hyperparameters:
         int, About("Seed of shuffling and dropout. Default: a new one.", ge=0, lt=2**31)
     ] = 0
 
+    @property
+    def recipe(self) -> Recipe:
+        """What of it the optimizer needs."""
+        return Recipe(**{each.name: getattr(self, each.name) for each in fields(Recipe)})
+
 
 class Declared(NamedTuple):
     """A hyperparameter as it is declared. kind: its type, of which None may be one.
@@ -84,8 +74,11 @@ class Declared(NamedTuple):
 
 
 def declared() -> Iterator[Declared]:
-    """All hyperparameters of a job, in the order of their declaration."""
+    """All hyperparameters of a job: how long it trains, then what the optimizer takes."""
     hints = get_type_hints(Hyperparameters, include_extras=True)
-    for field in fields(Hyperparameters):
-        kind, about = get_args(hints[field.name])
-        yield Declared(field.name, kind, about, None if field.name == "seed" else field.default)
+    found = {field.name: field for field in fields(Hyperparameters)}
+    of_optimizers = [field.name for field in fields(Recipe)]
+    for name in (*(each for each in found if each not in of_optimizers), *of_optimizers):
+        kind, about = get_args(hints[name])
+        default = None if "Default:" in about.text else found[name].default
+        yield Declared(name, kind, about, default)

@@ -168,6 +168,6 @@ def base_engine(task: Train, choice: ThreadChoice, *, checkpoint: str | None = N
         output=task.output,
         threads=choice.threads,
         spinning=choice.spinning,
-        recipe=task.recipe,
+        recipe=task.hyperparameters.recipe,
         checkpoint=None if checkpoint is None else Path(checkpoint),
     )

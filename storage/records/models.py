@@ -9,7 +9,7 @@ from typing import Any, Literal
 from storage.records.signatures import Signature
 
 Loss = Literal["cross_entropy", "mse", "bce_with_logits", "l1"]
-Optimizer = Literal["adamw", "sgd"]
+Optimizer = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
 Engine = Literal["sessions", "ort_training"]
 WhenFull = Literal["oldest", "reservoir", "balanced"]
 

@@ -18,6 +18,7 @@ from service.training.export.export import assemble
 from service.training.forward import trainable as choice
 from service.training.forward.load import load
 from service.training.forward.normalize import normalize
+from service.training.optimizer.recipe import Recipe
 from service.training.preparation.artifacts import make_artifacts
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages import preparation
@@ -46,7 +47,9 @@ class Prepared:
         )
         self._made = prepare(path, order)
         self._names = [each.name for each in self._made.signature.inputs]
-        self._engine = open_engine(self._made.artifacts, output=self._made.output, threads=threads)
+        self._engine = open_engine(
+            self._made.artifacts, output=self._made.output, threads=threads, recipe=Recipe("sgd")
+        )
 
     def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:
         self._engine.train_batch([inputs[name] for name in self._names], target)

@@ -15,7 +15,6 @@ from service.training.engines.manifest import Draw, Files, Manifest, Tensor
 from service.training.engines.workload import workload
 from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
-from service.training.optimizer.recipe import Recipe
 
 ENGINE = "sessions"
 
@@ -27,12 +26,11 @@ def compile_model(
     *,
     output: str,
     directory: Path,
-    recipe: Recipe,
 ) -> Files:
     """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
-    that is measured. recipe: of jobs that bring none. Raises GraphRefused if a trained tensor is no
+    that is measured. Raises GraphRefused if a trained tensor is no
     float32 initializer of `inference`.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -55,7 +53,6 @@ def compile_model(
         loss=asdict(step.loss),
         batch_statistics=step.batch_statistics,
         work=workload(step.model),
-        recipe=recipe,
     )
     manifest.write(made, files.manifest)
     return files

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from service.training.errors import ArtifactsUnreadable
-from service.training.optimizer.recipe import Recipe
 from service.training.protocol.serialization import build
 
 FORMAT = 1
@@ -77,7 +76,6 @@ class Manifest:
     inputs: in the order in which batches bring them. output: the tensor that is measured and
     exported. statistics: running statistics, and updated the outputs that hold their new values, in
     this order. loss: fields of graph.losses.Loss. batch_statistics: batches may not be shared out.
-    recipe: of jobs that bring none.
     """
 
     engine: str
@@ -92,7 +90,6 @@ class Manifest:
     loss: dict[str, Any] = field(default_factory=dict)
     batch_statistics: bool = False
     work: Work = field(default_factory=Work)
-    recipe: Recipe = field(default_factory=Recipe)
     format: int = FORMAT
 
 

@@ -26,14 +26,14 @@ def open_engine(
 ) -> Engine:
     """A model in training, at a checkpoint; by default as it was uploaded.
 
-    recipe: None for the model's own; On-Device Training knows only that one. spinning: whether idle
-    threads of On-Device Training burn cycles. Raises ArtifactsUnreadable, CheckpointUnreadable.
+    recipe: by default AdamW; On-Device Training has its own, in the artifacts, and spinning tells
+    whether its idle threads burn cycles. Raises ArtifactsUnreadable, CheckpointUnreadable.
     """
     if is_of_sessions(artifacts):
         from service.training.engines.sessions.engine import SessionsEngine
 
         return SessionsEngine(
-            files_of(artifacts), threads=threads, recipe=recipe, checkpoint=checkpoint
+            files_of(artifacts), threads=threads, recipe=recipe or Recipe(), checkpoint=checkpoint
         )
     from service.training.engines.ort_training.engine import OrtEngine
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from math import isfinite
-from typing import Literal
+from typing import Annotated, Literal, NamedTuple
 
 from storage.errors import Problem
 
@@ -29,6 +29,25 @@ COMMON = frozenset(
 )
 
 
+class About(NamedTuple):
+    """What a hyperparameter is for, in a sentence, and the bounds of its value."""
+
+    text: str
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds that there are, by name: ge, gt, le, lt."""
+        return {
+            name: bound
+            for name, bound in self._asdict().items()
+            if name != "text" and bound is not None
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """An optimizer with its options, named as in PyTorch where it has them.
@@ -40,18 +59,36 @@ class Recipe:
     ema_decay: of a moving average of the parameters, which is then measured and exported.
     """
 
-    optimizer: Optimizer = "adamw"
-    momentum: float = 0.0
-    nesterov: bool = False
-    betas: tuple[float, float] | None = None
-    alpha: float = 0.99
-    epsilon: float = 1e-8
-    weight_decay: float = 0.0
-    decays: tuple[str, ...] | None = None
-    rate_factors: dict[str, float] = field(default_factory=dict)
-    max_grad_norm: float | None = None
-    max_grad_value: float | None = None
-    ema_decay: float | None = None
+    optimizer: Annotated[Optimizer, About("What moves the parameters. Default: the model's.")] = (
+        "adamw"
+    )
+    momentum: Annotated[float, About("Of sgd and rmsprop.", ge=0, lt=1)] = 0.0
+    nesterov: Annotated[bool, About("Nesterov's momentum, of sgd.")] = False
+    betas: Annotated[
+        tuple[float, float] | None,
+        About("Of adam, adamw (default 0.9 0.999) and lion (0.9 0.99)."),
+    ] = None
+    alpha: Annotated[float, About("Smoothing of rmsprop.", ge=0, lt=1)] = 0.99
+    epsilon: Annotated[float, About("Of adam, adamw and rmsprop.", gt=0, le=1)] = 1e-8
+    weight_decay: Annotated[float, About("How much weights shrink.", ge=0, le=10)] = 0.0
+    decays: Annotated[
+        tuple[str, ...] | None,
+        About("Glob of parameters that shrink. Default: those with two axes or more."),
+    ] = None
+    rate_factors: Annotated[
+        dict[str, float] | None,
+        About("Factor on the learning rate, by glob of parameters; the first that fits."),
+    ] = None
+    max_grad_norm: Annotated[
+        float | None, About("Clip the norm of all gradients to this.", gt=0)
+    ] = None
+    max_grad_value: Annotated[
+        float | None, About("Clip each element of the gradients to this.", gt=0)
+    ] = None
+    ema_decay: Annotated[
+        float | None,
+        About("Decay of an average of the weights, which is measured and exported.", ge=0, lt=1),
+    ] = None
 
     @property
     def first_beta(self) -> float:
@@ -64,7 +101,9 @@ class Recipe:
     def rate_factor(self, parameter: str) -> float:
         """The factor on the learning rate of this parameter."""
         matching = (
-            factor for glob, factor in self.rate_factors.items() if fnmatchcase(parameter, glob)
+            factor
+            for glob, factor in (self.rate_factors or {}).items()
+            if fnmatchcase(parameter, glob)
         )
         return next(matching, 1.0)
 
@@ -120,14 +159,14 @@ def _out_of_bounds(recipe: Recipe) -> Iterator[Problem]:
     for name, value in positive.items():
         if value is not None and not (value > 0 and isfinite(value)):
             yield Problem(f"/{name}", f"{name} is {value}; it must be finite and above 0")
-    factors = {f"rate_factors/{glob}": each for glob, each in recipe.rate_factors.items()}
+    factors = {f"rate_factors/{glob}": each for glob, each in (recipe.rate_factors or {}).items()}
     for name, value in {"weight_decay": recipe.weight_decay, **factors}.items():
         if not (value >= 0 and isfinite(value)):
             yield Problem(f"/{name}", f"{name} is {value}; it must be finite and at least 0")
 
 
 def _unmatched_globs(recipe: Recipe, parameters: Sequence[str]) -> Iterator[Problem]:
-    globs = {"decays": recipe.decays or (), "rate_factors": tuple(recipe.rate_factors)}
+    globs = {"decays": recipe.decays or (), "rate_factors": tuple(recipe.rate_factors or ())}
     for name, patterns in globs.items():
         for glob in patterns:
             if parameters and not any(fnmatchcase(each, glob) for each in parameters):

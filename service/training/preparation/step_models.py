@@ -17,7 +17,6 @@ from service.training.forward.reading import ForwardModel, read_forward
 from service.training.forward.signature import specification_problems
 from service.training.graph.losses import Loss
 from service.training.graph.step import StepModel, build_evaluation, build_step
-from service.training.optimizer.recipe import Recipe
 from service.training.preparation.step_trial import rows_are_independent
 from service.training.preparation.versions import describe, with_prefix
 from service.training.protocol.messages.preparation import Prepare, Prepared
@@ -78,7 +77,6 @@ def _compile(forward: ForwardModel, inference: onnx.ModelProto, task: Prepare) -
         inference,
         output=forward.output,
         directory=Path(task.work_dir),
-        recipe=_recipe(task),
     )
 
 
@@ -87,15 +85,6 @@ def _normalizes_by_batch(model: onnx.ModelProto) -> bool:
     return any(
         node.op_type == "BatchNormalization" and trial.trains(node, model.graph)
         for node in model.graph.node
-    )
-
-
-def _recipe(task: Prepare) -> Recipe:
-    assert task.optimizer in {"sgd", "adamw"}  # see specification_problems
-    return Recipe(
-        "sgd" if task.optimizer == "sgd" else "adamw",
-        weight_decay=task.weight_decay,
-        max_grad_norm=task.max_grad_norm,
     )
 
 

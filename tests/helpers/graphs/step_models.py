@@ -14,7 +14,6 @@ from service.training.engines.compilation import compile_model
 from service.training.engines.manifest import Files
 from service.training.graph.losses import Loss
 from service.training.graph.step import build_evaluation, build_step
-from service.training.optimizer.recipe import Recipe
 
 FEATURES, CLASSES = 6, 3
 CROSS_ENTROPY = Loss("cross_entropy")
@@ -66,9 +65,7 @@ def compiled(
     names = parameters or tuple(each.name for each in model.graph.initializer)
     step = build_step(model, loss=loss, parameters=names, weighted=weighted)
     evaluation = build_evaluation(model, loss=loss, parameters=names)
-    return compile_model(
-        step, evaluation, model, output=output, directory=directory, recipe=Recipe()
-    )
+    return compile_model(step, evaluation, model, output=output, directory=directory)
 
 
 def batch(number: int, size: int = 8) -> tuple[list[Any], Any]:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from service.jobs.enqueue import DEFAULT_EPOCHS, merge
+from typing import Any
+
+import pytest
+from stored import new_model
+
+from service.errors import InvalidInput
+from service.jobs import enqueue
+from service.jobs.enqueue import DEFAULT_EPOCHS, check_recipe
+
+
+def merge(defaults: dict[str, Any], request: dict[str, Any], *, seed: int) -> dict[str, Any]:
+    """Of a model with these defaults, whose optimizer is adamw."""
+    return enqueue.merge(new_model(hyperparameters=defaults), request, seed=seed)
 
 
 def test_without_anything_the_defaults_train() -> None:
@@ -29,5 +41,30 @@ def test_null_in_a_request_means_not_asked() -> None:
     assert merge({"epochs": 3}, {"epochs": None, "seed": None}, seed=1)["epochs"] == 3
 
 
-def test_what_is_built_into_the_optimizer_is_no_jobs_business() -> None:
-    assert "weight_decay" not in merge({"weight_decay": 0.1}, {}, seed=0)
+def test_a_job_may_choose_the_optimizer_and_the_models_options_are_then_not_its() -> None:
+    defaults = {"betas": [0.8, 0.9], "weight_decay": 0.1}
+    assert merge(defaults, {}, seed=0)["betas"] == [0.8, 0.9]
+    merged = merge(defaults, {"optimizer": "sgd", "momentum": 0.9}, seed=0)
+    assert (merged["optimizer"], merged["momentum"], merged["betas"]) == ("sgd", 0.9, None)
+    assert merged["weight_decay"] == 0.1
+
+
+def test_a_recipe_that_the_engine_cannot_train_is_refused_field_by_field() -> None:
+    model = new_model(trainable=("body.w", "head.w"), hyperparameters={"optimizer": "sgd"})
+    asked = {"betas": [0.9, 0.9], "rate_factors": {"neck.*": 0.1}}
+    with pytest.raises(InvalidInput) as refused:
+        check_recipe(model, asked, at="/spec")
+    assert {each.pointer: each.detail for each in refused.value.problems} == {
+        "/spec/betas": "sgd has no betas; leave it out, or take adam, adamw, lion",
+        "/spec/rate_factors": "no trained parameter matches 'neck.*'; they are body.w, head.w",
+    }
+
+
+def test_artifacts_of_microsofts_tools_keep_their_optimizer() -> None:
+    model = new_model(engine="ort_training", hyperparameters={"weight_decay": 0.1})
+    check_recipe(model, {"epochs": 3, "optimizer": None})
+    with pytest.raises(InvalidInput) as refused:
+        check_recipe(model, {"optimizer": "sgd"})
+    (problem,) = refused.value.problems
+    assert problem.pointer == "/optimizer"
+    assert "register the forward ONNX model" in problem.detail

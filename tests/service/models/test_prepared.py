@@ -103,13 +103,13 @@ def test_the_artifacts_outlive_the_model_that_had_them_first(
 @pytest.mark.parametrize(
     "choice",
     [
-        {"optimizer": "sgd"},
+        {"loss": "bce_with_logits"},
         {"trainable": ("layer1.*",)},
         {"classes": ("cat", "dog")},
-        {"hyperparameters": {"weight_decay": 0.1}},
+        {"hyperparameters": {"feature_dtype": "float16"}},
         {"model": mlp(3, 4, 2, seed=1)},
     ],
-    ids=["optimizer", "trainable", "classes", "hyperparameter", "weights"],
+    ids=["loss", "trainable", "classes", "hyperparameter", "weights"],
 )
 def test_another_choice_or_upload_is_prepared_anew(
     register: Register, children: CountedChildren, choice: dict[str, Any]

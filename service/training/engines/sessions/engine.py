@@ -30,7 +30,7 @@ GRADIENT = "hone.gradient."
 class SessionsEngine:
     """A model in training.
 
-    recipe: by default the manifest's. checkpoint: what to go on from, by default the values that
+    checkpoint: what to go on from, by default the values that
     training starts from. threads: how many work at a step; same threads, same bits.
     Raises ArtifactsUnreadable, CheckpointUnreadable, MemoryError.
     """
@@ -40,12 +40,11 @@ class SessionsEngine:
         files: Files,
         *,
         threads: int,
-        recipe: Recipe | None = None,
+        recipe: Recipe,
         checkpoint: Path | None = None,
     ) -> None:
         self._files = files
         self._manifest = read(files.manifest)
-        recipe = recipe or self._manifest.recipe
         self._threads = threads
         self._shares = 1 if self._manifest.batch_statistics else threads
         self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)

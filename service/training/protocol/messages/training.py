@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from service.training.hyperparameters import Hyperparameters
-from service.training.optimizer.recipe import Recipe
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from storage.records.signatures import Signature
 
@@ -57,8 +56,8 @@ class Train:
     provenance: what the parent knows of where the model comes from. cache: the model's folder of
     what is made from its samples; feature_cache_bytes: the most that features may take there,
     tensor_cache_bytes: decoded images. preprocess: of the inputs, as the model's row has it.
-    recipe: how the optimizer moves parameters, None for the model's own. warnings: for people;
-    the child adds its own. providers: of execution, in order of preference; the CPU's if none.
+    warnings: for people; the child adds its own. providers: of execution, in order of preference;
+    the CPU's if none.
     """
 
     artifacts: Artifacts
@@ -79,7 +78,6 @@ class Train:
     feature_cache_bytes: int = 0
     preprocess: tuple[dict[str, Any], ...] = ()
     tensor_cache_bytes: int = 0
-    recipe: Recipe | None = None
     warnings: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
     kind: Literal["train"] = "train"

@@ -105,7 +105,7 @@ def compiled(
         updated=updated or {},
         batch_statistics=bool(updated),
     )
-    return compile_model(made, evaluation, inference, output="y", directory=directory, recipe=SGD)
+    return compile_model(made, evaluation, inference, output="y", directory=directory)
 
 
 def test_a_step_draws_the_same_numbers_on_any_number_of_threads(masked: Files) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,8 @@ def order(
         prepared = child.last()
         assert isinstance(prepared, Prepared), prepared
         limits = ResourceLimits(threads=threads, nice=0)
-        return replace(workshop.order(prepared.artifacts, **wanted), limits=limits, recipe=recipe)
+        chosen = {} if recipe is None else asdict(recipe)
+        return replace(workshop.order(prepared.artifacts, **chosen, **wanted), limits=limits)
 
     return make
 

@@ -83,11 +83,13 @@ CHILD = """
 import sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
-from test_sessions_state import Files, SessionsEngine, digest, train
+from test_sessions_state import ADAMW, Files, SessionsEngine, digest, train
 from service.training.engines.runtime import flush_denormals
 flush_denormals()
 begin, checkpoint = int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None
-engine = SessionsEngine(Files.below(Path({folder!r})), threads=2, checkpoint=checkpoint)
+engine = SessionsEngine(
+    Files.below(Path({folder!r})), recipe=ADAMW, threads=2, checkpoint=checkpoint
+)
 train(engine, begin, 5)
 engine.save(Path({middle!r})) if begin == 0 else None
 print("saved", flush=True)

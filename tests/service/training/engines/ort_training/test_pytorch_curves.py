@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 
 from service.training.engines.opening import open_engine
+from service.training.optimizer.recipe import Recipe
 from service.training.protocol.messages.preparation import Prepared
 
 GRAPHS = Path(__file__).parents[2] / "graphs"
@@ -91,7 +92,7 @@ def test_five_steps_of_sgd_end_where_those_of_sessions_do(
     found = []
     for engine in ("ort_training", "sessions"):
         made = accept(path, loss=case["loss"], optimizer="sgd", engine=engine)
-        opened = open_engine(made.artifacts, output=made.output, threads=1)
+        opened = open_engine(made.artifacts, output=made.output, threads=1, recipe=Recipe("sgd"))
         losses = []
         for start in range(0, 40, 8):
             losses.append(opened.train_batch([x[start : start + 8]], y[start : start + 8]))

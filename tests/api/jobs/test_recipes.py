@@ -1,0 +1,83 @@
+"""A job chooses its optimizer: what the API takes, refuses, and trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.numpy_helper import to_array
+from support import Served, blobs, mlp
+
+FIRST, SECOND = "layer0.weight", "layer1.weight"
+
+
+@pytest.fixture(scope="module")
+def model(served: Served) -> str:
+    served.register("recipes", mlp(6, 8, 3), gate={"mode": "always"})
+    served.upload("recipes", **blobs(40, 6, 3), split="train").raise_for_status()
+    return "recipes"
+
+
+def weights(served: Served, model: str, **job: Any) -> dict[str, Any]:
+    """What one step on all samples makes of the uploaded weights."""
+    made = served.train(model, **{"from": "base", "max_steps": 1, "batch_size": 40, **job})
+    content = served.http.get(f"/v1/models/{model}/versions/{made['version']}/model.onnx").content
+    graph = onnx.load_model_from_string(content).graph
+    return {each.name: to_array(each) for each in graph.initializer}
+
+
+def test_optimizers_factors_and_decay_move_the_weights_as_their_formulas_say(
+    served: Served, model: str
+) -> None:
+    started = {each.name: to_array(each) for each in _uploaded()}
+    plain = weights(served, model, optimizer="sgd", learning_rate=0.5)
+    gradient = {name: (started[name] - plain[name]) / 0.5 for name in started}
+    signed = weights(served, model, optimizer="lion", learning_rate=0.01)
+    slow = weights(
+        served,
+        model,
+        optimizer="sgd",
+        learning_rate=0.5,
+        rate_factors={"layer0.*": 0.1},
+        weight_decay=0.2,
+        decays=[SECOND],
+    )
+    for name in (FIRST, SECOND):
+        expected = started[name] - 0.01 * np.sign(gradient[name])
+        np.testing.assert_allclose(signed[name], expected, atol=1e-6)
+    np.testing.assert_allclose(
+        slow[FIRST], started[FIRST] - 0.05 * gradient[FIRST], rtol=1e-4, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        slow[SECOND],
+        started[SECOND] - 0.5 * (gradient[SECOND] + 0.2 * started[SECOND]),
+        rtol=1e-4,
+        atol=1e-6,
+    )
+
+
+def _uploaded() -> Any:
+    return onnx.load_model_from_string(mlp(6, 8, 3)).graph.initializer
+
+
+def test_what_an_optimizer_does_not_take_is_refused_by_name(served: Served, model: str) -> None:
+    answer = served.http.post(
+        f"/v1/models/{model}/jobs",
+        json={"optimizer": "sgd", "betas": [0.9, 0.99], "decays": ["neck.*"]},
+    )
+    assert answer.status_code == 422
+    assert [each["pointer"] for each in answer.json()["errors"]] == ["/betas", "/decays"]
+
+
+def test_a_models_defaults_hold_for_jobs_that_choose_nothing(served: Served, model: str) -> None:
+    changed = served.http.patch(
+        f"/v1/models/{model}", json={"hyperparameters": {"optimizer": "rmsprop", "alpha": 0.9}}
+    )
+    assert changed.status_code == 200, changed.text
+    job = served.train(model, max_steps=1)
+    chosen = {name: job["hyperparameters"][name] for name in ("optimizer", "alpha", "momentum")}
+    assert chosen == {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.0}
+    refused = served.http.patch(f"/v1/models/{model}", json={"hyperparameters": {"nesterov": True}})
+    assert refused.json()["errors"][0]["pointer"] == "/hyperparameters/nesterov"
