@@ -30,6 +30,7 @@ SHORT = {
     "service/training/engines/names.py": "rows record it, and the daemon may not load an engine",
     "service/training/engines/packages.py": "asked before the runtime may be imported",
     "service/training/engines/randomness.py": "preparation and engine draw alike",
+    "service/training/export/assembly.py": "the parts that join and remainder put together",
     "service/training/graph/passes/accumulation.py": "one pass over a graph",
     "service/training/preparation/artifacts.py": "one of the two forms that preparation writes",
     "service/training/preparation/prepare.py": "the task, and who carries it out",

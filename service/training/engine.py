@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.generic]
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Engine(Protocol):
@@ -45,5 +47,8 @@ class Engine(Protocol):
     def load_parameters(self, path: Path) -> None:
         """Take over the parameters of a checkpoint, and leave the optimizer as it is."""
 
-    def export(self, path: Path) -> None:
-        """Write the inference model of what trains, with the parameters as they are now."""
+    def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
+        """Write the whole inference model, with the parameters as they are now.
+
+        metadata: added to its metadata_props.
+        """

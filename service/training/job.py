@@ -99,7 +99,6 @@ def finish(
     provenance = provenance_of(task, engine, state, datasets)
     export(
         engine,
-        task.artifacts,
         path,
         input_names=[spec.name for spec in task.signature.inputs],
         batches=datasets.checks(task.hyperparameters.batch_size),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import isqrt
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -20,11 +21,15 @@ from service.training.data.batches import Batch
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
 from service.training.engines import opening
-from service.training.engines.manifest import read
+from service.training.engines.manifest import Manifest, read
 from service.training.engines.runtime import onnxruntime
-from service.training.engines.workload import worthwhile_threads
 from service.training.protocol.messages.training import Train
 
+WAKING_NS = 50_000
+"""What one more thread costs a step: it is woken twice, and what it did is added up."""
+MULTIPLICATIONS_PER_NS, ELEMENTS_PER_NS = 40.0, 2.0
+OPTIMIZER_NS = 2.0
+"""Of one parameter."""
 FILE = "threads.json"
 ROUNDS = 4
 """Choices are measured in turn, so that a busy moment of the machine strikes them all."""
@@ -76,6 +81,18 @@ def select_threads(
     chosen = choose(_measure(choices(most), open_engine, batch, tick))
     _write(path, {**known, key: chosen})
     return chosen
+
+
+def worthwhile_threads(manifest: Manifest, *, rows: int, most: int) -> int:
+    """How many of `most` threads shorten a step on this many rows.
+
+    n threads take work / n and n times the waking: the least is at the root of their quotient.
+    """
+    work = manifest.work
+    of_row = work.multiplications / MULTIPLICATIONS_PER_NS + work.elements / ELEMENTS_PER_NS
+    parameters = sum(each.size for each in manifest.parameters)
+    shared_ns = rows * of_row + parameters * OPTIMIZER_NS
+    return max(1, min(most, isqrt(int(shared_ns / WAKING_NS))))
 
 
 def choices(most: int) -> list[ThreadChoice]:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from service.training.engines.opening import open_engine
 from service.training.engines.runtime import onnxruntime
-from service.training.export.export import assemble
 from service.training.forward import trainable as choice
 from service.training.forward.load import load
 from service.training.forward.normalize import normalize
@@ -58,7 +57,7 @@ class Prepared:
     def outputs(self, inputs: dict[str, Array]) -> Array:
         path = Path(self._folder.name) / "exported.onnx"
         self._engine.export(path)
-        return _run(assemble(path, self._made.artifacts), inputs)
+        return _run(onnx.load_model(path), inputs)
 
 
 class Gradients:
@@ -67,9 +66,9 @@ class Gradients:
     def __init__(
         self, path: Path, *, loss: str, output: str | None, trainable: Sequence[str] | None
     ) -> None:
-        from service.training.graph.losses import Loss
         from service.training.graph.passes.prepare import prepare
         from service.training.graph.step import build_step
+        from service.training.loss import Loss
 
         model = load(path)
         names = choice.select(normalize(_copy(model), []), trainable)

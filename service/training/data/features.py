@@ -11,9 +11,9 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from service.preprocess import for_signature
@@ -48,6 +48,8 @@ class Prefix:
     def __init__(self, path: Path, task: Train, *, threads: int) -> None:
         if not path.is_file():
             raise ArtifactsUnreadable(f"there is no artifact at {path}; register the model anew")
+        import onnx  # late: 65 ms, and most models have no frozen part
+
         model = onnx.load_model(path, load_external_data=False)
         self.specs = tuple(map(_spec, model.graph.output))
         half = any(
@@ -189,7 +191,9 @@ def open_cache(task: Train, prefix: Prefix) -> RowCache:
     )
 
 
-def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+def _spec(value: Any) -> TensorSpec:
+    import onnx
+
     tensor = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     return TensorSpec(value.name, str(dtype), tuple(d.dim_value for d in tensor.shape.dim[1:]))

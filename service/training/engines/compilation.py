@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from service.training.engines import checkpoint, manifest
-from service.training.engines.manifest import Draw, Files, Manifest, Tensor
+from service.training.engines.manifest import METADATA_PREFIX, Draw, Files, Manifest, Tensor
 from service.training.engines.workload import workload
 from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
@@ -30,15 +30,14 @@ def compile_model(
     """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
-    that is measured. Raises GraphRefused if a trained tensor is no
-    float32 initializer of `inference`.
+    that is measured. Raises GraphRefused if a trained tensor is no float32 initializer of
+    `inference`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = Files.below(directory)
-    skeleton, values = without(inference, [*step.parameters, *step.updated])
+    _, values = without(inference, [*step.parameters, *step.updated])
     onnx.save_model(step.model, files.step_model)
     onnx.save_model(evaluation, files.eval_model)
-    onnx.save_model(skeleton, files.inference_model)
     checkpoint.save(files.checkpoint, checkpoint.Head(ENGINE), values)
     made = Manifest(
         engine=ENGINE,
@@ -55,7 +54,21 @@ def compile_model(
         work=workload(step.model),
     )
     manifest.write(made, files.manifest)
+    write_skeleton(inference, files)
     return files
+
+
+def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:
+    """Write the model to export without what training moves, which exports add.
+
+    whole: with the frozen part, and all outputs.
+    """
+    made = manifest.read(files.manifest)
+    skeleton, _ = without(whole, [each.name for each in (*made.parameters, *made.statistics)])
+    kept = {each.key: each.value for each in skeleton.metadata_props}
+    own = {key: value for key, value in kept.items() if not key.startswith(METADATA_PREFIX)}
+    onnx.helper.set_model_props(skeleton, own)
+    onnx.save_model(skeleton, files.inference_model)
 
 
 def without(

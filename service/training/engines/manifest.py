@@ -12,6 +12,8 @@ from service.training.errors import ArtifactsUnreadable
 from service.training.protocol.serialization import build
 
 FORMAT = 1
+METADATA_PREFIX = "hone."
+"""Of the entries that exports add to the model's metadata."""
 
 
 @dataclass(frozen=True, slots=True)

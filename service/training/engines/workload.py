@@ -1,22 +1,13 @@
-"""How much work a step is, and how many threads are worth waking for it.
-
-A count of what the graph computes is the same at every job and costs none of its time. It need
-not be exact: only steps shorter than a millisecond are better off with fewer threads.
-"""
+"""How much work a step is: a count of what its graph computes, made once."""
 
 from __future__ import annotations
 
-from math import isqrt, prod
+from math import prod
 
 import onnx
 
-from service.training.engines.manifest import Manifest, Work
+from service.training.engines.manifest import Work
 
-WAKING_NS = 50_000
-"""What one more thread costs a step: it is woken twice, and what it did is added up."""
-MULTIPLICATIONS_PER_NS, ELEMENTS_PER_NS = 40.0, 2.0
-OPTIMIZER_NS = 2.0
-"""Of one parameter."""
 PRODUCTS = frozenset({"Gemm", "MatMul", "Conv", "ConvTranspose"})
 
 Shapes = dict[str, tuple[int, ...]]
@@ -26,18 +17,6 @@ def workload(model: onnx.ModelProto) -> Work:
     """Of one sample: how much more two are than one. Symbolic axes are of the batch."""
     one, two = (_count(model, rows) for rows in (1, 2))
     return Work(max(0, two[0] - one[0]), max(0, two[1] - one[1]))
-
-
-def worthwhile_threads(manifest: Manifest, *, rows: int, most: int) -> int:
-    """How many of `most` threads shorten a step on this many rows.
-
-    n threads take work / n and n times the waking: the least is at the root of their quotient.
-    """
-    work = manifest.work
-    of_row = work.multiplications / MULTIPLICATIONS_PER_NS + work.elements / ELEMENTS_PER_NS
-    parameters = sum(each.size for each in manifest.parameters)
-    shared_ns = rows * of_row + parameters * OPTIMIZER_NS
-    return max(1, min(most, isqrt(int(shared_ns / WAKING_NS))))
 
 
 def _count(model: onnx.ModelProto, rows: int) -> tuple[int, int]:

@@ -11,11 +11,11 @@ import onnx
 
 from service.training.checkpoints import flush
 from service.training.data.samples import SampleReader
+from service.training.engines.manifest import METADATA_PREFIX
 from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, session_options
 from service.training.errors import VariantRefused
 from service.training.evaluation.evaluate import ALL_SAMPLES, ModelComparer
 from service.training.evaluation.inference import Unusable
-from service.training.export.export import METADATA_PREFIX
 from service.training.export.quantize import quantized_forms
 from service.training.protocol.messages.comparison import Comparison, Convert, Converted
 from service.training.protocol.pipe import Heartbeat, Pipe

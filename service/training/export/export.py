@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 
 from service.training.checkpoints import flush
 from service.training.engine import Array, Engine
+from service.training.engines.manifest import METADATA_PREFIX
 from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, open_session
 from service.training.errors import ExportMismatch, LossNotFinite
-from service.training.export.join import join
-from service.training.export.remainder import attach
-from service.training.protocol.messages.shared import Artifacts
 
 Checked = tuple[Sequence[Array], Sequence[Array], Array]
 """Inputs of the exported model, what the engine takes for them, and the target."""
-METADATA_PREFIX = "hone."
 TOLERANCE = 1e-4
 """Largest difference, as a share of 1 + the largest output.
 
@@ -31,7 +27,6 @@ float32 results by some 1e-6.
 
 def export(
     engine: Engine,
-    artifacts: Artifacts,
     path: Path,
     *,
     input_names: Iterable[str],
@@ -41,49 +36,20 @@ def export(
 ) -> None:
     """Write the whole inference model to `path`, checked on these batches and flushed.
 
-    provenance: see `stamp`. Raises ExportMismatch, ArtifactsUnreadable.
+    provenance: see `metadata_of`. Raises ExportMismatch, ArtifactsUnreadable.
     """
-    engine.export(path)
-    model = assemble(path, artifacts)
-    stamp(model, provenance)
-    onnx.save_model(model, path)
+    engine.export(path, metadata_of(provenance))
     check_export(engine, path, input_names=input_names, batches=batches, threads=threads)
     flush(path)
 
 
-def assemble(trained: Path, artifacts: Artifacts) -> onnx.ModelProto:
-    """The model that the engine exported, behind the frozen part and with the other outputs.
-
-    Raises ArtifactsUnreadable if the parts do not fit together.
-    """
-    model = _load(trained)
-    if artifacts.prefix_model is not None:
-        model = join(_load(artifacts.prefix_model), model)
-    if artifacts.remainder_model is not None:
-        model = attach(model, _load(artifacts.remainder_model))
-    return model
-
-
-def _load(path: Path | str) -> onnx.ModelProto:
-    return onnx.load_model(path, load_external_data=False)
-
-
-def stamp(model: onnx.ModelProto, provenance: Mapping[str, Any]) -> None:
-    """Write where the model comes from into its metadata_props, in place of what stands there.
-
-    A name becomes the key `hone.<name>`; what is None is left out. The author's own keys stay.
-    """
-    kept = {
-        entry.key: entry.value
-        for entry in model.metadata_props
-        if not entry.key.startswith(METADATA_PREFIX)
-    }
-    own = {
+def metadata_of(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """As entries of metadata_props: a name becomes `hone.<name>`; what is None is left out."""
+    return {
         METADATA_PREFIX + name: str(value)
         for name, value in provenance.items()
         if value is not None
     }
-    onnx.helper.set_model_props(model, kept | own)
 
 
 def check_export(

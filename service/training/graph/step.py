@@ -10,7 +10,7 @@ from onnx import helper
 
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
-from service.training.graph.losses import Compared, Loss, compare
+from service.training.graph.losses import Compared, compare
 from service.training.graph.passes.accumulation import accumulate
 from service.training.graph.passes.canonical import stamp
 from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
@@ -18,6 +18,7 @@ from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.simplify import prune
 from service.training.graph.passes.spatial_first import read_model
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
+from service.training.loss import Loss
 
 LOSS = "hone.loss"
 LOSS_SCALE = "hone.loss_scale"

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import onnx
 
-from service.training.engines.compilation import compile_model
+from service.training.engines.compilation import compile_model, write_skeleton
 from service.training.engines.manifest import Files
 from service.training.errors import refusal
 from service.training.export.join import join
+from service.training.export.remainder import attach
 from service.training.forward import trial
 from service.training.forward.load import load
 from service.training.forward.reading import ForwardModel, read_forward
 from service.training.forward.signature import specification_problems
-from service.training.graph.losses import Loss
 from service.training.graph.step import StepModel, build_evaluation, build_step
+from service.training.loss import Loss
 from service.training.preparation.step_trial import rows_are_independent
 from service.training.preparation.versions import describe, with_prefix
 from service.training.protocol.messages.preparation import Prepare, Prepared
@@ -36,7 +37,12 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
         _artifacts(files), forward, Path(task.work_dir), feature_dtype=task.feature_dtype
     )
     exported = inference if forward.prefix is None else join(forward.prefix, inference)
-    return describe(model_path, forward, artifacts, exported=exported)
+    prepared = describe(model_path, forward, artifacts, exported=exported)
+    remainder = prepared.artifacts.remainder_model
+    if remainder is not None:
+        exported = attach(exported, onnx.load_model(remainder, load_external_data=False))
+    write_skeleton(exported, files)
+    return replace(prepared, artifacts=replace(prepared.artifacts, remainder_model=None))
 
 
 def read(model_path: Path, task: Prepare) -> ForwardModel:

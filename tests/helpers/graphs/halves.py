@@ -11,7 +11,6 @@ import onnxruntime
 from graph_parts import normal
 from onnx import numpy_helper
 
-from service.training.export.export import assemble
 from service.training.forward import batch_axis, trial
 from service.training.forward.load import load
 from service.training.forward.normalize import normalize
@@ -54,9 +53,7 @@ class Halves:
         return self.engine.parameters()
 
     def join(self, folder: Path) -> Path:
-        self.engine.engine.export(folder / "suffix.onnx")
-        whole = assemble(folder / "suffix.onnx", self.prepared.artifacts)
-        onnx.save_model(whole, folder / "joined.onnx")
+        self.engine.engine.export(folder / "joined.onnx")
         return folder / "joined.onnx"
 
 

@@ -12,8 +12,8 @@ from onnx.numpy_helper import from_array
 
 from service.training.engines.compilation import compile_model
 from service.training.engines.manifest import Files
-from service.training.graph.losses import Loss
 from service.training.graph.step import build_evaluation, build_step
+from service.training.loss import Loss
 
 FEATURES, CLASSES = 6, 3
 CROSS_ENTROPY = Loss("cross_entropy")

@@ -28,13 +28,10 @@ def batches(fill: float = 1.0) -> list[tuple[tuple[Any, ...], tuple[Any, ...], A
     return [((x,), (x,), np.zeros(8, np.int64))]
 
 
-def test_an_export_that_computes_the_same_is_kept(
-    engine: OrtEngine, make_artifacts: Callable[..., Artifacts], tmp_path: Path
-) -> None:
+def test_an_export_that_computes_the_same_is_kept(engine: OrtEngine, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     export(
         engine,
-        make_artifacts(),
         path,
         input_names=["x"],
         batches=batches(),
@@ -64,12 +61,11 @@ def test_an_export_that_does_not_load_is_a_mismatch(
 
 
 def test_parameters_that_are_not_finite_are_named_as_such(
-    engine: OrtEngine, make_artifacts: Callable[..., Artifacts], tmp_path: Path
+    engine: OrtEngine, tmp_path: Path
 ) -> None:
     with pytest.raises(LossNotFinite, match="learning_rate"):
         export(
             engine,
-            make_artifacts(),
             tmp_path / "m.onnx",
             input_names=["x"],
             batches=batches(np.nan),

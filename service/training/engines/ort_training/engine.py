@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from service.training.engine import Array
+from service.training.engine import NOTHING, Array
 from service.training.engines.names import RECORDED
 from service.training.engines.ort_training.runtime import training_api
 from service.training.engines.runtime import (
@@ -46,6 +46,7 @@ class OrtEngine:
                 )
         self._api = api = training_api()
         self._optimizer_model = Path(artifacts.optimizer_model or "")
+        self._artifacts = artifacts
         self._output = output
         self._batches = 0
         with foreign_errors(CheckpointUnreadable, f"cannot load the checkpoint {checkpoint}"):
@@ -119,11 +120,15 @@ class OrtEngine:
         for name, values in theirs.items():
             self._state.parameters[name] = values
 
-    def export(self, path: Path) -> None:
+    def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         with foreign_errors(
             ArtifactsUnreadable, f"cannot export {self._output!r} from the eval model"
         ):
             self._module.export_model_for_inferencing(path, [self._output])
+        # Late, as onnx is needed for no step.
+        from service.training.export.assembly import assemble
+
+        assemble(path, self._artifacts, metadata)
 
     @cached_property
     def _is_sgd(self) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.training.engine import Array
+from service.training.engine import NOTHING, Array
 from service.training.engines.manifest import Files, Manifest, read
 from service.training.engines.names import RECORDED
 from service.training.engines.randomness import draw_all
@@ -21,7 +21,7 @@ from service.training.engines.sessions.providers import adopt
 from service.training.engines.sessions.shares import Shares
 from service.training.engines.sessions.state import State
 from service.training.errors import ArtifactsUnreadable
-from service.training.graph.losses import Loss
+from service.training.loss import Loss
 from service.training.optimizer.recipe import Recipe
 
 GRADIENT = "hone.gradient."
@@ -30,8 +30,8 @@ GRADIENT = "hone.gradient."
 class SessionsEngine:
     """A model in training.
 
-    checkpoint: what to go on from, by default the values that
-    training starts from. threads: how many work at a step; same threads, same bits.
+    checkpoint: what to go on from, by default the values that training starts from. threads: how
+    many work at a step; same threads, same bits.
     Raises ArtifactsUnreadable, CheckpointUnreadable, MemoryError.
     """
 
@@ -154,8 +154,8 @@ class SessionsEngine:
     def load_parameters(self, path: Path) -> None:
         self._state.load_parameters(path)
 
-    def export(self, path: Path) -> None:
-        self._state.export(self._files.inference_model, path)
+    def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
+        self._state.export(self._files.inference_model, path, metadata)
 
     @cached_property
     def _evaluation(self) -> Shares:

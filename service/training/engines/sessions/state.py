@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -83,9 +84,9 @@ class State:
         }
         checkpoint.load(path, {**named, **self.statistics}, with_more=True)
 
-    def export(self, skeleton: Path, path: Path) -> None:
+    def export(self, skeleton: Path, path: Path, metadata: Mapping[str, str]) -> None:
         """Write the inference model, from one that lacks these tensors."""
-        model_file.write_with(skeleton, self.measured, path)
+        model_file.write_with(skeleton, self.measured, path, metadata)
 
     def _slots(self) -> dict[str, Vector]:
         return {

@@ -16,8 +16,8 @@ from service.training.engines.manifest import Draw, Files
 from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
-from service.training.graph.losses import Loss
 from service.training.graph.step import RandomDraw, StepModel
+from service.training.loss import Loss
 from service.training.optimizer.recipe import Recipe
 
 SGD = Recipe("sgd")

@@ -30,8 +30,11 @@ def test_a_tensor_is_written_as_onnx_writes_it(tmp_path: Path, array: np.ndarray
     model.metadata_props.add(key="author", value="me")
     model.doc_string = "behind the graph"
     onnx.save(model, tmp_path / "skeleton.onnx")
-    write_with(tmp_path / "skeleton.onnx", {"größe": array}, tmp_path / "model.onnx")
+    tensors, metadata = {"größe": array}, {"hone.steps": "7", "hone.name": "größe"}
+    write_with(tmp_path / "skeleton.onnx", tensors, tmp_path / "model.onnx", metadata)
     model.graph.initializer.append(from_array(array, "größe"))
+    for key, value in metadata.items():
+        model.metadata_props.add(key=key, value=value)
     assert onnx.load(tmp_path / "model.onnx") == model
 
 

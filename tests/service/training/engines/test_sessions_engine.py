@@ -13,7 +13,7 @@ from step_models import CLASSES, FEATURES, batch, compiled, perceptron
 
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
-from service.training.graph.losses import Loss
+from service.training.loss import Loss
 from service.training.optimizer.recipe import Recipe
 
 OpenEngine = Callable[..., SessionsEngine]

@@ -10,7 +10,8 @@ from onnx.numpy_helper import from_array
 from step_models import compiled, model_of, perceptron
 
 from service.training.engines.manifest import read
-from service.training.engines.workload import workload, worthwhile_threads
+from service.training.engines.workload import workload
+from service.training.thread_selection import worthwhile_threads
 
 
 def test_products_are_counted_for_one_sample() -> None:

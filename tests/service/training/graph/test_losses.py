@@ -11,8 +11,8 @@ from gradients import Array, reference, run
 from onnx import helper, numpy_helper
 
 from service.training.errors import GraphRefused
-from service.training.graph.losses import Loss
 from service.training.graph.step import build_evaluation, build_step
+from service.training.loss import Loss
 
 
 def forward(*shape: int, kind: int = onnx.TensorProto.DOUBLE) -> onnx.ModelProto:

@@ -9,8 +9,8 @@ from gradients import Array, run
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.errors import GraphRefused
-from service.training.graph.losses import Loss
 from service.training.graph.step import build_evaluation, build_step
+from service.training.loss import Loss
 
 
 def model(node: onnx.NodeProto, numbers: dict[str, Array]) -> onnx.ModelProto:
