@@ -139,6 +139,7 @@ async def _spec(form: FormData) -> ModelSpec:
         preprocess=tuple(spec.preprocess),
         keeps_duplicates=spec.duplicates == "keep",
         features=None if spec.features is None else tuple(spec.features),
+        batch_norm=spec.batch_norm,
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from api.schemas.base import Body, Request, Text
 from api.schemas.jobs import JobHyperparameters
-from storage.records.models import Engine, Loss, Optimizer, WhenFull
+from storage.records.models import BatchNorm, Engine, Loss, Optimizer, WhenFull
 
 
 class ModelHyperparameters(JobHyperparameters):
@@ -59,7 +59,8 @@ class ModelSpecBody(Request):
     last; one may stand alone; default: every float weight. output: the tensor that the loss takes;
     default: the graph's only output. duplicates: `keep` stores samples with equal inputs, for
     sensors that repeat themselves. features: names of CSV columns, in the order of the inputs;
-    default: those of the first CSV.
+    default: those of the first CSV. batch_norm: by `inference` every BatchNormalization keeps the
+    statistics that it came with, by `training` it uses those of each batch and moves them.
     """
 
     name: str
@@ -78,6 +79,7 @@ class ModelSpecBody(Request):
     )
     duplicates: Duplicates = "merge"
     features: Features = None
+    batch_norm: BatchNorm = "inference"
 
 
 class QuotaSettings(Request):

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 import click
 
@@ -25,9 +25,10 @@ from cli.options import (
 )
 from cli.output import echo_fields, echo_json, echo_table
 from cli.progress import Watched, bar
+from storage.records.models import BatchNorm, Loss
 
 ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
-LOSSES = ("cross_entropy", "mse", "bce_with_logits", "l1")
+LOSSES = get_args(Loss)
 
 
 @click.group(cls=Group)
@@ -49,6 +50,12 @@ def models() -> None:
     metavar="JSON|FILE",
     help="How samples become what the model takes: JSON, one description or a list, or a file of "
     "it; see docs/samples.md.",
+)
+@click.option(
+    "--batch-norm",
+    type=click.Choice(get_args(BatchNorm)),
+    help="Whose statistics BatchNormalization uses in training: its own, or those of each batch. "
+    "Default: inference, its own.",
 )
 @hyperparameters
 @as_json
@@ -136,7 +143,7 @@ def _spec(
     preprocess: str | None,
     **rest: Any,
 ) -> dict[str, Any]:
-    own = {key: rest.pop(key) for key in ("loss", "optimizer", "output")}
+    own = {key: rest.pop(key) for key in ("loss", "optimizer", "output", "batch_norm")}
     return given(
         {
             "name": name or source.stem,

@@ -29,7 +29,7 @@ from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.unions import Message
 from storage.errors import HoneError, NotFound, Problem
-from storage.records.models import FileRecord, Loss, Model, NewModel, Optimizer
+from storage.records.models import BatchNorm, FileRecord, Loss, Model, NewModel, Optimizer
 from storage.store import Store
 from storage.tables.model_rows import name_taken
 
@@ -69,6 +69,7 @@ class ModelSpec:
     preprocess: tuple[dict[str, Any], ...] = ()
     keeps_duplicates: bool = False
     features: tuple[str, ...] | None = None
+    batch_norm: BatchNorm = "inference"
 
 
 class Registry:
@@ -148,6 +149,7 @@ class Registry:
             weight_decay=fixed.get("weight_decay") or 0.0,
             max_grad_norm=fixed.get("max_grad_norm"),
             divide=form == "forward",
+            batch_norm=spec.batch_norm,
             feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
             limits=tasks.short_task_limits(self._settings),
         )

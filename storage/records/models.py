@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from storage.records.signatures import Signature
 
-Loss = Literal["cross_entropy", "mse", "bce_with_logits", "l1"]
+Loss = Literal["cross_entropy", "mse", "bce_with_logits", "l1", "huber"]
+BatchNorm = Literal["inference", "training"]
 Optimizer = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
 Engine = Literal["sessions", "ort_training"]
 WhenFull = Literal["oldest", "reservoir", "balanced"]

@@ -15,6 +15,7 @@ METRICS = {
     "bce_with_logits": ("accuracy", "loss"),
     "mse": ("mae", "loss"),
     "l1": ("mae", "loss"),
+    "huber": ("mae", "loss"),
 }
 """Loss → metrics that the gate may look at, the default first."""
 SIGNIFICANCE = 0.05

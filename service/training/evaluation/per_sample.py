@@ -53,6 +53,14 @@ def squared_error(output: Array, target: Array) -> PerSample:
     return error
 
 
+def huber(output: Array, target: Array) -> PerSample:
+    """Mean over a sample's outputs; squared up to 1, straight beyond."""
+    error = np.abs(_difference(output, target))
+    near = np.minimum(error, 1.0)
+    loss: PerSample = (near * (error - near / 2)).mean(axis=1)
+    return loss
+
+
 def cross_entropy(output: Array, target: Array) -> PerSample:
     """Mean over a sample's positions. output: (batch, classes, …) logits."""
     logits = output.astype(np.float64)
@@ -104,4 +112,5 @@ LOSSES: dict[str, PerSampleMetric] = {
     "bce_with_logits": binary_cross_entropy,
     "mse": squared_error,
     "l1": absolute_error,
+    "huber": huber,
 }

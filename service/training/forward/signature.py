@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 import onnx
@@ -11,9 +12,10 @@ from service.training.errors import pointer, refusal, refuse
 from service.training.forward import trial
 from service.training.forward.graph import Graph, is_default
 from storage.errors import Problem
+from storage.records.models import Loss
 from storage.records.signatures import TargetSpec, TensorSpec
 
-LOSSES = ("cross_entropy", "mse", "bce_with_logits", "l1")
+LOSSES = get_args(Loss)
 OPTIMIZERS = ("adamw", "sgd")
 TARGET_NAME = {"cross_entropy": "labels"}
 INPUT_DTYPES = frozenset(

@@ -68,7 +68,7 @@ def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.
         loss=loss,
         parameters=forward.trainable,
         output=output,
-        batch_statistics=_normalizes_by_batch(model),
+        batch_statistics=task.batch_norm == "training" or _normalizes_by_batch(model),
     )
     step = replace(step, batch_statistics=not rows_are_independent(step, forward))
     moved = (*step.parameters, *step.updated)

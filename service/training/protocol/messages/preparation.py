@@ -7,6 +7,7 @@ from typing import Literal
 
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from storage.errors import Problem
+from storage.records.models import BatchNorm
 from storage.records.signatures import Signature
 
 
@@ -16,7 +17,9 @@ class Prepare:
 
     source: a forward ONNX file, or a zip of artifacts. trainable: glob patterns over initializer
     names, `head` or `last:N`, None for every float parameter. divide: cut off what is frozen below
-    them, if that pays. feature_dtype: in which float32 features are kept. engine: what is to train
+    them, if that pays. feature_dtype: in which float32 features are kept. batch_norm: by
+    `training` each BatchNormalization uses its batch's statistics, as one that was exported so
+    always does. engine: what is to train
     a forward model. Results are written below work_dir.
     """
 
@@ -32,6 +35,7 @@ class Prepare:
     max_grad_norm: float | None = None
     divide: bool = False
     feature_dtype: Literal["float32", "float16"] = "float32"
+    batch_norm: BatchNorm = "inference"
     engine: Literal["ort_training", "sessions"] = "sessions"
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     kind: Literal["prepare"] = "prepare"

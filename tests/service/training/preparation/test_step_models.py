@@ -18,6 +18,7 @@ from service.training.engines import opening
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import GraphRefused
+from service.training.evaluation.per_sample import per_sample_metric
 from service.training.optimizer.recipe import Recipe
 from service.training.preparation.prepare import prepare
 from service.training.preparation.step_models import make_step_models
@@ -181,3 +182,55 @@ def test_what_was_trained_is_exported_for_plain_inference(
     session = open_session(tmp_path / "model.onnx", threads=1)
     (found,) = session.run([prepared.output], {case["input"]: x})
     np.testing.assert_allclose(found, engine.evaluate([x], y)[1], rtol=1e-4, atol=1e-5)
+
+
+def normalized() -> onnx.ModelProto:
+    """x [batch, 6] → BatchNormalization by kept statistics → logits [batch, 3]."""
+    weights = {
+        "scale": np.ones(6, np.float32),
+        "shift": np.zeros(6, np.float32),
+        "mean": np.zeros(6, np.float32),
+        "variance": np.ones(6, np.float32),
+        "w": np.random.default_rng(0).standard_normal((6, 3)).astype(np.float32),
+    }
+    names = ["x", "scale", "shift", "mean", "variance"]
+    nodes = [
+        make_node("BatchNormalization", names, ["h"], "norm", momentum=0.75),
+        make_node("MatMul", ["h", "w"], ["logits"], "head"),
+    ]
+    initializers = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    return model_of(nodes, {"x": ["batch", 6]}, {"logits": ["batch", 3]}, initializers)
+
+
+@pytest.mark.parametrize("batch_norm", ["inference", "training"])
+def test_batch_normalization_keeps_its_statistics_unless_the_batches_are_asked_for(
+    make: Make, tmp_path: Path, batch_norm: str
+) -> None:
+    prepared = make(normalized(), batch_norm=batch_norm)
+    engine = open_engine(prepared)
+    x = np.random.default_rng(1).standard_normal((9, 6)).astype(np.float32) + 3
+    engine.train_batch([x], np.arange(9) % 3)
+    engine.step(0.01)
+    engine.export(tmp_path / "model.onnx")
+    exported = {
+        each.name: onnx.numpy_helper.to_array(each)
+        for each in onnx.load_model(tmp_path / "model.onnx").graph.initializer
+    }
+    moved = 0.25 * x.mean(axis=0) if batch_norm == "training" else np.zeros(6)
+    np.testing.assert_allclose(exported["mean"], moved, rtol=1e-5)
+    assert not np.allclose(exported["scale"], 1)
+
+
+def test_huber_is_squared_up_to_one_and_straight_beyond(make: Make) -> None:
+    prepared = make(perceptron(), loss="huber")
+    engine = open_engine(prepared)
+    x = np.random.default_rng(2).standard_normal((8, 6)).astype(np.float32)
+    _, output = engine.evaluate([x], np.zeros((8, 3), np.float32))
+    target = (output + np.linspace(-3, 3, 24).reshape(8, 3)).astype(np.float32)
+    loss, _ = engine.evaluate([x], target)
+    error = np.abs(target - output)
+    expected = np.where(error < 1, error**2 / 2, error - 0.5)
+    assert loss == pytest.approx(expected.mean(), rel=1e-5)
+    assert per_sample_metric("loss", "huber")(output, target) == pytest.approx(
+        expected.mean(axis=1), rel=1e-5
+    )
