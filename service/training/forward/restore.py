@@ -1,4 +1,4 @@
-"""Gives a graph the parameters back that PyTorch's exporters merged, left out or copied.
+"""Gives a graph the parameters back that exporters merged, left out or copied.
 
 Initializers that are equal when a model is exported become one, even a fresh bias and a running
 mean, and a bias of zeros goes. Trained on, each would have had a way of its own. A parameter that
@@ -35,6 +35,8 @@ def restore(model: onnx.ModelProto) -> None:
         _write_biases(model, origins)
     _split_copies(model)
     _tie_transposed(model, origins)
+    if model.producer_name == "tf2onnx":
+        _fix_second_biases(model)
 
 
 def _split_merged(model: onnx.ModelProto, origins: Origins) -> None:
@@ -187,6 +189,32 @@ def _tie_transposed(model: onnx.ModelProto, origins: Origins) -> None:
         del model.graph.node[:], model.graph.initializer[:]
         model.graph.node.extend(nodes)
         model.graph.initializer.extend(tensors)
+
+
+def _fix_second_biases(model: onnx.ModelProto) -> None:
+    """Keras' LSTM has one bias, and GRU without reset_after; tf2onnx writes zeros for a second."""
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    written: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        tensor = tensors.get(node.input[3]) if _has_one_bias(node) else None
+        if tensor is None:
+            continue
+        first, second = np.split(numpy_helper.to_array(tensor), 2, axis=1)
+        if second.any():
+            continue
+        zeros, node.input[3] = f"{tensor.name}:second", f"{tensor.name}:both"
+        tensor.CopyFrom(numpy_helper.from_array(first, tensor.name))
+        value = numpy_helper.from_array(second)
+        written.append(helper.make_node("Constant", [], [zeros], value=value))
+        written.append(helper.make_node("Concat", [tensor.name, zeros], [node.input[3]], axis=1))
+    nodes = [*written, *map(duplicate, model.graph.node)]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def _has_one_bias(node: onnx.NodeProto) -> bool:
+    resets = any(each.name == "linear_before_reset" and each.i for each in node.attribute)
+    return node.op_type in ("LSTM", "GRU") and not resets and len(node.input) > 3
 
 
 def _are_one(source: str, name: str, origins: Origins) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from graph_parts import node, normal
 
 from service.training.forward.normalize import normalize
+from service.training.forward.trainable import select
 
 
 def parameters(graphs: Any, *nodes: Any, **weights: Any) -> set[str]:
@@ -59,3 +60,27 @@ def test_a_transposed_copy_of_a_named_matrix_is_tied_to_it(graphs: Any) -> None:
         node("MatMul", ["a", "onnx::MatMul_7"], ["y"], name="second"),
         **{"encoder": matrix, "onnx::MatMul_7": matrix.T.copy()},
     ) == {"encoder"}
+
+
+@pytest.mark.parametrize(("producer", "size"), [("tf2onnx", 8), ("pytorch", 16)])
+def test_the_second_bias_that_keras_has_not_stays_zero(
+    producer: str, size: int, graphs: Any
+) -> None:
+    model = graphs.model(
+        [
+            node("Unsqueeze", ["x", "first"], ["s"], name="sequence"),
+            node("LSTM", ["s", "w", "r", "b"], ["h"], name="lstm", hidden_size=2),
+            node("Reshape", ["h", "rows"], ["y"], name="rows"),
+        ],
+        {
+            "first": np.array([0]),
+            "rows": np.array([-1, 2]),
+            "w": normal(1, 8, 3),
+            "r": normal(1, 8, 2),
+            "b": np.concatenate([normal(1, 8), np.zeros((1, 8), np.float32)], axis=1),
+        },
+        x=("batch", 3),
+    )
+    model.producer_name = producer
+    graph = normalize(model, [])
+    assert [graph.dims(name) for name in select(graph, None)][-1] == (1, size)
