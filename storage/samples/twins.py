@@ -20,8 +20,9 @@ from storage.samples.staged_rows import StagedRows
 _TOLD = 1000
 _PREFIX = "substr(sha256, 1, 8)"
 """As in the index `samples_by_content`; a whole digest would make it three times as large."""
+# Left to itself SQLite walks all samples of the model, since they are in the order of their ids.
 _STORED = f"""
-SELECT id, sha256, label, split FROM samples
+SELECT id, sha256, label, split FROM samples INDEXED BY samples_by_content
 WHERE model_id = ? AND {_PREFIX} IN ({{marks}})
   AND (quarantine IS NULL OR quarantine NOT LIKE '{DAMAGED}%') ORDER BY id
 """  # noqa: S608 - our own

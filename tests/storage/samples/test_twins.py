@@ -1,10 +1,13 @@
 """Equal inputs are one sample of a model, unless duplicates are kept."""
 
+import os
+
 import pytest
 
 from storage.errors import NotFound
 from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
+from storage.samples.twins import drop_stored
 
 
 @pytest.fixture
@@ -107,3 +110,19 @@ def test_another_models_samples_are_no_twins(store, model, send, add_model, uplo
 def test_duplicates_are_kept_where_that_is_wanted(store, model, upload):
     assert upload(store, model, [1]).accepted == 1
     assert upload(store, model, [1]).accepted == 1
+
+
+def test_twins_are_sought_by_their_digests_not_among_all_samples(store, model):
+    with store.samples.stage(model.id, 16) as staging:
+        staging.add(os.urandom(16 * 20_000), [1] * 20_000)
+        staging.commit()
+    steps = []
+    with (
+        store._readers.snapshot() as connection,
+        store.samples.stage(model.id, 16, keep_duplicates=False) as staging,
+    ):
+        staging.add(os.urandom(16 * 500), [1] * 500)
+        connection.set_progress_handler(lambda: steps.append(1), 100)
+        drop_stored(staging._rows, connection, model.id)
+        connection.set_progress_handler(None, 0)
+    assert len(steps) < 500
