@@ -12,6 +12,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -31,6 +32,8 @@ from storage.errors import Busy, DiskFull, StorageBroken
 _T = TypeVar("_T")
 _PUT_TIMEOUT_S = 5.0
 _TRUNCATE_PATIENCE_MS = 250
+_REST_S = 0.5
+"""After so long without a write the page cache is given back: the resting daemon stays small."""
 _logger = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
@@ -135,7 +138,7 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        while (task := self._tasks.get()) is not None:
+        while (task := self._next_task()) is not None:
             fn, future, may_use_ballast = task
             try:
                 future.set_result(self._write(fn, may_use_ballast=may_use_ballast))
@@ -143,6 +146,13 @@ class Writer:
                 future.set_exception(error)
         self._stopped.set()
         self._refuse_rest()
+
+    def _next_task(self) -> _Task | None:
+        with suppress(queue.Empty):
+            return self._tasks.get(timeout=_REST_S)
+        shrink = "PRAGMA shrink_memory"
+        self._guarded("not_shrunk", lambda: self._connection.execute(shrink))
+        return self._tasks.get()
 
     def _refuse_rest(self) -> None:
         while True:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     Records = bytes | bytearray | memoryview | NDArray[np.generic]
 
-# After so many rows the writer's page cache is given back: the resting daemon stays small.
-_LARGE_UPLOAD = 10_000
 _TOLD = ("accepted", "duplicates", "first_id", "last_id", "evicted")
 
 
@@ -194,9 +192,6 @@ class Staging:
         name = model_name(transaction, self._model_id)
         told = {each: getattr(result, each) for each in _TOLD}
         transaction.event("samples.added", name, told)
-        if accepted >= _LARGE_UPLOAD:
-            connection = transaction.connection
-            transaction.after_commit(lambda: connection.execute("PRAGMA shrink_memory"))
         return result
 
 

@@ -1,7 +1,8 @@
+import ctypes
 import sys
 
 import pytest
-from support import DEADLINE_S
+from support import DEADLINE_S, wait_until
 
 from storage.store import Store
 
@@ -35,3 +36,13 @@ def test_an_upload_of_240_megabytes_takes_little_memory(data_dir, add_model, sta
     store.close()
     output, _ = start_child(UPLOAD, data_dir).communicate(timeout=DEADLINE_S)
     assert int(output) < 32 * 1024
+
+
+def test_a_writer_at_rest_gives_its_page_cache_back(store, add_model, upload):
+    _sqlite3 = pytest.importorskip("_sqlite3")
+    used_bytes = ctypes.CDLL(_sqlite3.__file__).sqlite3_memory_used
+    model = add_model(store)
+    for number in range(4):
+        upload(store, model, [1] * 5000, first=5000 * number)
+    assert used_bytes() > 2 * 2**20
+    wait_until(lambda: used_bytes() < 2**20, "the cache to be given back")
