@@ -10,7 +10,7 @@ from typing import Any
 from service.errors import InvalidInput
 from service.training.errors import NoSamples
 from service.training.hyperparameters import Hyperparameters
-from service.training.optimizer.recipe import OPTIONS, Recipe, problems
+from service.training.optimizer.recipe import OPTIONS, LossOptions, Recipe, loss_problems, problems
 from storage.errors import NotFound, Problem
 from storage.records.jobs import Job, NewJob
 from storage.records.models import Model, NewModel
@@ -109,12 +109,14 @@ def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = ""
     asked: hyperparameters, which those of the model complete. at: where they stand.
     """
     if model.engine == "ort_training":
-        names = [field.name for field in fields(Recipe) if asked.get(field.name) is not None]
+        chosen = (*fields(Recipe), *fields(LossOptions))
+        names = [field.name for field in chosen if asked.get(field.name) is not None]
         found = [Problem(f"/{name}", FIXED.format(name=name)) for name in names]
     else:
-        chosen = {name: value for name, value in asked.items() if name in FOR_JOBS}
-        recipe = Hyperparameters(**merge(model, chosen, seed=0)).recipe
-        found = problems(recipe, parameters=model.trainable)
+        wanted = {name: value for name, value in asked.items() if name in FOR_JOBS}
+        merged = Hyperparameters(**merge(model, wanted, seed=0))
+        found = problems(merged.recipe, parameters=model.trainable)
+        found += loss_problems(merged.loss_options, classes=model.signature.target.num_classes)
     if found:
         placed = [Problem(at + each.pointer, each.detail) for each in found]
         raise InvalidInput("the model cannot train so", problems=placed)

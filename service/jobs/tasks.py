@@ -147,6 +147,7 @@ def artifacts(model: Model, store: Store) -> Artifacts:
         inference_model=paths.get("inference_model"),
         prefix_model=paths.get("prefix_model"),
         remainder_model=paths.get("remainder_model"),
+        class_step_model=paths.get("class_step_model"),
     )
 
 

@@ -48,6 +48,7 @@ ROLES = (
     "inference_model",
     "prefix_model",
     "remainder_model",
+    "class_step_model",
 )
 """Files of a model. Only a model that was cut has a prefix_model, and only one with several outputs
 a remainder_model; which of the others it has, its engine tells."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
-from service.training.optimizer.recipe import About, Recipe
+from service.training.optimizer.recipe import About, LossOptions, Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class Hyperparameters(Recipe):
-    """How a job trains, and with which optimizer.
+class Hyperparameters(LossOptions, Recipe):
+    """How a job trains, with which optimizer, and what it makes of the loss.
 
     The first of epochs, max_steps, max_seconds that is reached ends it.
 
@@ -60,6 +60,11 @@ class Hyperparameters(Recipe):
         """What of it the optimizer needs."""
         return Recipe(**{each.name: getattr(self, each.name) for each in fields(Recipe)})
 
+    @property
+    def loss_options(self) -> LossOptions:
+        """What of it the loss needs."""
+        return LossOptions(**{each.name: getattr(self, each.name) for each in fields(LossOptions)})
+
 
 class Declared(NamedTuple):
     """A hyperparameter as it is declared. kind: its type, of which None may be one.
@@ -74,11 +79,11 @@ class Declared(NamedTuple):
 
 
 def declared() -> Iterator[Declared]:
-    """All hyperparameters of a job: how long it trains, then what the optimizer takes."""
+    """All hyperparameters of a job: how long it trains, then what optimizer and loss take."""
     hints = get_type_hints(Hyperparameters, include_extras=True)
     found = {field.name: field for field in fields(Hyperparameters)}
-    of_optimizers = [field.name for field in fields(Recipe)]
-    for name in (*(each for each in found if each not in of_optimizers), *of_optimizers):
+    last = [field.name for part in (Recipe, LossOptions) for field in fields(part)]
+    for name in (*(each for each in found if each not in last), *last):
         kind, about = get_args(hints[name])
         default = None if "Default:" in about.text else found[name].default
         yield Declared(name, kind, about, default)

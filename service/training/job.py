@@ -168,5 +168,6 @@ def base_engine(task: Train, choice: ThreadChoice, *, checkpoint: str | None = N
         threads=choice.threads,
         spinning=choice.spinning,
         recipe=task.hyperparameters.recipe,
+        loss_options=task.hyperparameters.loss_options,
         checkpoint=None if checkpoint is None else Path(checkpoint),
     )

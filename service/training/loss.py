@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+CLASS_VECTORS = ("hone.class_on", "hone.class_off", "hone.class_counts")
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -14,7 +16,8 @@ class Loss:
 
     name: of LOSSES, or `output` for a tensor of the model that is a loss itself.
     class_axis: of the logits; targets have all other axes. label_smoothing, class_weights,
-    ignore_index: of cross entropy, as in PyTorch. delta: of huber, in target units.
+    ignore_index: of cross entropy, as in PyTorch. by_class: these three are fed, as the vectors of
+    `class_vectors`. delta: of huber, in target units.
     """
 
     name: str
@@ -23,6 +26,7 @@ class Loss:
     class_weights: tuple[float, ...] | None = None
     ignore_index: int | None = None
     delta: float = 1.0
+    by_class: bool = False
 
     def weight(self, target: NDArray[np.generic]) -> float:
         """What the batch's losses are divided by, in samples: 1/weight is the scale to feed.
@@ -38,3 +42,16 @@ class Loss:
             else np.take(self.class_weights, np.where(counts, target, 0))
         )
         return float((weights * counts).sum() / target[0].size)
+
+    def class_vectors(self, classes: int) -> dict[str, NDArray[np.float32]]:
+        """What each class adds where it is the target, what anywhere, and whether it counts.
+
+        Under the names of the inputs of a step whose loss is by_class.
+        """
+        weights = np.array(self.class_weights or [1.0] * classes)
+        vectors = {
+            CLASS_VECTORS[0]: weights * (1 - self.label_smoothing),
+            CLASS_VECTORS[1]: weights * (self.label_smoothing / classes),
+            CLASS_VECTORS[2]: np.arange(classes) != self.ignore_index,
+        }
+        return {name: np.asarray(vector, np.float32) for name, vector in vectors.items()}

@@ -26,17 +26,21 @@ def compile_model(
     *,
     output: str,
     directory: Path,
+    by_class: StepModel | None = None,
+    classes: int | None = None,
 ) -> Files:
     """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
-    that is measured. Raises GraphRefused if a trained tensor is no float32 initializer of
-    `inference`.
+    that is measured. by_class: the step with a loss of that kind, of so many classes. Raises
+    GraphRefused if a trained tensor is no float32 initializer of `inference`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = Files.below(directory)
     _, values = without(inference, [*step.parameters, *step.updated])
     onnx.save_model(step.model, files.step_model)
+    if by_class is not None and files.class_step_model is not None:
+        onnx.save_model(by_class.model, files.class_step_model)
     onnx.save_model(evaluation, files.eval_model)
     checkpoint.save(files.checkpoint, checkpoint.Head(ENGINE), values)
     made = Manifest(
@@ -51,6 +55,7 @@ def compile_model(
         updated=tuple(step.updated.values()),
         loss=asdict(step.loss),
         batch_statistics=step.batch_statistics,
+        classes=classes,
         work=workload(step.model),
     )
     manifest.write(made, files.manifest)

@@ -22,7 +22,7 @@ class Files:
 
     step_model, eval_model: as service/training/graph/step.py describes them. inference_model: the
     graph to export without the tensors of `parameters` and `statistics`; checkpoint: these, as
-    training starts.
+    training starts. class_step_model: the step of a loss that is by_class, of cross entropy.
     """
 
     manifest: Path
@@ -30,6 +30,7 @@ class Files:
     eval_model: Path
     inference_model: Path
     checkpoint: Path
+    class_step_model: Path | None = None
 
     @classmethod
     def below(cls, folder: Path) -> Files:
@@ -40,6 +41,7 @@ class Files:
             eval_model=folder / "eval_model.onnx",
             inference_model=folder / "inference_model.onnx",
             checkpoint=folder / "checkpoint.safetensors",
+            class_step_model=folder / "class_step_model.onnx",
         )
 
 
@@ -77,7 +79,8 @@ class Manifest:
 
     inputs: in the order in which batches bring them. output: the tensor that is measured and
     exported. statistics: running statistics, and updated the outputs that hold their new values, in
-    this order. loss: fields of graph.losses.Loss. batch_statistics: batches may not be shared out.
+    this order. loss: fields of Loss. classes: of cross entropy. batch_statistics: batches may not
+    be shared out.
     """
 
     engine: str
@@ -91,6 +94,7 @@ class Manifest:
     updated: tuple[str, ...] = ()
     loss: dict[str, Any] = field(default_factory=dict)
     batch_statistics: bool = False
+    classes: int | None = None
     work: Work = field(default_factory=Work)
     format: int = FORMAT
 

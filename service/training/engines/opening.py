@@ -7,7 +7,7 @@ from pathlib import Path
 from service.training.engine import Engine
 from service.training.engines.manifest import Files
 from service.training.errors import ArtifactsUnreadable
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.recipe import LossOptions, Recipe
 from service.training.protocol.messages.shared import Artifacts
 
 
@@ -22,6 +22,7 @@ def open_engine(
     threads: int,
     spinning: bool = False,
     recipe: Recipe | None = None,
+    loss_options: LossOptions | None = None,
     checkpoint: Path | None = None,
 ) -> Engine:
     """A model in training, at a checkpoint; by default as it was uploaded.
@@ -33,7 +34,11 @@ def open_engine(
         from service.training.engines.sessions.engine import SessionsEngine
 
         return SessionsEngine(
-            files_of(artifacts), threads=threads, recipe=recipe or Recipe(), checkpoint=checkpoint
+            files_of(artifacts),
+            threads=threads,
+            recipe=recipe or Recipe(),
+            loss_options=loss_options or LossOptions(),
+            checkpoint=checkpoint,
         )
     from service.training.engines.ort_training.engine import OrtEngine
 
@@ -56,4 +61,5 @@ def files_of(artifacts: Artifacts) -> Files:
         eval_model=Path(artifacts.eval_model),
         inference_model=Path(artifacts.inference_model),
         checkpoint=Path(artifacts.checkpoint),
+        class_step_model=Path(by_class) if (by_class := artifacts.class_step_model) else None,
     )

@@ -6,7 +6,7 @@ the scale makes the mean over the batch; losses of a batch that is shared out ad
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,15 +24,24 @@ class Compared:
 
 
 def compare(
-    loss: Loss, output: Tensor, target: Tensor, scale: Tensor, sample_weight: Tensor | None = None
+    loss: Loss,
+    output: Tensor,
+    target: Tensor,
+    scale: Tensor,
+    sample_weight: Tensor | None = None,
+    *,
+    class_vectors: Sequence[Tensor] = (),
 ) -> Compared:
     """Write the loss and its gradient.
 
     output: float, axis 0 the batch. target: int64 without the class axis for cross entropy, else of
-    the output's shape. scale: float, rank 0. sample_weight: float, (batch,).
+    the output's shape. scale: float, rank 0. sample_weight: float, (batch,). class_vectors: float,
+    (classes,), of a loss that is by_class.
     """
     if loss.name == "cross_entropy":
-        return _cross_entropy(loss, output, target, scale, sample_weight)
+        axis = output.axis(loss.class_axis)
+        wanted = _wanted(loss, output, target.unsqueeze(axis), axis, class_vectors)
+        return _cross_entropy(loss, output, wanted, scale, sample_weight)
     scale = _by_position(scale, output, output.axes(None)[1:])
     if sample_weight is not None:
         scale = _weighted(scale, sample_weight, output)
@@ -78,23 +87,25 @@ LOSSES: dict[str, Callable[[Loss, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
 
 
 def _cross_entropy(
-    loss: Loss, logits: Tensor, target: Tensor, scale: Tensor, sample_weight: Tensor | None
+    loss: Loss, logits: Tensor, wanted: Tensor, scale: Tensor, sample_weight: Tensor | None
 ) -> Compared:
     """-Σ q·log softmax, whose gradient is softmax·Σq - q. q: what each class should have."""
     axis = logits.axis(loss.class_axis)
     scale = _by_position(scale, logits, [a for a in logits.axes(None)[1:] if a != axis])
     logs = logits.op("LogSoftmax", axis=axis)
-    wanted = _wanted(loss, logits, target.unsqueeze(axis), axis)
     if sample_weight is not None:
         wanted = wanted * _weighted(scale, sample_weight, logits)
         scale = logits.graph.numbers(1.0, logits.dtype)
-    plain = loss.class_weights is None and loss.ignore_index is None and sample_weight is None
+    plain = loss.class_weights is None and loss.ignore_index is None and not loss.by_class
+    plain = plain and sample_weight is None
     share = logs.exp() if plain else logs.exp() * wanted.sum([axis], keep=True)
     gradient = ((share - wanted) * scale).known_like(logits)
     return Compared(-(logs * wanted).sum() * scale, gradient)
 
 
-def _wanted(loss: Loss, logits: Tensor, target: Tensor, axis: int) -> Tensor:
+def _wanted(
+    loss: Loss, logits: Tensor, target: Tensor, axis: int, class_vectors: Sequence[Tensor]
+) -> Tensor:
     """One at the target's class, smoothed, weighted, and zero where the target is ignored."""
     graph = logits.graph
     shape = [1] * logits.rank
@@ -102,6 +113,11 @@ def _wanted(loss: Loss, logits: Tensor, target: Tensor, axis: int) -> Tensor:
     count = _classes(logits, axis)
     classes = np.arange(count, dtype=np.int64).reshape(shape)
     wanted = graph.constant(classes).equal(target).cast_like(logits).known_like(logits)
+    if loss.by_class:
+        behind = range(1, logits.rank - axis)
+        on, off, counts = (each.unsqueeze(*behind) for each in class_vectors)
+        kept = (wanted * counts).sum([axis], keep=True)
+        return ((wanted * on + off) * kept).known_like(logits)
     if loss.label_smoothing:
         wanted = wanted * (1 - loss.label_smoothing) + loss.label_smoothing / count
     if loss.class_weights is not None:

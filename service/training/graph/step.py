@@ -18,7 +18,7 @@ from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.simplify import prune
 from service.training.graph.passes.spatial_first import read_model
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
-from service.training.loss import Loss
+from service.training.loss import CLASS_VECTORS, Loss
 
 LOSS = "hone.loss"
 LOSS_SCALE = "hone.loss_scale"
@@ -189,7 +189,12 @@ def _append_loss(
     fed.append(scale)
     if loss.name != "output":
         weight = fed[1] if weighted else None
-        return compare(loss, value, fed[0], scale, weight), fed
+        vectors: list[Tensor] = []
+        if loss.by_class:
+            classes = shape[loss.class_axis % len(shape)]
+            vectors = [graph.input(name, value.dtype, (classes,)) for name in CLASS_VECTORS]
+        compared = compare(loss, value, fed[0], scale, weight, class_vectors=vectors)
+        return compared, [*fed, *vectors]
     if shape == ():
         first = next(iter(graph.inputs))
         scale = scale * first.size(0).squeeze(0).cast_like(value)

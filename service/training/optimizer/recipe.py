@@ -48,6 +48,21 @@ class About(NamedTuple):
         }
 
 
+@dataclass(frozen=True)  # no slots: a class may inherit those of one base only
+class LossOptions:
+    """What a job chooses of its loss, which is cross entropy; as in PyTorch."""
+
+    label_smoothing: Annotated[
+        float, About("Share of the target spread over all classes.", ge=0, lt=1)
+    ] = 0.0
+    class_weights: Annotated[
+        tuple[float, ...] | None, About("Weight of each class in the loss, in order.")
+    ] = None
+    ignore_index: Annotated[
+        int | None, About("Class whose positions do not count in the loss.", ge=0)
+    ] = None
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """An optimizer with its options, named as in PyTorch where it has them.
@@ -113,6 +128,29 @@ class Recipe:
             return self.weight_decay if axes >= 2 else 0.0
         chosen = any(fnmatchcase(parameter, glob) for glob in self.decays)
         return self.weight_decay if chosen else 0.0
+
+
+def loss_problems(options: LossOptions, *, classes: int | None) -> list[Problem]:
+    """All that is wrong with a job's options. classes: None unless the loss is cross entropy."""
+    given = [each.name for each in fields(options) if getattr(options, each.name)]
+    if options.ignore_index is not None:
+        given.append("ignore_index")
+    if classes is None:
+        return [
+            Problem(f"/{name}", f"{name} is of cross_entropy, the model's loss is another")
+            for name in dict.fromkeys(given)
+        ]
+    found = []
+    weights = options.class_weights
+    if weights is not None and len(weights) != classes:
+        detail = f"{len(weights)} weights are given, the model has {classes} classes"
+        found.append(Problem("/class_weights", detail))
+    if weights is not None and not all(weight >= 0 and isfinite(weight) for weight in weights):
+        found.append(Problem("/class_weights", "weights must be finite and at least 0"))
+    if options.ignore_index is not None and options.ignore_index >= classes:
+        detail = f"the model has the classes 0 to {classes - 1}"
+        found.append(Problem("/ignore_index", detail))
+    return found
 
 
 def problems(recipe: Recipe, *, parameters: Sequence[str] = ()) -> list[Problem]:

@@ -34,7 +34,10 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     inference = trial.inference_form(forward.model)
     files = _compile(forward, inference, task)
     artifacts = with_prefix(
-        _artifacts(files), forward, Path(task.work_dir), feature_dtype=task.feature_dtype
+        _artifacts(files, is_classification=forward.signature.target.num_classes is not None),
+        forward,
+        Path(task.work_dir),
+        feature_dtype=task.feature_dtype,
     )
     exported = inference if forward.prefix is None else join(forward.prefix, inference)
     prepared = describe(model_path, forward, artifacts, exported=exported)
@@ -63,26 +66,34 @@ def read(model_path: Path, task: Prepare) -> ForwardModel:
 def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.ModelProto]:
     """The step, which has been run, and the evaluation."""
     model, output, loss = forward.model, forward.output, Loss(task.loss)
-    step = build_step(
-        model,
-        loss=loss,
-        parameters=forward.trainable,
-        output=output,
-        batch_statistics=task.batch_norm == "training" or _normalizes_by_batch(model),
-    )
+    step = _step(forward, task, loss)
     step = replace(step, batch_statistics=not rows_are_independent(step, forward))
     moved = (*step.parameters, *step.updated)
     return step, build_evaluation(model, loss=loss, parameters=moved, output=output)
 
 
+def _step(forward: ForwardModel, task: Prepare, loss: Loss) -> StepModel:
+    return build_step(
+        forward.model,
+        loss=loss,
+        parameters=forward.trainable,
+        output=forward.output,
+        batch_statistics=task.batch_norm == "training" or _normalizes_by_batch(forward.model),
+    )
+
+
 def _compile(forward: ForwardModel, inference: onnx.ModelProto, task: Prepare) -> Files:
     step, evaluation = build_models(forward, task)
+    classes = forward.signature.target.num_classes
+    by_class = _step(forward, task, Loss(task.loss, by_class=True)) if classes else None
     return compile_model(
         step,
         evaluation,
         inference,
         output=forward.output,
         directory=Path(task.work_dir),
+        by_class=by_class,
+        classes=classes,
     )
 
 
@@ -94,11 +105,12 @@ def _normalizes_by_batch(model: onnx.ModelProto) -> bool:
     )
 
 
-def _artifacts(files: Files) -> Artifacts:
+def _artifacts(files: Files, *, is_classification: bool) -> Artifacts:
     return Artifacts(
         training_model=str(files.step_model),
         eval_model=str(files.eval_model),
         checkpoint=str(files.checkpoint),
         manifest=str(files.manifest),
         inference_model=str(files.inference_model),
+        class_step_model=str(files.class_step_model) if is_classification else None,
     )

@@ -81,3 +81,39 @@ def test_a_models_defaults_hold_for_jobs_that_choose_nothing(served: Served, mod
     assert chosen == {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.0}
     refused = served.http.patch(f"/v1/models/{model}", json={"hyperparameters": {"nesterov": True}})
     assert refused.json()["errors"][0]["pointer"] == "/hyperparameters/nesterov"
+
+
+def test_the_loss_of_a_job_is_pytorchs_with_smoothing_weights_and_an_ignored_class(
+    served: Served, model: str
+) -> None:
+    options = {"label_smoothing": 0.2, "class_weights": [1.0, 0.5, 2.0], "ignore_index": 1}
+    started = {each.name: to_array(each) for each in _uploaded()}
+    made = weights(served, model, optimizer="sgd", learning_rate=0.5, **options)
+    data = blobs(40, 6, 3)
+    hidden = np.maximum(data["x"] @ started[FIRST] + started["layer0.bias"], 0)
+    logits = hidden @ started[SECOND] + started["layer1.bias"]
+    share = np.exp(logits - logits.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    of_class = np.array(options["class_weights"])
+    target = np.eye(3)[data["label"]] * 0.8 + 0.2 / 3
+    wanted = target * of_class * (data["label"] != 1)[:, None]
+    slope = share * wanted.sum(axis=1, keepdims=True) - wanted
+    slope /= (of_class[data["label"]] * (data["label"] != 1)).sum()
+    moved = started[SECOND] - 0.5 * hidden.T @ slope
+    np.testing.assert_allclose(made[SECOND], moved, rtol=1e-4, atol=1e-6)
+
+
+def test_options_of_cross_entropy_that_do_not_fit_are_refused_by_name(
+    served: Served, model: str
+) -> None:
+    answer = served.http.post(
+        f"/v1/models/{model}/jobs", json={"class_weights": [1.0, 2.0], "ignore_index": 3}
+    )
+    assert [each["pointer"] for each in answer.json()["errors"]] == [
+        "/class_weights",
+        "/ignore_index",
+    ]
+    served.register("recipes-mse", mlp(6, 8, 3), loss="mse")
+    served.upload("recipes-mse", x=np.ones((4, 6)), label=np.ones((4, 3)), split="train")
+    answer = served.http.post("/v1/models/recipes-mse/jobs", json={"label_smoothing": 0.1})
+    assert answer.json()["errors"][0]["pointer"] == "/label_smoothing"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -22,9 +23,10 @@ from service.training.engines.sessions.shares import Shares
 from service.training.engines.sessions.state import State
 from service.training.errors import ArtifactsUnreadable
 from service.training.loss import Loss
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.recipe import LossOptions, Recipe
 
 GRADIENT = "hone.gradient."
+PLAIN = LossOptions()
 
 
 class SessionsEngine:
@@ -41,6 +43,7 @@ class SessionsEngine:
         *,
         threads: int,
         recipe: Recipe,
+        loss_options: LossOptions = PLAIN,
         checkpoint: Path | None = None,
     ) -> None:
         self._files = files
@@ -50,6 +53,11 @@ class SessionsEngine:
         self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)
         self._state.restore(checkpoint or files.checkpoint)
         self._loss = _loss(self._manifest)
+        self._step_model = files.step_model
+        self._class_vectors: dict[str, NDArray[np.float32]] = {}
+        self._trained_loss = self._loss
+        if loss_options != PLAIN:
+            self._choose(loss_options)
         self._seed = 0
         self._batches = 0
         self._provider = CPU
@@ -61,10 +69,21 @@ class SessionsEngine:
             )
         }
         with foreign_errors(ArtifactsUnreadable, "cannot load the training step"):
-            self._training = self._open(files.step_model, self._bind_step)
+            self._training = self._open(self._step_model, self._bind_step)
             self._optimizer = Optimizer(
                 recipe, self._state.buffers, threads=threads, crew=self._crew
             )
+
+    def _choose(self, options: LossOptions) -> None:
+        """Train with these options of cross entropy. Raises ArtifactsUnreadable."""
+        if self._files.class_step_model is None or self._manifest.classes is None:
+            raise ArtifactsUnreadable(
+                "the model has no step for label_smoothing, class_weights or ignore_index: they are"
+                " of cross_entropy"
+            )
+        self._step_model = self._files.class_step_model
+        self._trained_loss = replace(self._loss, **asdict(options))
+        self._class_vectors = self._trained_loss.class_vectors(self._manifest.classes)
 
     @property
     def name(self) -> str:
@@ -82,7 +101,7 @@ class SessionsEngine:
         """
         shares, reason = adopt(
             provider,
-            lambda name: self._open(self._files.step_model, self._bind_step, provider=name),
+            lambda name: self._open(self._step_model, self._bind_step, provider=name),
             lambda runs: self._results(runs, inputs, target),
             self._results(self._training, inputs, target),
         )
@@ -124,7 +143,8 @@ class SessionsEngine:
         if self._manifest.sample_weight is not None:
             weights = np.ones(rows, np.float32) if weights is None else weights
             feeds[self._manifest.sample_weight] = weights
-        loss, taken = runs.run(feeds, rows=rows, scale=self._scale(target, weights))
+        scale = _scale(self._trained_loss, target, weights)
+        loss, taken = runs.run(feeds, rows=rows, scale=scale)
         for idle in self._state.buffers.gradients[taken:]:
             idle.fill(0)
         return loss
@@ -140,7 +160,7 @@ class SessionsEngine:
         for binding in self._evaluation.bindings:  # their room is of the last batch's size
             binding.allocate(self.output)
         loss, taken = self._evaluation.run(
-            self._feeds(inputs, target), rows=len(target), scale=self._scale(target)
+            self._feeds(inputs, target), rows=len(target), scale=_scale(self._loss, target)
         )
         parts = [binding.output(1) for binding in self._evaluation.bindings[:taken]]
         return loss, parts[0] if taken == 1 else np.concatenate(parts)
@@ -171,7 +191,11 @@ class SessionsEngine:
 
     def _bind_step(self, binding: Binding, share: int) -> None:
         state = self._state
-        for name, array in {**state.parameters, **state.statistics}.items():
+        for name, array in {
+            **state.parameters,
+            **state.statistics,
+            **self._class_vectors,
+        }.items():
             binding.read(name, array)
         gradients = state.buffers.views(state.buffers.gradients[share])
         for name, array in gradients.items():
@@ -189,12 +213,13 @@ class SessionsEngine:
             feeds[self._manifest.target] = target
         return {name: np.ascontiguousarray(array) for name, array in feeds.items()}
 
-    def _scale(self, target: Array, weights: Array | None = None) -> float:
-        """The factor on the sum of the losses that makes it their mean, by weight."""
-        total = self._loss.weight(target)
-        if weights is not None:
-            total *= float(weights.mean(dtype=np.float64))
-        return 1 / total if total else 0.0
+
+def _scale(loss: Loss, target: Array, weights: Array | None = None) -> float:
+    """The factor on the sum of the losses that makes it their mean, by weight."""
+    total = loss.weight(target)
+    if weights is not None:
+        total *= float(weights.mean(dtype=np.float64))
+    return 1 / total if total else 0.0
 
 
 def _loss(manifest: Manifest) -> Loss:

@@ -36,6 +36,7 @@ class Artifacts:
     inference_model: str | None = None
     prefix_model: str | None = None
     remainder_model: str | None = None
+    class_step_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,3 +187,22 @@ def test_every_operator_without_a_gradient_is_named_at_once() -> None:
     assert len(refused.value.problems) == 2
     assert '"first" (Hardmax)' in told
     assert '"second" (Det)' in told
+
+
+@pytest.mark.parametrize("options", LOSSES)
+@pytest.mark.parametrize("positions", [(), (2,)])
+def test_options_that_are_fed_by_class_are_those_that_are_written_into_the_graph(
+    options: dict[str, Any], positions: tuple[int, ...]
+) -> None:
+    x, w = normal(5, 3, *positions, seed=1), normal(3, *positions, seed=2)
+    target = np.random.default_rng(3).integers(0, 3, (5, *positions))
+    written = Loss("cross_entropy", **options)
+    scale = 1 / written.weight(target)
+    step = build_step(
+        forward(*x.shape[1:]), loss=Loss("cross_entropy", by_class=True), parameters=["w"]
+    )
+    vectors = {name: each.astype(np.float64) for name, each in written.class_vectors(3).items()}
+    feeds = {"x": x, "target": target, "hone.loss_scale": np.array(scale), "w": w, **vectors}
+    expected = loss_and_gradient(written, x, target, w, scale)
+    for found, wanted in zip(reference(step.model).run(None, feeds), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
