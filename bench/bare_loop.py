@@ -1,46 +1,54 @@
-"""The yardstick: a bare training loop over the same engine, data in memory.
+"""The yardstick: a bare training loop over the engine on the whole graph, data in memory.
 
-python -m bench.bare_loop MODEL.onnx DATA.npz INPUT EPOCHS BATCH_SIZE THREADS prints samples/s.
+python -m bench.bare_loop MODEL.onnx DATA.npz INPUT EPOCHS BATCH_SIZE THREADS [PATTERN] prints one
+JSON object; PATTERN chooses what trains.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 
-from service.training.engines.ort_training.runtime import training_api
-from service.training.preparation.artifacts import make_artifacts
+from service.training.engines.manifest import Files
+from service.training.engines.runtime import flush_denormals
+from service.training.engines.sessions.engine import SessionsEngine
+from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare
+
+LEARNING_RATE = 1e-3
 
 
 def main() -> None:
-    """Train, and print samples a second from the first step to the last."""
-    model, data, name = Path(sys.argv[1]), np.load(sys.argv[2]), sys.argv[3]
-    epochs, batch_size, threads = map(int, sys.argv[4:])
-    x, y = data[name], data["label"]
-    api = training_api()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    """Train, export, and print seconds and samples a second from the first step."""
+    model, data = Path(sys.argv[1]), np.load(sys.argv[2])
+    epochs, batch_size, threads = map(int, sys.argv[4:7])
+    x, y = data[sys.argv[3]], data["label"]
+    generator = np.random.default_rng(5)
+    flush_denormals()
     with tempfile.TemporaryDirectory() as folder:
-        order = Prepare(str(model), "forward", folder, "cross_entropy")
-        made = make_artifacts(model, order).artifacts
-        state = api.CheckpointState.load_checkpoint(made.checkpoint)
-        module = api.Module(made.training_model, state, made.eval_model, session_options=options)
-        optimizer = api.Optimizer(made.optimizer_model, module)
-        module.train()
+        chosen = tuple(sys.argv[7:]) or None
+        make_step_models(
+            model, Prepare(str(model), "forward", folder, "cross_entropy", trainable=chosen)
+        )
+        engine = SessionsEngine(Files.below(Path(folder)), threads=threads)
         began = time.perf_counter()
         for _ in range(epochs):
+            order = generator.permutation(len(x))
             for start in range(0, len(x), batch_size):
-                module(x[start : start + batch_size], y[start : start + batch_size])
-                optimizer.step()
-                module.lazy_reset_grad()
+                rows = order[start : start + batch_size]
+                engine.train_batch([x[rows]], y[rows])
+                engine.step(LEARNING_RATE)
+        trained = time.perf_counter()
+        engine.export(Path(folder) / "model.onnx")
         seconds = time.perf_counter() - began
-    print(epochs * len(x) / seconds)
+    print(
+        json.dumps({"seconds": seconds, "samples_per_second": epochs * len(x) / (trained - began)})
+    )
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 
 from laptop import Laptop
 from support import ENDED, Served, mlp, npz, wait_until
+
+from storage.store import Store
 
 __all__ = ["Laptop", "Served", "digits_cnn", "mlp", "npz", "served", "train", "wait_until"]
 
@@ -21,7 +23,9 @@ __all__ = ["Laptop", "Served", "digits_cnn", "mlp", "npz", "served", "train", "w
 def served(**settings: object) -> Iterator[Served]:
     """A running daemon with these settings; stopped and removed at the end."""
     with tempfile.TemporaryDirectory(prefix="honed-bench-") as folder:
-        running = Served(Path(folder) / "data", **settings)
+        empty = Path(folder) / "empty"
+        Store.open(empty).close()
+        running = Served(Path(folder) / "data", database=empty / "hone.db", **settings)
         try:
             yield running
         finally:

@@ -29,7 +29,7 @@ def _row(size: int) -> Row:
         folder = Path(name)
         model, data = frameworks.material(case, folder)
         ours = _ours(case, model, data)
-        theirs = frameworks.torch(case, data, epochs=1, threads=frameworks.THREADS)
+        theirs = frameworks.torch(case, data, epochs=1, threads=max(case.threads))
     return {
         "samples": size,
         "dataset MB": size * int(np.prod(SHAPE)) * 4 / 2**20,
@@ -44,7 +44,7 @@ def _row(size: int) -> Row:
 
 
 def _ours(case: frameworks.Case, model: Path, data: Path) -> dict[str, float]:
-    with np.load(data) as arrays, served(training_threads=frameworks.THREADS) as daemon:
+    with np.load(data) as arrays, served(training_threads=max(case.threads)) as daemon:
         x, label = arrays["x"], arrays["label"]
         daemon.register("m", model.read_bytes())
         for start in range(0, len(x), CHUNK):

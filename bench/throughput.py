@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -54,7 +55,7 @@ def _compare(
             job = daemon.train(name, epochs=epochs, batch_size=BATCH_SIZE)
             ours.append(job["progress"]["samples_per_second"])
             output = subprocess.run(bare_command, capture_output=True, text=True, check=True).stdout
-            bare.append(float(output))
+            bare.append(json.loads(output)["samples_per_second"])
     ratios = [a / b for a, b in zip(ours, bare, strict=True)]
     return {
         "model": name,

@@ -24,6 +24,7 @@ SHAPES = {
     "mlp-small": (32,),
     "cnn": (1, 28, 28),
     "frozen-backbone": (3, 96, 96),
+    "mobilenet": (3, 96, 96),
     "transformer": (32, 64),
 }
 CLASSES = 10
@@ -49,7 +50,10 @@ class InvertedResidual(nn.Module):
 
 
 class InvertedResidualNet(nn.Module):
-    """MobileNetV2 at width 1 for 96 by 96 pixels; only its head trains."""
+    """MobileNetV2 at width 1 for 96 by 96 pixels.
+
+    frozen: only its head trains. Statistics are kept as they are, as the exported model has them.
+    """
 
     PLAN = (
         (1, 16, 1, 1),
@@ -61,7 +65,7 @@ class InvertedResidualNet(nn.Module):
         (6, 320, 1, 1),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, frozen: bool) -> None:
         super().__init__()
         layers, width = conv(3, 32, kernel=3, stride=2), 32
         for expansion, outputs, count, stride in self.PLAN:
@@ -73,13 +77,13 @@ class InvertedResidualNet(nn.Module):
         self.backbone = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.head = nn.Linear(1280, CLASSES)
         for parameter in self.backbone.parameters():
-            parameter.requires_grad = False
+            parameter.requires_grad = not frozen
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         return self.head(self.backbone(image))
 
     def train(self, mode: bool = True) -> InvertedResidualNet:
-        """The frozen part keeps its statistics, as it is usual."""
+        """The backbone keeps its statistics, as it is usual in fine-tuning."""
         super().train(mode)
         self.backbone.eval()
         return self
@@ -92,6 +96,10 @@ class Transformer(nn.Module):
         super().__init__()
         layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        # Its layers are copies of one: the exporter would make one tensor of what is equal.
+        self.encoder.layers[1] = nn.TransformerEncoderLayer(
+            64, 4, 128, dropout=0.0, batch_first=True
+        )
         self.head = nn.Linear(64, CLASSES)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -136,7 +144,7 @@ def build(name: str) -> nn.Module:
         )
     if name == "transformer":
         return Transformer()
-    net = InvertedResidualNet()
+    net = InvertedResidualNet(frozen=name == "frozen-backbone")
     settle(net)
     return net
 
