@@ -133,9 +133,13 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         check_same_thread=False,
     )
     connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA query_only = ON")
-    connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
-    connection.execute("PRAGMA busy_timeout = 5000")
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
+        connection.execute("PRAGMA busy_timeout = 5000")
+    except sqlite3.Error:  # a damaged file shows here first
+        connection.close()
+        raise
     return connection
 
 

@@ -158,7 +158,8 @@ def test_every_table_is_strict(store):
 
 
 def test_every_migration_is_known_by_name():
-    pending = migrations.migrations.pending(sqlite_utils.Database(memory=True))
+    with closing(sqlite_utils.Database(memory=True)) as empty:
+        pending = migrations.migrations.pending(empty)
     assert tuple(migration.name for migration in pending) == KNOWN
 
 
