@@ -6,12 +6,11 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sources import ROOT, imported, imports, members, sources, tree
 
-ROOT = Path(__file__).parent.parent
 ROOMS = {
     "storage": set(),
     "service": {"storage"},
@@ -26,21 +25,6 @@ FOREIGN = {
 }
 ENGINE_ROOMS = ("service/training/", "service/prediction/", "cli/demo/")
 """Where ONNX Runtime may be imported: children, and the demo's own inference."""
-
-
-def sources(room: str) -> Iterator[Path]:
-    return (ROOT / room).rglob("*.py")
-
-
-def imports(path: Path) -> set[str]:
-    """Every module that a file imports, lazily or not."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-    return found
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -106,13 +90,8 @@ def test_the_daemon_loads_no_first_version_of_pydantic() -> None:
 
 
 def top_level_imports(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.parse(path.read_text("utf-8")).body:
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    statements = [node for node in tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return set().union(*map(imported, statements), *map(members, statements))
 
 
 def error_codes() -> set[str]:
@@ -120,7 +99,7 @@ def error_codes() -> set[str]:
     codes: set[str] = set()
     for room in ROOMS:
         for path in sources(room):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for node in ast.walk(tree(path)):
                 if isinstance(node, ast.ClassDef):
                     codes |= {
                         statement.value.value

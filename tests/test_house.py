@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sources import ROOT, functions, import_statements, imported, members, sources, tree
 
-ROOT = Path(__file__).parent.parent
 ROOMS = ("storage", "service", "api", "cli")
 MODULES = 20
 FILE_LINES = 300
@@ -46,34 +45,24 @@ FUNCTION_LINES = 45
 
 def modules() -> dict[str, Path]:
     """Every module of the product, by its dotted name."""
-    paths = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-    return {_name(path): path for path in paths}
+    return {_name(path): path for room in ROOMS for path in sources(room)}
 
 
 def _name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def bounded() -> Iterator[tuple[str, str]]:
-    for path in modules().values():
-        yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
-
-
-def imported(path: Path, known: dict[str, Path]) -> set[str]:
+def modules_imported(path: Path, known: dict[str, Path]) -> set[str]:
     """The modules of ours that a file imports: at its top, late, or for types only."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            names |= (inner & set(known)) or {node.module}
+    for statement in import_statements(path):
+        names |= (members(statement) & set(known)) or imported(statement)
     return names & set(known) - {_name(path)}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     known = modules()
-    graph = {name: imported(path, known) for name, path in known.items()}
+    graph = {name: modules_imported(path, known) for name, path in known.items()}
     while leaves := {name for name, targets in graph.items() if not targets & set(graph)}:
         graph = {name: targets for name, targets in graph.items() if name not in leaves}
     importers = {name for targets in graph.values() for name in targets}
@@ -87,8 +76,10 @@ def test_no_folder_holds_more_modules_than_a_reader_surveys() -> None:
     }
 
 
-def test_no_file_is_longer_than_one_idea() -> None:
-    assert not {name: n for name, text in bounded() if (n := text.count("\n")) > FILE_LINES}
+@pytest.mark.parametrize("folder", [*ROOMS, "tests"])
+def test_no_file_is_longer_than_one_idea(folder: str) -> None:
+    lines = {str(path): path.read_text("utf-8").count("\n") for path in sources(folder)}
+    assert not {name: count for name, count in lines.items() if count > FILE_LINES}
 
 
 def test_no_module_is_so_short_that_its_idea_lies_elsewhere() -> None:
@@ -101,15 +92,11 @@ def test_no_module_is_so_short_that_its_idea_lies_elsewhere() -> None:
     assert not set(SHORT) - short, "no longer short, or gone: take it out of SHORT"
 
 
-def test_no_function_is_longer_than_a_screen() -> None:
-    long = {}
-    for name, text in bounded():
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or 0) - node.lineno + 1
-                if lines > FUNCTION_LINES:
-                    long[f"{name}:{node.name}"] = lines
-    assert not long
+@pytest.mark.parametrize("folder", [*ROOMS, "tests"])
+def test_no_function_is_longer_than_a_screen(folder: str) -> None:
+    for path in sources(folder):
+        long = {name: lines for name, lines in functions(path).items() if lines > FUNCTION_LINES}
+        assert not long
 
 
 def rooms() -> dict[str, str]:
@@ -118,9 +105,7 @@ def rooms() -> dict[str, str]:
     for path in modules().values():
         folder = path.parent.relative_to(ROOT).as_posix()
         if path.name == "__init__.py":
-            found[f"{folder}/"] = (
-                ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-            ).split("\n")[0]
+            found[f"{folder}/"] = (ast.get_docstring(tree(path)) or "").split("\n")[0]
     return found
 
 

@@ -109,12 +109,10 @@ class Bench:
             checkpoint_interval_s=interval_s,
             limits=ResourceLimits(threads=1, nice=0),
         )
-        begin = self.order.start
-        checkpoint = Path(begin.checkpoint or artifacts.checkpoint)
-        self.engine = Recorder(
-            open_engine(artifacts, output="logits", threads=1, checkpoint=checkpoint)
-        )
-        self.state = begin.state or LoopState()
+        checkpoint = Path(self.order.start.checkpoint or artifacts.checkpoint)
+        engine = open_engine(artifacts, output="logits", threads=1, checkpoint=checkpoint)
+        self.engine = Recorder(engine)
+        self.state = self.order.start.state or LoopState()
         self.plan: Plan = make_plan(self.order.hyperparameters, len(sets[0]))
         self.ear = Ear()
         self.clock = Clock(clock_step_s)

@@ -164,44 +164,51 @@ def test_an_archive_moves_a_dataset_to_another_model(served: Served, model: str)
     assert told(model)[1][:4] == ("b", "dog", "train", True)
 
 
+def damaged(good: bytes, name: str, change: Callable[[bytes], bytes | None]) -> bytes:
+    """The archive with one entry changed, or left out."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(good)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for entry in old.namelist():
+            content = old.read(entry)
+            made = change(content) if entry == name else content
+            if made is not None:
+                new.writestr(entry, made)
+    return buffer.getvalue()
+
+
+def of_a_later_version(manifest: bytes) -> bytes:
+    return manifest.replace(b'"version": 2', b'"version": 3')
+
+
 def test_a_wrong_archive_is_refused_whole(served: Served, model: str) -> None:
     served.upload(model, x=rows(3))
     good = served.http.get(f"/v1/models/{model}/samples/archive").content
     served.register(f"{model}-wide", mlp(4, 2))
 
-    def damaged(name: str, change: Callable[[bytes], bytes | None]) -> bytes:
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(io.BytesIO(good)) as old, zipfile.ZipFile(buffer, "w") as new:
-            for entry in old.namelist():
-                content = old.read(entry)
-                made = change(content) if entry == name else content
-                if made is not None:
-                    new.writestr(entry, made)
-        return buffer.getvalue()
-
     for target, body, words in (
         (model, b"no zip", "send the whole zip"),
         (model, good[:-30], "send the whole zip"),
         (f"{model}-wide", good, "inputs: the archive has"),
-        (model, damaged("data/000000.bin", lambda data: bytes(len(data))), "not those that were"),
-        (model, damaged("data/000000.bin", lambda data: data + b"1"), "its data"),
-        (model, damaged("data/000000.bin", lambda _: None), "missing"),
-        (model, damaged("samples/000000.jsonl", lambda _: b"{}\n"), "not a sample"),
-        (model, damaged("samples/000000.jsonl", lambda _: b"[1]\n"), "an object with key"),
-        (model, damaged("samples/000000.jsonl", lambda t: t.replace(b"12", b"-1")), "'length' is"),
-        (model, damaged("manifest.json", lambda _: b"{}"), "no archive of Hone"),
         (
             model,
-            damaged(
-                "manifest.json",
-                lambda text: text.replace(b'"version": 2', b'"version": 3'),
-            ),
-            "has version 3",
+            damaged(good, "data/000000.bin", lambda data: bytes(len(data))),
+            "not those that were",
         ),
-        (model, damaged("end.json", lambda _: None), "missing"),
-        (model, damaged("end.json", lambda _: b'{"chunks": 2}'), "missing"),
-        (model, damaged("end.json", lambda _: b'{"chunks": 0}'), "the archive has 0 chunks"),
-        (model, damaged("end.json", lambda _: b'{"chunks": true}'), "an integer from 0"),
+        (model, damaged(good, "data/000000.bin", lambda data: data + b"1"), "its data"),
+        (model, damaged(good, "data/000000.bin", lambda _: None), "missing"),
+        (model, damaged(good, "samples/000000.jsonl", lambda _: b"{}\n"), "not a sample"),
+        (model, damaged(good, "samples/000000.jsonl", lambda _: b"[1]\n"), "an object with key"),
+        (
+            model,
+            damaged(good, "samples/000000.jsonl", lambda t: t.replace(b"12", b"-1")),
+            "'length' is",
+        ),
+        (model, damaged(good, "manifest.json", lambda _: b"{}"), "no archive of Hone"),
+        (model, damaged(good, "manifest.json", of_a_later_version), "has version 3"),
+        (model, damaged(good, "end.json", lambda _: None), "missing"),
+        (model, damaged(good, "end.json", lambda _: b'{"chunks": 2}'), "missing"),
+        (model, damaged(good, "end.json", lambda _: b'{"chunks": 0}'), "the archive has 0 chunks"),
+        (model, damaged(good, "end.json", lambda _: b'{"chunks": true}'), "an integer from 0"),
     ):
         answer = served.http.post(
             f"/v1/models/{target}/samples/archive",

@@ -82,68 +82,67 @@ class Case:
         return "label" if self.loss == "cross_entropy" else "value"
 
 
-def cases() -> list[Case]:
-    script, dynamo = "torchscript", "dynamo"
-    return [
-        Case("mlp_ts13", mlp, "vector", script, 13, optimizer="sgd", learning_rate=0.1),
-        Case("mlp_ts15_fixed", mlp, "vector", script, 15, dynamic=False),
-        Case("mlp_dy21", mlp, "vector", dynamo, 21),
-        Case("mlp_dy18_fixed", mlp, "vector", dynamo, 18, dynamic=False),
-        Case("cnn_ts14", Cnn, "image", script, 14),
-        Case("cnn_ts17_fixed", Cnn, "image", script, 17, dynamic=False),
-        Case("cnn_dy18", Cnn, "image", dynamo, 18, optimizer="sgd", learning_rate=0.1),
-        Case("cnn_bn_ts15", lambda: Cnn(norm=True), "image", script, 15),
-        Case("cnn_bn_dy20", lambda: Cnn(norm=True), "image", dynamo, 20),
-        Case("cnn_bn_live_ts15", lambda: Cnn(norm=True), "image", script, 15, live=True),
-        Case("cnn_bn_live_ts13", lambda: Cnn(norm=True), "image", script, 13, live=True),
-        Case("cnn_bn_unfolded_ts17", lambda: Cnn(norm=True), "image", script, 17, folded=False),
-        Case("cnn_bn_unfolded_dy18", lambda: Cnn(norm=True), "image", dynamo, 18, folded=False),
-        Case("norm_gelu_ts15", norm_mlp, "vector", script, 15),
-        Case("norm_gelu_ts17", norm_mlp, "vector", script, 17),
-        Case("norm_gelu_ts20", norm_mlp, "vector", script, 20),
-        Case("norm_gelu_dy17", norm_mlp, "vector", dynamo, 17),
-        Case("norm_gelu_dy18", norm_mlp, "vector", dynamo, 18),
-        Case("norm_gelu_dy20", norm_mlp, "vector", dynamo, 20),
-        Case("norm_gelu_tanh_dy21", lambda: norm_mlp("tanh"), "vector", dynamo, 21),
-        Case("transformer_ts14", lambda: Transformer(0.0), "sequence", script, 14),
-        Case("transformer_ts17", Transformer, "sequence", script, 17),
-        Case("transformer_fresh_ts17", Transformer, "sequence", script, 17, fresh=True),
-        Case("transformer_dy18", Transformer, "sequence", dynamo, 18),
-        Case("transformer_dy20", Transformer, "sequence", dynamo, 20),
-        Case("transformer_dy21", Transformer, "sequence", dynamo, 21),
-        Case(
-            "transformer_live_ts17", Transformer, "sequence", script, 17,
-            live=True, random=True,
-        ),
-        Case("copies_ts17", Copies, "sequence", script, 17, fresh=True),
-        Case("copies_dy18", Copies, "sequence", dynamo, 18, fresh=True),
-        Case("copies_dy20", Copies, "sequence", dynamo, 20, fresh=True),
-        Case("lstm_ts15", Lstm, "sequence", script, 15, learning_rate=0.03),
-        Case("lstm_dy18", Lstm, "sequence", dynamo, 18, learning_rate=0.03),
-        Case("lstm_ts17_fixed", Lstm, "sequence", script, 17, dynamic=False, learning_rate=0.03),
-        Case("lstm_both_ts17", lambda: Lstm(2, True), "sequence", script, 17),
-        Case("lstm_both_dy18", lambda: Lstm(2, True), "sequence", dynamo, 18),
-        Case("gru_both_dy20", lambda: Gru(True), "sequence", dynamo, 20),
-        Case("gru_ts17", Gru, "sequence", script, 17, learning_rate=0.03),
-        Case("bag_ts13", Bag, "tokens", script, 13, learning_rate=0.03),
-        Case("bag_dy18", Bag, "tokens", dynamo, 18, learning_rate=0.03),
-        Case("regression_ts18", regression, "vector", script, 18, loss="mse"),
-        Case("regression_dy18", regression, "vector", dynamo, 18, loss="l1"),
-        Case("regression_bce_ts17", regression, "vector", script, 17, loss="bce_with_logits"),
-        Case(
-            "regression_live_ts17", regression, "vector", script, 17, loss="mse",
-            live=True, random=True,
-        ),
-        Case(
-            "regression_live_dy18", regression, "vector", dynamo, 18, loss="mse",
-            live=True, random=True,
-        ),
-        Case("zoo_ts17", zoo, "vector", script, 17),
-        Case("zoo_dy18", zoo, "vector", dynamo, 18),
-        Case("group_norm_ts17", group_norm, "image", script, 17),
-        Case("group_norm_dy18", group_norm, "image", dynamo, 18),
-        Case("group_norm_dy21", group_norm, "image", dynamo, 21),
-    ]  # fmt: skip
+SCRIPT, DYNAMO = "torchscript", "dynamo"
+CASES = [
+    Case("mlp_ts13", mlp, "vector", SCRIPT, 13, optimizer="sgd", learning_rate=0.1),
+    Case("mlp_ts15_fixed", mlp, "vector", SCRIPT, 15, dynamic=False),
+    Case("mlp_dy21", mlp, "vector", DYNAMO, 21),
+    Case("mlp_dy18_fixed", mlp, "vector", DYNAMO, 18, dynamic=False),
+    Case("cnn_ts14", Cnn, "image", SCRIPT, 14),
+    Case("cnn_ts17_fixed", Cnn, "image", SCRIPT, 17, dynamic=False),
+    Case("cnn_dy18", Cnn, "image", DYNAMO, 18, optimizer="sgd", learning_rate=0.1),
+    Case("cnn_bn_ts15", lambda: Cnn(norm=True), "image", SCRIPT, 15),
+    Case("cnn_bn_dy20", lambda: Cnn(norm=True), "image", DYNAMO, 20),
+    Case("cnn_bn_live_ts15", lambda: Cnn(norm=True), "image", SCRIPT, 15, live=True),
+    Case("cnn_bn_live_ts13", lambda: Cnn(norm=True), "image", SCRIPT, 13, live=True),
+    Case("cnn_bn_unfolded_ts17", lambda: Cnn(norm=True), "image", SCRIPT, 17, folded=False),
+    Case("cnn_bn_unfolded_dy18", lambda: Cnn(norm=True), "image", DYNAMO, 18, folded=False),
+    Case("norm_gelu_ts15", norm_mlp, "vector", SCRIPT, 15),
+    Case("norm_gelu_ts17", norm_mlp, "vector", SCRIPT, 17),
+    Case("norm_gelu_ts20", norm_mlp, "vector", SCRIPT, 20),
+    Case("norm_gelu_dy17", norm_mlp, "vector", DYNAMO, 17),
+    Case("norm_gelu_dy18", norm_mlp, "vector", DYNAMO, 18),
+    Case("norm_gelu_dy20", norm_mlp, "vector", DYNAMO, 20),
+    Case("norm_gelu_tanh_dy21", lambda: norm_mlp("tanh"), "vector", DYNAMO, 21),
+    Case("transformer_ts14", lambda: Transformer(0.0), "sequence", SCRIPT, 14),
+    Case("transformer_ts17", Transformer, "sequence", SCRIPT, 17),
+    Case("transformer_fresh_ts17", Transformer, "sequence", SCRIPT, 17, fresh=True),
+    Case("transformer_dy18", Transformer, "sequence", DYNAMO, 18),
+    Case("transformer_dy20", Transformer, "sequence", DYNAMO, 20),
+    Case("transformer_dy21", Transformer, "sequence", DYNAMO, 21),
+    Case(
+        "transformer_live_ts17", Transformer, "sequence", SCRIPT, 17,
+        live=True, random=True,
+    ),
+    Case("copies_ts17", Copies, "sequence", SCRIPT, 17, fresh=True),
+    Case("copies_dy18", Copies, "sequence", DYNAMO, 18, fresh=True),
+    Case("copies_dy20", Copies, "sequence", DYNAMO, 20, fresh=True),
+    Case("lstm_ts15", Lstm, "sequence", SCRIPT, 15, learning_rate=0.03),
+    Case("lstm_dy18", Lstm, "sequence", DYNAMO, 18, learning_rate=0.03),
+    Case("lstm_ts17_fixed", Lstm, "sequence", SCRIPT, 17, dynamic=False, learning_rate=0.03),
+    Case("lstm_both_ts17", lambda: Lstm(2, True), "sequence", SCRIPT, 17),
+    Case("lstm_both_dy18", lambda: Lstm(2, True), "sequence", DYNAMO, 18),
+    Case("gru_both_dy20", lambda: Gru(True), "sequence", DYNAMO, 20),
+    Case("gru_ts17", Gru, "sequence", SCRIPT, 17, learning_rate=0.03),
+    Case("bag_ts13", Bag, "tokens", SCRIPT, 13, learning_rate=0.03),
+    Case("bag_dy18", Bag, "tokens", DYNAMO, 18, learning_rate=0.03),
+    Case("regression_ts18", regression, "vector", SCRIPT, 18, loss="mse"),
+    Case("regression_dy18", regression, "vector", DYNAMO, 18, loss="l1"),
+    Case("regression_bce_ts17", regression, "vector", SCRIPT, 17, loss="bce_with_logits"),
+    Case(
+        "regression_live_ts17", regression, "vector", SCRIPT, 17, loss="mse",
+        live=True, random=True,
+    ),
+    Case(
+        "regression_live_dy18", regression, "vector", DYNAMO, 18, loss="mse",
+        live=True, random=True,
+    ),
+    Case("zoo_ts17", zoo, "vector", SCRIPT, 17),
+    Case("zoo_dy18", zoo, "vector", DYNAMO, 18),
+    Case("group_norm_ts17", group_norm, "image", SCRIPT, 17),
+    Case("group_norm_dy18", group_norm, "image", DYNAMO, 18),
+    Case("group_norm_dy21", group_norm, "image", DYNAMO, 21),
+]  # fmt: skip
 
 
 def make_data() -> dict[str, np.ndarray]:
@@ -269,7 +268,7 @@ def main() -> None:
     data = make_data()
     np.savez_compressed(HERE / "data.npz", **data)
     done = []
-    for case in cases():
+    for case in CASES:
         torch.manual_seed(3)
         model = case.build()
         if not case.fresh:
