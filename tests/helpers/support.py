@@ -33,13 +33,19 @@ MAX_PAGE = 200
 TAKEN_BACK = (("DELETE", "/v1/snooze"), ("POST", "/v1/resume"), ("DELETE", "/v1/policy"))
 
 
-def wait_until(condition: Callable[[], Any], what: str, *, deadline_s: float = DEADLINE_S) -> Any:
-    """Ask until the answer is true; fail at the deadline."""
+def wait_until(
+    condition: Callable[[], Any],
+    what: str,
+    *,
+    deadline_s: float = DEADLINE_S,
+    poll_s: float | None = None,
+) -> Any:
+    """Ask until the answer is true; fail at the deadline. poll_s: between two questions."""
     began = time.monotonic()
     while not (answer := condition()):
         waited_s = time.monotonic() - began
         assert waited_s < deadline_s, f"waited {deadline_s:g} s for {what}"
-        time.sleep(pause_s(waited_s))
+        time.sleep(poll_s or pause_s(waited_s))
     return answer
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from laptop import Laptop, change_policy, conditions, training
-from support import DEADLINE_S, Served, wait_until
+from support import DEADLINE_S, MIN_POLL_S, Served, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs an injected /sys and /proc")
 
@@ -62,7 +62,8 @@ def test_ten_pauses_leave_the_same_bytes_as_none(
     job_id = served.ask_for_job("m", **RECIPE)["id"]
 
     for pause in range(1, PAUSES + 1):
-        wait_until(lambda: begins(served) == pause, "a child that trains")  # noqa: B023
+        # Asked ten times as often as a daemon: the steps of the job are to last for ten pauses.
+        wait_until(lambda: begins(served) == pause, "a child that trains", poll_s=MIN_POLL_S)  # noqa: B023
         served.http.post("/v1/pause")
         paused = served.wait_for_job(job_id, "paused")
         served.http.post("/v1/resume")
