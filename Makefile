@@ -7,9 +7,13 @@ else
 endif
 INSTALLED := .venv/.installed
 # How many processes run tests, and which tests: make test TESTS=tests/api WORKERS=4
-WORKERS ?= logical
+WORKERS ?= auto
 TESTS ?=
+# What is installed beside the program; browser: what drives Chromium.
+EXTRAS ?= dev
 PYTEST := pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
+# Compiled files are kept: the tests start hundreds of processes, which else compile every module.
+export PYTHONDONTWRITEBYTECODE :=
 # Where the zoo's models are kept; 1 GB.
 ZOO ?= /tmp/hone-zoo
 
@@ -18,7 +22,7 @@ ZOO ?= /tmp/hone-zoo
 demo: $(INSTALLED)
 	$(BIN)/honed demo
 
-# Files of tests are spread over the processors, in alphabetical order: the longest come first.
+# Files of tests are spread over the processes, in the order of tests/conftest.py.
 test: $(INSTALLED)
 	$(BIN)/$(PYTEST)
 
@@ -110,6 +114,6 @@ $(INSTALLED): pyproject.toml
 	  echo "Install one (Debian, Ubuntu: apt install python3.11-venv; macOS: brew install python@3.12;" >&2; \
 	  echo "any: uv python install 3.12), or name it: make PYTHON=/path/to/python3.12" >&2; \
 	  exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	$(BIN)/python -m compileall -q honed.py api cli service storage
 	@touch $@

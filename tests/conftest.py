@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +13,43 @@ import pytest
 from support import Served
 
 from storage.store import Store
+
+MEMORY = Path("/dev/shm")
+NEEDED_BYTES = 6 * 2**30
+LONGEST = (
+    "tests/installation/",
+    "tests/cli/demo/",
+    "tests/storage/samples/test_samples_machine.py",
+    "tests/storage/test_crash.py",
+    "tests/storage/test_memory.py",
+)
+"""Files that take more than ten seconds and come late in the alphabet."""
+
+
+def pytest_configure() -> None:
+    """Keep temporary files in memory where that has room, also those of child processes.
+
+    A write to a disk is awaited for 10 ms or more; no test cuts the power, which alone would tell.
+    """
+    if MEMORY.is_dir() and "TMPDIR" not in os.environ and _is_fit(MEMORY):
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than processors: tests wait for daemons, for children and for time."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: one that began last would be waited for alone."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+def _is_fit(folder: Path) -> bool:
+    """Whether it has room, and programs that are installed in it may run."""
+    may_run = not os.statvfs(folder).f_flag & os.ST_NOEXEC
+    return may_run and os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > NEEDED_BYTES
 
 
 @pytest.fixture(scope="session")
