@@ -168,3 +168,35 @@ def test_the_daemon_itself_never_loads_onnx_runtime(served: Served) -> None:
 
     maps = Path(f"/proc/{served.process.pid}/maps").read_text()
     assert "onnxruntime" not in maps
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA")
+def test_by_default_half_of_the_memory_is_the_limit_of_a_predictor(served: Served) -> None:
+    served.register("limited", mlp(8, 3))
+    assert ask(served, "limited", X[0]).status_code == 200
+    cap_bytes = served.http.get("/v1/policy").json()["memory_limit_bytes"]
+    predictor = predictor_of(served)
+    assert predictor is not None
+
+    limit_bytes, _ = predictor.rlimit(psutil.RLIMIT_DATA)
+
+    assert 0 < cap_bytes <= psutil.virtual_memory().total // 2
+    assert 0 < limit_bytes <= cap_bytes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA")
+def test_a_prediction_that_takes_more_memory_than_the_limit_fails_alone(
+    serve: Callable[..., Served],
+) -> None:
+    served = serve()
+    served.register("wide", mlp(8, 200_000, 3))
+    limit = {"memory_limit_bytes": 400 << 20}
+    assert served.http.put("/v1/policy", json=limit).status_code == 200
+    assert ask(served, "wide", X[0]).status_code == 200
+
+    rows = [{"inputs": {"x": X[0].tolist()}}] * 1000
+    answer = served.http.post("/v1/models/wide/predict", json={"instances": rows})
+
+    assert answer.status_code in (422, 500), answer.text
+    assert answer.json()["code"] in ("prediction_failed", "child_died")
+    assert ask(served, "wide", X[0]).status_code == 200
