@@ -1,7 +1,8 @@
 """Bounds on connections, so that those which never ask for anything cannot use up the daemon.
 
 A connection waits until it has sent the headers of a request whole. It then works until its answer
-is complete, and waits again.
+is complete, and waits again. It is stalled while it neither sends the body that it has begun nor
+takes the answer that it has asked for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ MAX_DESCRIPTORS = 65_536
 """More are never needed; some programs that a hook may start try to close every possible one."""
 MAX_WAIT_S = 10.0
 """How long a connection may wait; uvicorn ends one that is idle between requests after 5 s."""
+MAX_STALL_S = 20.0
+"""How long a client may leave a body or an answer where it is."""
 ACCEPTED_AT_ONCE = 32
 """asyncio accepts this many before it reports the first, so the bound is exceeded for a moment."""
 QUEUED_BY_SYSTEM = 1024
@@ -36,18 +39,25 @@ class Connection(Protocol):
     def is_answering(self) -> bool:
         """Whether a complete request has arrived and its answer is still being sent."""
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether bytes for its client are still to be taken."""
+
+    def stalled_s(self, now: float) -> float:
+        """How long its client has done nothing though it is its turn."""
+
     def abort(self) -> None:
         """End it at once."""
 
 
 def max_connections() -> int:
-    """How many may be open: at most half of the descriptors, for files and children need some."""
+    """How many may be open: a quarter of the descriptors, for each may hold a file as well."""
     if sys.platform == "win32":
         return MAX_CONNECTIONS
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, soft // 2)
+    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, soft // 4)
 
 
 def make_room(connections: Iterable[Connection]) -> None:
@@ -63,9 +73,11 @@ def make_room(connections: Iterable[Connection]) -> None:
 
 
 def close_overdue(connections: Iterable[Connection], *, now: float) -> None:
-    """Close those that have waited for too long."""
+    """Close those that have waited, or stalled, for too long."""
     for each in list(connections):
-        if each.waiting_since is not None and now - each.waiting_since > MAX_WAIT_S:
+        since = each.waiting_since
+        waits = since is not None and now - since > MAX_WAIT_S and not each.is_sending
+        if each.stalled_s(now) > MAX_STALL_S or waits:
             each.abort()
 
 

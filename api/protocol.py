@@ -7,13 +7,13 @@ goes to the socket in its place (https://h11.readthedocs.io/en/latest/api.html#s
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, BinaryIO
 
 import h11
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from api.connections import make_room
+from api.connections import MAX_STALL_S, make_room
 
 ZERO_COPY = "http.response.zerocopysend"
 """ASGI extension: a body that is part of an open file (asgi.readthedocs.io, Extensions)."""
@@ -23,6 +23,10 @@ ABORT = "honed.abort"
 ENDS = "honed.ends"
 """Our extension: `{"peer": address, "own": address}` of the socket. The scope's `client` is not it:
 uvicorn puts there what a header says (X-Forwarded-For)."""
+
+
+SLICE_BYTES = 2**20
+"""Of a file, that a client has to take within MAX_STALL_S."""
 
 
 class FileSlice:
@@ -45,6 +49,9 @@ class FileProtocol(H11Protocol):
         super().__init__(*args, **kwargs)
         self._plain_app: Any = self.app
         self.app = self._extended_app
+        self._heard = 0
+        self._seen = (0, 0)
+        self._moved_at = self.loop.time()
 
     @property
     def is_closing(self) -> bool:
@@ -56,6 +63,23 @@ class FileProtocol(H11Protocol):
         """Whether a complete request has arrived and its answer is still being sent."""
         return self.waiting_since is None and not self.cycle.more_body
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether bytes for its client are still to be taken."""
+        return self.transport.get_write_buffer_size() > 0
+
+    def stalled_s(self, now: float) -> float:
+        """How long its client has neither sent the rest of a body nor taken what is to be sent.
+
+        Looks for what has moved since it was last called.
+        """
+        seen = (self.transport.get_write_buffer_size(), self._heard)
+        owes = self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete
+        is_its_turn = self.is_sending or (owes and not self.flow.read_paused)
+        if seen != self._seen or not is_its_turn:
+            self._seen, self._moved_at = seen, now
+        return now - self._moved_at
+
     def abort(self) -> None:
         """End it at once."""
         self.transport.abort()
@@ -65,6 +89,11 @@ class FileProtocol(H11Protocol):
         super().connection_made(transport)
         self.waiting_since = self.loop.time()
         make_room(self.connections)  # type: ignore[arg-type]  # all are of this class
+
+    def data_received(self, data: bytes) -> None:
+        """More of a request."""
+        self._heard += len(data)
+        super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
         """What came is no HTTP: the request that it belongs to has no client any more."""
@@ -113,14 +142,22 @@ class FileProtocol(H11Protocol):
                 if piece is not placeholder:
                     self.transport.write(piece)
                 elif not self.transport.is_closing():
-                    file, offset = message["file"], message["offset"]
-                    sent = await self.loop.sendfile(self.transport, file, offset, count)
-                    if sent < count:
-                        raise ConnectionAbortedError(f"the file ends {count - sent} bytes early")
-        except ConnectionError:
+                    await self._send_slices(message["file"], message["offset"], count)
+        except (ConnectionError, asyncio.TimeoutError):
             self.transport.abort()
             while (await receive())["type"] != "http.disconnect":
                 pass
+
+    async def _send_slices(self, file: BinaryIO, offset: int, count: int) -> None:
+        """Bytes of the file to the socket. Raises TimeoutError if the client does not take them."""
+        end = offset + count
+        while offset < end:
+            size = min(SLICE_BYTES, end - offset)
+            sending = self.loop.sendfile(self.transport, file, offset, size)
+            sent = await asyncio.wait_for(sending, MAX_STALL_S)
+            if sent < size:
+                raise ConnectionAbortedError(f"the file ends {end - offset - sent} bytes early")
+            offset += sent
 
     def _framed(self, placeholder: FileSlice) -> list[Any]:
         data: Any = placeholder

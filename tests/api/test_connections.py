@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from support import DEADLINE_S, Served, blobs, client, mlp, wait_until
 
@@ -100,6 +101,38 @@ def test_a_connection_without_a_whole_request_is_closed_in_time(
 ) -> None:
     with connect(served, said) as connection:
         wait_until(lambda: is_closed(connection), "the connection to be closed", deadline_s=30)
+
+
+def holds(served: Served, connection: socket.socket) -> bool:
+    """Whether the daemon still has its end; the client's shows nothing while answers lie in it."""
+    port = connection.getsockname()[1]
+    held = psutil.Process(served.process.pid).net_connections("tcp4")
+    return any(each.raddr and each.raddr.port == port for each in held)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\n{host}\r\n" * 20,
+        "GET /v1/models/m/latest/model.onnx HTTP/1.1\r\n{host}{token}\r\n",
+        "POST /v1/models/m/samples HTTP/1.1\r\n{host}{token}"
+        "Content-Type: application/x-npz\r\nContent-Length: 1000\r\n\r\nPK",
+    ],
+    ids=["answers", "file", "body"],
+)
+@pytest.mark.usefixtures("cleared")
+def test_a_client_that_neither_takes_nor_sends_is_cut(served: Served, asked: str) -> None:
+    served.register("m", mlp(4, 250_000, 3))
+    said_before = served.said()
+    host = f"Host: {urlsplit(served.url).netloc}\r\n"
+    token = f"Authorization: Bearer {served.token}\r\n"
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", urlsplit(served.url).port))
+        connection.sendall(asked.format(host=host, token=token).encode())
+        wait_until(lambda: holds(served, connection), "the connection")
+        wait_until(lambda: not holds(served, connection), "its end", deadline_s=60)
+    assert "Traceback" not in served.said().removeprefix(said_before)
 
 
 def test_a_request_in_drops_does_not_hold_a_connection(served: Served) -> None:
