@@ -51,6 +51,7 @@ class Graph:
         for node in self.proto.node:
             for name in dict.fromkeys(reads(node)):
                 self._consumers[name].append(node)
+        self._fed: set[str] | None = None
         self._names.update(self._producers, self.initializers, self._types)
         self._names.update(node.name for node in self.proto.node)
 
@@ -68,6 +69,16 @@ class Graph:
     def outputs(self) -> list[str]:
         """Names of the graph's outputs."""
         return [v.name for v in self.proto.output]
+
+    @property
+    def fed(self) -> set[str]:
+        """The inputs, and every tensor whose values depend on theirs; shapes do not."""
+        if self._fed is None:
+            self._fed = {value.name for value in self.inputs}
+            for node in self.proto.node:
+                if not is_default(node, "Shape", "Size") and not self._fed.isdisjoint(reads(node)):
+                    self._fed.update(filter(None, node.output))
+        return self._fed
 
     def producer(self, name: str) -> onnx.NodeProto | None:
         """The node that makes the tensor; None for inputs, initializers and unknown names."""

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 
 from service.training.forward.graph import FLOAT, Graph, is_default
+from service.training.graph.flow import reads
 
 WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
     "BatchNormalization": (1, 2),
@@ -37,7 +38,9 @@ _OTHER_FLOATS = {
     onnx.TensorProto.DOUBLE: "float64",
 }
 _ELEMENTWISE = ("Add", "Mul")
-LINEAR = ("MatMul", "Conv", "Gemm", "Einsum")
+LINEAR = ("MatMul", "Conv", "ConvTranspose", "Gemm", "Einsum")
+_WAVES = ("Cos", "Sin")
+"""Of positions: tables of the program."""
 PASS_THROUGH = frozenset(
     ("Transpose", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Concat", "Slice", "Expand")
 )
@@ -89,28 +92,25 @@ def _weighs(graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str) -
         return any(i < len(node.input) and node.input[i] == tensor for i in slots)
     if is_default(node, *_ELEMENTWISE):
         return _is_elementwise_weight(graph, node, tensor, initializer)
-    if is_default(node, "Concat") and _joins_activations(graph, node):
+    if is_default(node, "Concat") and not graph.fed.isdisjoint(node.input):
         return True  # a learned token, such as a vision transformer's class token
     if is_default(node, *PASS_THROUGH) and tensor in node.input:
         readers = graph.consumers(node.output[0])
         return any(_weighs(graph, reader, node.output[0], initializer) for reader in readers)
-    return False
+    return _makes_weight(graph, node)
 
 
-def _joins_activations(graph: Graph, concat: onnx.NodeProto) -> bool:
-    """Is one of its inputs computed from the samples?"""
-    seen: set[str] = set()
-    pending = list(concat.input)
-    inputs = {value.name for value in graph.inputs}
-    while pending:
-        name = pending.pop()
-        if name in inputs:
-            return True
-        maker = graph.producer(name)
-        if maker is not None and name not in seen and not is_default(maker, "Shape"):
-            seen.add(name)
-            pending.extend(filter(None, maker.input))
-    return False
+def _makes_weight(graph: Graph, node: onnx.NodeProto) -> bool:
+    """Does it compute a layer's matrix or kernel from parameters alone, as weight norm does?"""
+    if not graph.fed.isdisjoint(reads(node)) or is_default(node, *_WAVES):
+        return False
+    return any(
+        is_default(reader, *LINEAR) and name in [reader.input[i] for i in (0, 1)]
+        if not graph.fed.isdisjoint(reader.input)
+        else _makes_weight(graph, reader)
+        for name in node.output
+        for reader in graph.consumers(name)
+    )
 
 
 def _is_group_step(graph: Graph, node: onnx.NodeProto) -> bool:

@@ -183,3 +183,18 @@ def test_a_bias_that_is_chosen_without_its_matrix_is_noted(graphs: Any, accept: 
 
     assert '"h.bias" trains without its matrix "onnx::MatMul_204"' in note
     assert not accept(model, trainable=("head",)).notes
+
+
+def test_what_a_kernel_is_computed_from_trains(graphs: Any, accept: Accept) -> None:
+    """Weight norm: a direction and a length."""
+    model = graphs.model(
+        [
+            node("ReduceL2", ["direction"], ["norm"], name="norm", axes=[0], keepdims=1),
+            node("Div", ["direction", "norm"], ["unit"], name="unit"),
+            node("Mul", ["unit", "length"], ["w"], name="weight"),
+            node("MatMul", ["x", "w"], ["y"], name="product"),
+        ],
+        {"direction": normal(6, 3), "length": normal(1, 3, seed=1)},
+    )
+
+    assert accept(model).trainable == ("direction", "length")
