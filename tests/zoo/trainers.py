@@ -70,10 +70,10 @@ class Gradients:
         from service.training.graph.step import build_step
         from service.training.loss import Loss
 
-        model = load(path)
-        names = choice.select(normalize(_copy(model), []), trainable)
-        step = build_step(model, loss=Loss(loss), parameters=names, output=output)
-        self._model = prepare(model)
+        graph = normalize(load(path), [])
+        names = choice.select(graph, trainable)
+        step = build_step(graph.model, loss=Loss(loss), parameters=names, output=output)
+        self._model = prepare(graph.model, parameters=names)
         tensors = {t.name: t for t in self._model.graph.initializer}
         self._values = {n: onnx.numpy_helper.to_array(tensors[n]).copy() for n in names}
         self._scale = step.scalars[0]

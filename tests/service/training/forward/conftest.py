@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
 from service.training.engines.opening import open_engine
+from service.training.optimizer.recipe import Recipe
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.shared import Artifacts
@@ -76,10 +77,10 @@ def refuse(order: Callable[..., Answer]) -> Callable[..., dict[str, str]]:
 
 
 class Trainer:
-    """The engine on a prepared model, one thread."""
+    """The engine on a prepared model, one thread, plain SGD."""
 
     def __init__(self, artifacts: Artifacts) -> None:
-        self.engine = open_engine(artifacts, output="", threads=1)
+        self.engine = open_engine(artifacts, output="", threads=1, recipe=Recipe("sgd"))
 
     def step(self, *feeds: np.ndarray, learning_rate: float) -> float:
         *inputs, target = feeds
