@@ -15,6 +15,7 @@ from service.models.promotion.policy import gate_policy
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
 from service.training.protocol.messages.shared import Failed, ResourceLimits
 from service.training.protocol.messages.training import Done
+from storage.errors import Damaged, NotFound
 from storage.records.jobs import Job
 from storage.records.models import FileRecord, Model
 from storage.records.versions import Version
@@ -86,14 +87,17 @@ class Publication:
         limits = await self._limits()
 
         async def ask(baseline: Version, *, reference: bool) -> Answer | None:
-            task = await asyncio.to_thread(
-                evaluate_task,
-                model,
-                self._store,
-                candidate=path,
-                baseline=baseline,
-                limits=limits,
-            )
+            try:
+                task = await asyncio.to_thread(
+                    evaluate_task,
+                    model,
+                    self._store,
+                    candidate=path,
+                    baseline=baseline,
+                    limits=limits,
+                )
+            except (Damaged, NotFound) as error:  # since it was chosen
+                return Failed(error.code, error.detail)
             if not reference:
                 task = replace(task, measurement=replace(task.measurement, reference=False))
             # Without a sample a second child would find out nothing.

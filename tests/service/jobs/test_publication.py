@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,9 @@ def measured(task: Evaluate) -> Evaluated:
     )
 
 
-def conclude(store: Store, job: Job, *, tasks: list[Evaluate]) -> None:
+def conclude(
+    store: Store, job: Job, *, tasks: list[Evaluate], meanwhile: Callable[[], object] = list
+) -> None:
     path = store.tmp_dir / "candidate"
     path.write_bytes(b"candidate")
 
@@ -59,6 +62,7 @@ def conclude(store: Store, job: Job, *, tasks: list[Evaluate]) -> None:
 
     async def ask(task: Evaluate) -> Evaluated:
         tasks.append(task)
+        meanwhile()
         return await asyncio.to_thread(measured, task)
 
     recorder = Recorder(job, store, announce=lambda *_: None)
@@ -112,3 +116,17 @@ def test_a_candidate_is_not_measured_against_damaged_versions(store: Store, mode
 
     assert [Path(task.baseline).read_bytes() for task in tasks] == [b"base"]
     assert store.versions.by_alias(model.id, "latest").version == 4
+
+
+def test_a_job_whose_best_version_is_damaged_meanwhile_keeps_its_own(
+    store: Store, model: Model
+) -> None:
+    best = store.files.path(store.versions.get(model.id, 2).file.sha256)
+    job = start_job(store, model.id)
+
+    conclude(store, job, tasks=[], meanwhile=lambda: best.write_bytes(b"rotten"))
+
+    made = store.versions.get(model.id, 4)
+    assert not made.promoted
+    assert "its bytes are not those that were stored" in made.reason
+    assert store.jobs.get(job.id).version == 4
