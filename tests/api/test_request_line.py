@@ -46,6 +46,23 @@ def test_head_is_answered_as_get_without_the_body(served: Served, model: str, pa
         assert head.headers.get(name) == got.headers.get(name)
 
 
+CHANGES_MEANWHILE = frozenset({"/metrics", "/readyz", "/v1/device", "/v1/backup", "/v1/events"})
+"""Whose answers differ from one moment to the next, in length or for good."""
+
+
+def test_head_of_every_route_has_the_headers_of_its_get(served: Served, model: str) -> None:
+    paths = served.http.get("/openapi.json").json()["paths"]
+    known = {"name": model, "alias": "latest", "number": 1}
+    ids = dict.fromkeys(("sample_id", "job_id", "checkpoint_id", "trigger_id"), 999)
+    for path in [path for path, methods in paths.items() if "get" in methods]:
+        if path not in CHANGES_MEANWHILE:
+            target = path.format(**known, **ids)
+            got, head = served.http.get(target), served.http.head(target)
+            assert (head.status_code, head.content) == (got.status_code, b""), target
+            for name in ("content-type", "content-length", "etag"):
+                assert head.headers.get(name) == got.headers.get(name), target
+
+
 def test_head_of_a_stream_ends(served: Served) -> None:
     answer = served.http.head("/v1/events")
     assert answer.headers["content-type"].startswith("text/event-stream")
