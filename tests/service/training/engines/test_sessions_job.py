@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -128,3 +130,12 @@ def test_a_provider_that_is_not_there_is_told_and_the_job_ends_as_without(
     (started,) = (each for each in child.said if isinstance(each, Started))
     assert any("NoSuchExecutionProvider is not used: the" in each for each in started.warnings)
     assert Path(done.path).read_bytes() == Path(plain.path).read_bytes()
+
+
+def test_a_job_of_this_engine_loads_no_onnx_which_takes_longer_than_its_first_step() -> None:
+    code = (
+        "import sys, service.training.job, service.training.engines.sessions.engine;"
+        "print('onnx' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert said.stdout == "False\n"
