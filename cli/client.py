@@ -1,4 +1,4 @@
-"""The daemon's HTTP API, as every other app sees it."""
+"""A client of the daemon's HTTP API, which has no other rights than any app."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Client:
             return None
 
     def credentials(self) -> dict[str, str]:
-        """The headers that say who asks."""
+        """The headers that authenticate a request."""
         token = (self._given_token or "").strip() or self._token_of_this_machine()
         if token and not (token.isascii() and token.isprintable()):
             source = "--token, HONED_TOKEN" if self._given_token else self.token_file
@@ -148,7 +148,7 @@ class Client:
         return token
 
     def _refuse_strangers(self) -> None:
-        """The token goes to the daemon alone, not to whoever took its port."""
+        """The token is sent to the daemon only, not to another program on its port."""
         import httpx
 
         from cli.listener import strangers

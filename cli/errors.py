@@ -1,4 +1,4 @@
-"""What a person reads when something went wrong, on stderr, with exit code 1."""
+"""Errors as people read them: on stderr, with exit code 1."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Failure(click.ClickException):
 
 
 def from_error(error: HoneError) -> Failure:
-    """A failure that tells all of an error of ours."""
+    """A failure with everything that one of our errors says."""
     return Failure(
         _join(error.detail, ((problem.pointer, problem.detail) for problem in error.problems))
     )
 
 
 def from_response(response: httpx.Response) -> Failure:
-    """A failure that tells all of a problem document (RFC 9457); the body must be read."""
+    """A failure with all that a problem document (RFC 9457) says. The body must have been read."""
     if "json" not in response.headers.get("content-type", ""):
         return Failure(f"HTTP {response.status_code} {response.reason_phrase}: {response.text}")
     document = response.json()

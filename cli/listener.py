@@ -1,4 +1,4 @@
-"""Whose program it is that listens on a port of this machine.
+"""Which user's program listens on a port of this machine.
 
 While the daemon is down, any user may listen in its place and would be handed the token.
 """

@@ -67,7 +67,7 @@ class Commands(Group):
     "--url",
     envvar="HONED_URL",
     show_envvar=True,
-    help="Where the daemon is. Default: where the settings put it, http://127.0.0.1:8471.",
+    help="Address of the daemon. Default: the one in the settings, http://127.0.0.1:8471.",
 )
 @click.option(
     "--token",
@@ -78,10 +78,10 @@ class Commands(Group):
 @click.version_option(package_name="honed")
 @click.pass_context
 def honed(ctx: click.Context, url: str | None, token: str | None) -> None:
-    """Train models on the device where the data is born.
+    """Train models on the device that produces the data.
 
     Exit codes: 0 done, 1 failed, 2 wrong usage; 3 from `honed serve` when the disk or the database
-    failed and a restart is needed, which supervisors do by themselves.
+    failed and a restart is needed, which supervisors do automatically.
     """
     ctx.obj = Client(url=url, token=token)
     ctx.call_on_close(ctx.obj.close)

@@ -20,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Group(click.Group):
-    """A group whose wrong usage says more."""
+    """A group that suggests the nearest command when a name is wrong."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -59,7 +59,7 @@ optional_model_argument = click.argument("model", required=False, shell_complete
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 output_option = click.option(
-    "--output", help="Output tensor that the loss sees. Default: the only one."
+    "--output", help="Output tensor that the loss takes. Default: the only output."
 )
 trainable_option = click.option(
     "--trainable",
@@ -71,7 +71,7 @@ trainable_option = click.option(
 
 
 def hyperparameters(command: Command) -> Command:
-    """How a job trains. What is not given, the model's defaults decide."""
+    """Add the options that say how a job trains; the model's defaults replace those not given."""
     for name, kind, about, default in reversed(list(declared())):
         option = f"--{name.replace('_', '-')}"
         text = about.text if default is None else f"{about.text} Default: {default}."

@@ -1,4 +1,4 @@
-"""How answers look: JSON for scripts, columns for people."""
+"""Prints answers: JSON for scripts, columns for people."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from types import FrameType
 
 @contextmanager
 def termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the block as Ctrl-C does, so that it is left in order."""
+    """SIGTERM ends the block as Ctrl-C does, so that cleanup runs."""
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield

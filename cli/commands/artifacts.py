@@ -34,7 +34,7 @@ OPTIMIZERS = ("adamw", "sgd")
     "-o",
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write into; it is made. Needed without --explain.",
+    help="Folder to write into; it is created. Required unless --explain is given.",
 )
 @click.option("--loss", type=click.Choice(LOSSES), required=True, help="What training lowers.")
 @click.option(
@@ -42,19 +42,19 @@ OPTIMIZERS = ("adamw", "sgd")
     type=click.Choice(OPTIMIZERS),
     default="adamw",
     show_default=True,
-    help="What moves the parameters.",
+    help="Optimizer that updates the parameters.",
 )
 @output_option
 @trainable_option
 @click.option(
     "--explain",
     is_flag=True,
-    help="List the parameters, and where the frozen part would be cut off; write nothing.",
+    help="List the parameters and where the frozen part would be cut off; write nothing.",
 )
 @click.option(
     "--weight-decay", type=float, default=0.0, show_default=True, help="AdamW's weight decay."
 )
-@click.option("--max-grad-norm", type=float, help="Clip gradients to this norm.")
+@click.option("--max-grad-norm", type=float, help="Clip gradients to at most this norm.")
 @as_json
 def artifacts(
     model: Path, *, output_dir: Path | None, explain: bool, as_json: bool, **options: Any

@@ -26,14 +26,14 @@ PAYLOAD = "Hone-Payload-Bytes"
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write it. Default: honed-TIME.zip in this folder.",
+    help="File to write. Default: honed-TIME.zip in the current folder.",
 )
 @as_json
 @click.pass_obj
 def backup(client: Client, *, output: Path | None, as_json: bool) -> None:
     """Back up the daemon's models, samples, versions and jobs while it runs.
 
-    The file appears whole or not at all, and only its owner may read it: samples are in it.
+    The file is written completely or not at all. Only its owner can read it: it holds samples.
     """
     output = output or Path(f"honed-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}.zip")
     contents = download(client, output)
@@ -51,17 +51,19 @@ def backup(client: Client, *, output: Path | None, as_json: bool) -> None:
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to restore into. Default: the setting data_dir.",
+    help="Folder to restore to. Default: the setting data_dir.",
 )
-@click.option("--replace", is_flag=True, help="Move data that are there away; they are kept.")
+@click.option(
+    "--replace", is_flag=True, help="Move existing data to another folder, where they are kept."
+)
 @as_json
 @click.pass_obj
 def restore(
     client: Client, file: Path, *, data_dir: Path | None, replace: bool, as_json: bool
 ) -> None:
-    """Put the backup FILE in place; stop the daemon first.
+    """Restore the backup FILE. Stop the daemon first.
 
-    Every byte is verified before anything changes. The admin token of the folder stays.
+    Every byte is verified before anything changes. The folder's admin token is kept.
     """
     from storage.disk.permissions import OWNER_ONLY_UMASK
 

@@ -69,7 +69,7 @@ def cancel(client: Client, job_id: int, *, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def pause(client: Client, job_id: int, *, as_json: bool) -> None:
-    """Save a checkpoint and stop until resumed."""
+    """Save a checkpoint and stop the job until it is resumed."""
     _echo_job(client.post(f"/v1/jobs/{job_id}/pause"), as_json=as_json)
 
 

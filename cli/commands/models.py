@@ -38,12 +38,16 @@ def models() -> None:
 
 @models.command("add")
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.option("--name", help="Name of the model. Default: the file's name without its ending.")
+@click.option("--name", help="Name of the model. Default: the file's name without its extension.")
 @click.option("--loss", type=click.Choice(LOSSES), required=True, help="What training lowers.")
 @output_option
 @trainable_option
 @click.option(
-    "--class", "classes", multiple=True, metavar="NAME", help="Name of a class, in order; repeat."
+    "--class",
+    "classes",
+    multiple=True,
+    metavar="NAME",
+    help="Name of a class; repeat the option for each class, in order.",
 )
 @click.option(
     "--preprocess",

@@ -16,7 +16,7 @@ from cli.output import echo_fields, echo_json
 
 @click.group(cls=Group)
 def policy() -> None:
-    """Show and change when the device trains; docs/policy.md explains each setting."""
+    """Show or change when the device trains; docs/policy.md explains each setting."""
 
 
 @policy.command("show")
@@ -32,7 +32,7 @@ def show(client: Client, *, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def set_policy(client: Client, settings: tuple[str, ...], *, as_json: bool) -> None:
-    """Change settings, and leave the others: honed policy set max_minutes_per_day=90.
+    """Change some settings and keep the others: honed policy set max_minutes_per_day=90.
 
     A value is JSON, or a plain word: null switches a condition off. What holds for an unknown
     signal is set as unknown.power=allow. A level to stop and the one to resume go together:
@@ -50,7 +50,7 @@ def set_policy(client: Client, settings: tuple[str, ...], *, as_json: bool) -> N
 @as_json
 @click.pass_obj
 def reset(client: Client, *, as_json: bool) -> None:
-    """Go back to the device's defaults."""
+    """Restore the defaults of the device."""
     _echo_policy(client.request("DELETE", "/v1/policy").json(), as_json=as_json)
 
 
@@ -60,11 +60,13 @@ def reset(client: Client, *, as_json: bool) -> None:
 @click.option("--off", is_flag=True, help="End the snooze.")
 @click.pass_obj
 def snooze(client: Client, *, minutes: float | None, morning: bool, off: bool) -> None:
-    """Train nothing for MINUTES; a running job is saved and paused."""
+    """Stop training for MINUTES; a running job is saved and paused."""
     if (minutes is not None) + morning + off != 1:
         raise click.UsageError("give MINUTES, --morning or --off")
     if minutes is not None and not math.isfinite(minutes):
-        raise click.UsageError(f"{minutes} is no number of minutes; `honed pause` has no end")
+        raise click.UsageError(
+            f"{minutes} is not a number of minutes; to pause without an end, use `honed pause`"
+        )
     if off:
         verdict = client.request("DELETE", "/v1/snooze").json()
     else:
@@ -77,19 +79,19 @@ def snooze(client: Client, *, minutes: float | None, morning: bool, off: bool) -
 @click.command()
 @click.pass_obj
 def pause(client: Client) -> None:
-    """Train nothing until `honed resume`; a running job is saved and paused."""
+    """Stop training until `honed resume`; a running job is saved and paused."""
     click.echo(verdict_line(client.post("/v1/pause")))
 
 
 @click.command()
 @click.pass_obj
 def resume(client: Client) -> None:
-    """Train again as the policy says, after `honed pause`."""
+    """End `honed pause`: train again when the policy allows it."""
     click.echo(verdict_line(client.post("/v1/resume")))
 
 
 def verdict_line(verdict: dict[str, Any]) -> str:
-    """Whether the device trains, and all that keeps it."""
+    """Whether the device trains, and everything that prevents it."""
     if verdict["eligible"]:
         return "yes, nothing keeps a job from training"
     return "not now: " + "; ".join(blocker["detail"] for blocker in verdict["blocked_by"])

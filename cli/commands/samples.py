@@ -40,7 +40,7 @@ def samples() -> None:
     metavar="refuse|skip",
     default="refuse",
     show_default=True,
-    help="One bad sample refuses its whole request, or is skipped and named.",
+    help="Whether a bad sample makes its whole request fail, or is skipped and listed.",
 )
 @click.option(
     "--label", help="Label of every image: a class's name, or a number. Default: see above."
@@ -58,7 +58,7 @@ def samples() -> None:
 @click.option(
     "--allow-duplicates",
     is_flag=True,
-    help="Store samples although the model has others with the same inputs.",
+    help="Store samples even if the model has others with the same inputs.",
 )
 @as_json
 @click.pass_obj

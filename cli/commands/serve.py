@@ -18,10 +18,10 @@ from cli.signals import termination_as_interrupt
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of everything the daemon keeps. Default: the setting data_dir.",
+    help="Folder of the daemon's data. Default: the setting data_dir.",
 )
 def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
-    """Run the daemon until it is told to stop (Ctrl-C, SIGTERM)."""
+    """Run the daemon until it is stopped (Ctrl-C, SIGTERM)."""
     from service.processes.interpreter import start_silently
     from service.settings import load_settings
     from storage.database.schema import migrated_meanwhile

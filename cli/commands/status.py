@@ -19,7 +19,7 @@ WORKING = ("running", "queued", "paused")
 @as_json
 @click.pass_obj
 def status(client: Client, *, as_json: bool) -> None:
-    """Say whether the device trains or what keeps it, what it trains, and what waits."""
+    """Show whether the device trains or what prevents it, what it trains, and which jobs wait."""
     health = client.get("/readyz")
     device = client.get("/v1/device")
     models = list(client.items("/v1/models"))
@@ -65,7 +65,7 @@ def _model(model: dict[str, Any]) -> str:
     counts = model["samples"]
     return (
         f"{model['name']}: version {model['latest_version']}, {counts['train']:,} samples train, "
-        f"{counts['validation']:,} validate, {counts['unlabelled']:,} wait for their label"
+        f"{counts['validation']:,} validate, {counts['unlabelled']:,} are unlabelled"
     )
 
 

@@ -1,4 +1,4 @@
-"""`honed train`: ask for a job, and watch it."""
+"""`honed train`: queue a job, and watch it."""
 
 from __future__ import annotations
 
@@ -23,19 +23,25 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
 @model_argument
 @hyperparameters
 @click.option(
-    "--from", "start", help="Where to begin: latest, base or a checkpoint's id. Default: latest."
+    "--from",
+    "start",
+    help="Where to start from: latest, base or a checkpoint's id. Default: latest.",
 )
 @click.option(
     "--now",
     "--ignore-policy",
     "ignore_policy",
     is_flag=True,
-    help="Run in spite of the policy. A pause and a snooze hold it still.",
+    help="Run regardless of the policy. A pause or a snooze still holds the job.",
 )
 @click.option(
-    "--priority", type=int, help="Of two jobs that wait the higher goes first. Default: 0."
+    "--priority",
+    type=int,
+    help="Of two waiting jobs, the one with the higher priority runs first. Default: 0.",
 )
-@click.option("--watch", is_flag=True, help="Stay until the job ends; exit 1 unless it succeeds.")
+@click.option(
+    "--watch", is_flag=True, help="Wait until the job ends; exit with 1 unless it succeeds."
+)
 @as_json
 @click.pass_obj
 def train(
@@ -81,7 +87,7 @@ def _watched(client: Client, job: dict[str, Any]) -> dict[str, Any]:
         return watch_job(client, job)
     except KeyboardInterrupt:
         raise Failure(
-            f"no longer watching; job {job['id']} goes on: honed jobs show {job['id']}"
+            f"stopped watching; job {job['id']} goes on: honed jobs show {job['id']}"
         ) from None
 
 

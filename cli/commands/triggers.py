@@ -22,17 +22,20 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _RULE: dict[str, dict[str, Any]] = {
     "cron": {"metavar": "FIELDS", "help": "Minute, hour, day, month, day of the week."},
-    "time_zone": {"metavar": "ZONE", "help": "Of a time of day. Default: the device's own."},
-    "jitter_seconds": {"type": float, "help": "Cron fires late by up to this."},
-    "new_samples": {"type": int, "help": "Fire when so many more samples have a label."},
+    "time_zone": {"metavar": "ZONE", "help": "Time zone of the times. Default: the device's own."},
+    "jitter_seconds": {"type": float, "help": "Delay each firing of cron at random by up to this."},
+    "new_samples": {"type": int, "help": "Fire when this many more samples have a label."},
     "eligible_after": {
         "metavar": "TIME",
         "help": "Fire at the first moment at which a job may train, after 20:00 of each day, or "
         "after an instant, once.",
     },
-    "at_most_every_hours": {"type": float, "help": "Fire no more often. Alone: that often."},
+    "at_most_every_hours": {
+        "type": float,
+        "help": "Fire at most this often; alone: exactly this often.",
+    },
     "name": {"help": "The `trigger` of its jobs. Default: its kind."},
-    "priority": {"type": int, "help": "Of its jobs, -100 to 100."},
+    "priority": {"type": int, "help": "Priority of its jobs, -100 to 100."},
 }
 _SHOWN = tuple(name for name in _RULE if name not in ("name", "priority"))
 
@@ -45,7 +48,7 @@ def _rule(command: Command) -> Command:
 
 @click.group(cls=Group)
 def triggers() -> None:
-    """Ask for a model's jobs by time or by new samples; docs/triggers.md has the rules."""
+    """Queue jobs of a model by time or by new samples; docs/triggers.md has the rules."""
 
 
 @triggers.command("add")
@@ -55,7 +58,7 @@ def triggers() -> None:
 @as_json
 @click.pass_obj
 def add(client: Client, /, model: str, *, as_json: bool, **options: Any) -> None:
-    """Ask for jobs of MODEL from now on.
+    """Create a trigger that queues jobs of MODEL.
 
     Give one of --cron, --new-samples and --eligible-after, or --at-most-every-hours alone:
     honed triggers add digits --cron "30 2 * * mon-fri" --epochs 3

@@ -65,7 +65,7 @@ def running(folder: Path) -> Iterator[Daemon]:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask a daemon to end in order; kill it if it does not."""
+    """Ask a daemon to stop; kill it if it does not."""
     if process.poll() is not None:
         return
     if sys.platform == "win32":

@@ -35,15 +35,15 @@ DEFAULT_URL = "http://127.0.0.1:8471"
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Leave the daemon running, and say where it is.")
+@click.option("--keep", is_flag=True, help="Leave the daemon running, and print its address.")
 def demo(keep: bool) -> None:
     """Run an end-to-end example on real data, without a network, in under a minute.
 
     Starts a daemon of its own in a temporary folder, registers a digit reader that was trained on
     clean digits, uploads 1,000 digits as a mirroring, noisy camera sees them, trains, fetches the
-    new version, and reads 397 digits that were kept back with plain ONNX Runtime.
+    new version, and reads 397 held-out digits with plain ONNX Runtime.
     """
-    story.title("A digit reader learns to read what its own camera sees")
+    story.title("A digit classifier adapts to the pictures of its own camera")
     with termination_as_interrupt(), ExitStack() as cleanup:
         with interrupts_deferred():
             folder = Path(tempfile.mkdtemp(prefix="honed-demo-"))
@@ -121,7 +121,7 @@ def _fetch(client: Client, before: Path, after: Path) -> None:
 
 
 def _judge(before: Path, after: Path, *, version: int) -> None:
-    """Outside the daemon, on digits that never left this process."""
+    """Measured outside the daemon, on digits that it has never seen."""
     images, labels = digits.kept_back()
     old, new = digits.read(before, images), digits.read(after, images)
     story.paragraph()
@@ -131,7 +131,7 @@ def _judge(before: Path, after: Path, *, version: int) -> None:
         [f"read {old[row]}, now {new[row]}" for row in learned],
     )
     story.paragraph()
-    story.result(f"  Read right of {len(labels)} digits kept back, by plain ONNX Runtime:")
+    story.result(f"  Read right of {len(labels)} held-out digits, by plain ONNX Runtime:")
     was, became = float((old == labels).mean()), float((new == labels).mean())
     story.share("version 1", was)
     story.share(f"version {version}", became)

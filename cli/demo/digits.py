@@ -1,4 +1,4 @@
-"""The demo's data: a base model, the device's samples, and digits kept back for the verdict."""
+"""The demo's data: a base model, the device's samples, and held-out digits."""
 
 from __future__ import annotations
 

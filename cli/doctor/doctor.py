@@ -1,4 +1,4 @@
-"""`honed doctor`: does everything stand that the daemon needs, and what to do if not."""
+"""`honed doctor`: whether the daemon has everything it needs, and what to do if not."""
 
 from __future__ import annotations
 
@@ -40,19 +40,21 @@ NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse.sshfs", 
 
 @click.command()
 @click.option(
-    "--verify", is_flag=True, help="Let the daemon read all that it keeps, slowly, and compare it."
+    "--verify",
+    is_flag=True,
+    help="Have the daemon read all of its data slowly and compare it with the stored digests.",
 )
 @click.option(
     "--repair",
     "repairs",
     is_flag=True,
-    help="Stop the daemon first: read all that it keeps, and delete what is damaged.",
+    help="Read all data and delete what is damaged. Stop the daemon first.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask before --repair deletes.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation before --repair deletes.")
 @as_json
 @click.pass_obj
 def doctor(client: Client, *, verify: bool, repairs: bool, yes: bool, as_json: bool) -> None:
-    """Check that everything stands which the daemon needs.
+    """Check that the daemon has everything it needs.
 
     Every line is ok, warn or fail, with a remedy; exit code 1 if anything fails.
     """

@@ -34,7 +34,7 @@ def test_a_version_that_the_gate_refused_is_no_success_to_see(
     done = honed("train", name, *ruined)
     assert done.returncode == 0, done.stderr
     first = done.stdout.splitlines()[1]
-    assert first.endswith("version 2 is not promoted: apps go on with version 1")
+    assert first.endswith("version 2 is not promoted: apps keep version 1")
     assert "succeeded" not in done.stdout
     assert "apps fetch  version 1: " in done.stdout
 
@@ -115,6 +115,6 @@ def test_ctrl_c_ends_the_watching_and_not_the_job(
     _, told = watching.communicate(timeout=DEADLINE_S)
     assert queued.startswith(f"job {job['id']} is ")
     assert watching.returncode == 1
-    assert f"no longer watching; job {job['id']} goes on" in told
+    assert f"stopped watching; job {job['id']} goes on" in told
     assert client.get(f"/v1/jobs/{job['id']}")["state"] == "running"
     client.post(f"/v1/jobs/{job['id']}/cancel")
