@@ -1,4 +1,4 @@
-"""How it is asked over HTTP: routes, schemas, security, errors."""
+"""The HTTP API: routes, schemas, security, errors."""
 
 import sys
 

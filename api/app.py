@@ -37,13 +37,13 @@ from service.policy.device_monitor import takes_input_reports
 from service.settings import Settings
 
 DESCRIPTION = (
-    "Trains models on the device where the data is born. "
+    "Trains models on the device that produces the data. "
     "Send `Authorization: Bearer …` with the token of `DATA_DIR/admin.token`."
 )
 
 
 def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
-    """The app of one daemon, which is to be started before the first request."""
+    """The app of one daemon, which must be started before the first request."""
     app = FastAPI(
         title="Hone",
         version=version("honed"),

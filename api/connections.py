@@ -27,13 +27,13 @@ QUEUED_BY_SYSTEM = 1024
 
 
 class Connection(Protocol):
-    """What the bounds ask of a connection."""
+    """What the limits need to know of a connection."""
 
     waiting_since: float | None
 
     @property
     def is_closing(self) -> bool:
-        """Whether its end has begun."""
+        """Whether it is being closed."""
 
     @property
     def is_answering(self) -> bool:
@@ -47,7 +47,7 @@ class Connection(Protocol):
         """How long its client has done nothing though it is its turn."""
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close it immediately."""
 
 
 def max_connections() -> int:
@@ -61,7 +61,7 @@ def max_connections() -> int:
 
 
 def make_room(connections: Iterable[Connection]) -> None:
-    """Close the one that has waited longest if there are too many.
+    """Close the connection that has waited longest if there are too many.
 
     One whose request's body is on its way goes only when none waits for headers; one that is being
     answered (an event stream, a long poll) never goes.

@@ -1,4 +1,4 @@
-"""What routes are handed: the daemon's parts, the model of the path, the page asked for."""
+"""Dependencies of routes: the daemon's parts, the model in the path, the requested page."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ Cursor = Annotated[
 
 
 def after_id(cursor: str | None) -> int | None:
-    """The id that a numeric cursor stands for. Raises InvalidInput for a made-up one."""
+    """The id in a numeric cursor. Raises InvalidInput if it is not a cursor."""
     if cursor is None:
         return None
     if not cursor.isdecimal() or len(cursor) > 18:
-        problem = Problem("/query/cursor", "a cursor is `next` of the page before, unchanged")
+        problem = Problem("/query/cursor", "pass `next` of the page before, unchanged")
         raise InvalidInput("the cursor is wrong", problems=[problem])
     return int(cursor)
 

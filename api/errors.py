@@ -85,7 +85,7 @@ def problem(
     errors: Iterable[Problem] = (),
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """The answer for an error. errors: every place that is wrong, with its remedy."""
+    """The answer for an error. errors: everything that is wrong, and what would be right."""
     status = STATUS[code]
     body: dict[str, Any] = {
         "type": TYPE_BASE + code,
@@ -103,7 +103,7 @@ def problem(
 
 
 def _encodable(text: str) -> str:
-    """Halves of surrogate pairs, which JSON can name and UTF-8 cannot, as escapes."""
+    """Halves of surrogate pairs, which JSON can contain and UTF-8 cannot, as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -143,7 +143,7 @@ async def _hone_error(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _os_error(request: Request, error: Exception) -> JSONResponse:
-    """A full or failing disk, or too many open files, where nobody expected them."""
+    """A full or failing disk, or too many open files, outside the code that handles them."""
     assert isinstance(error, OSError)
     if not is_of_disk(error):
         return await _unexpected(request, error)
@@ -245,7 +245,7 @@ def _allowed(request: Request) -> str:
 
 
 async def _client_left(request: Request, _: Exception) -> Response:
-    """The client went away before its body was there; nobody reads the answer."""
+    """The client disconnected before its body had arrived; nobody reads the answer."""
     event(
         logger,
         logging.INFO,
@@ -262,4 +262,4 @@ async def _unexpected(request: Request, error: Exception) -> JSONResponse:
         exc_info=error,
         extra={"fields": {"method": request.method, "path": request.url.path}},
     )
-    return problem("internal", "the daemon made a mistake; its log holds the traceback")
+    return problem("internal", "this is a bug in the daemon; its log has the traceback")

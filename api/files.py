@@ -1,4 +1,4 @@
-"""Immutable files over HTTP: strong ETag (the SHA-256), 304, Range, digests, sent by the kernel."""
+"""Immutable files over HTTP, sent by the kernel: strong ETag (the SHA-256), 304, Range, digests."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _open(find: Callable[[], Path], start: int, end: int) -> tuple[IO[bytes], by
     try:
         file = find().open("rb", buffering=0)
     except FileNotFoundError as error:
-        raise NotFound("the file was removed just now; ask for a newer version") from error
+        raise NotFound("the file has just been removed; request a newer version") from error
     if end - start <= SMALL_BYTES:
         file.seek(start)
         return file, file.read(end - start)

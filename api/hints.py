@@ -1,4 +1,4 @@
-"""What a mistyped field of a body was probably meant to be."""
+"""Suggests what a mistyped field of a body was meant to be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the two prediction protocols share over HTTP."""
+"""What the routes of both prediction protocols share."""
 
 from __future__ import annotations
 

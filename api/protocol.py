@@ -55,7 +55,7 @@ class FileProtocol(H11Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether its end has begun."""
+        """Whether it is being closed."""
         return self.transport.is_closing()
 
     @property
@@ -81,7 +81,7 @@ class FileProtocol(H11Protocol):
         return now - self._moved_at
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close it immediately."""
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

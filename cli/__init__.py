@@ -1,1 +1,1 @@
-"""How it is asked from a terminal: `honed …`."""
+"""The command line: `honed …`."""

@@ -1,1 +1,1 @@
-"""What is done: ingest, schedule, policy, training, promotion. Knows no HTTP and no SQL text."""
+"""What the daemon does: ingest, schedule, policy, training, promotion. Knows no HTTP and no SQL."""

@@ -42,12 +42,12 @@ def config_file() -> Path:
 
 
 def default_threads() -> int:
-    """Half of the processors: the other half is the person's."""
+    """Half of the processors; the other half is left to other programs."""
     return max(1, (os.cpu_count() or 1) // 2)
 
 
 class Settings(BaseSettings):
-    """Everything that an operator can set. Arguments win over variables, those over the file."""
+    """Everything that can be configured. Arguments override variables, and variables the file."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
@@ -57,7 +57,7 @@ class Settings(BaseSettings):
     )
     allowed_hosts: tuple[str, ...] = Field(
         (),
-        description="Host names accepted in the Host header beside localhost, 127.0.0.1, [::1] "
+        description="Host names accepted in the Host header besides localhost, 127.0.0.1, [::1] "
         "and the address listened on.",
     )
     data_dir: Path = Field(
@@ -65,7 +65,7 @@ class Settings(BaseSettings):
         description="Folder of the database, samples, models and the admin token.",
     )
     log_format: Literal["human", "json"] = Field(
-        "human", description="Log lines for people, or one JSON object a line."
+        "human", description="Log lines for people, or one JSON object per line."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe level that is logged."
@@ -73,19 +73,22 @@ class Settings(BaseSettings):
     max_json_bytes: int = Field(
         32 * 2**20,
         ge=1024,
-        description="Largest JSON body of samples, bytes; it is held in memory.",
+        description="Largest JSON body of samples, bytes; such a body is held in memory.",
     )
     max_upload_bytes: int = Field(
         4 * 2**30, ge=1024, description="Largest streamed upload (npz, model), bytes, unpacked too."
     )
     write_queue_size: int = Field(
-        256, ge=1, le=65536, description="Writes that may wait for the database before 503."
+        256,
+        ge=1,
+        le=65536,
+        description="Writes that may wait for the database; further ones are answered with 503.",
     )
     history_days: int = Field(
         90,
         ge=1,
         le=3650,
-        description="Days that events, curves and jobs that nothing needs any more are kept.",
+        description="Days for which events, curves and unneeded jobs are kept.",
     )
     training_threads: int | None = Field(
         None,
@@ -116,7 +119,7 @@ class Settings(BaseSettings):
         5.0,
         ge=0,
         le=3600,
-        description="Seconds before a dead child is tried again; doubles each time.",
+        description="Seconds before a job whose child died is retried; doubles each time.",
     )
     prepare_timeout_s: float = Field(
         300.0, gt=0, le=86400, description="Seconds that checking an uploaded model may take."
@@ -135,14 +138,20 @@ class Settings(BaseSettings):
     feature_cache_bytes: int = Field(
         2**30,
         ge=0,
-        description="Most bytes on disk for one model's features, what its frozen part makes of "
-        "samples; the rest is computed anew in each epoch.",
+        description="Most bytes on disk for one model's features, the outputs of its frozen part; "
+        "what does not fit is computed in every epoch.",
     )
     event_queue_size: int = Field(
-        1000, ge=1, le=100_000, description="Events that may wait for one reader before it is cut."
+        1000,
+        ge=1,
+        le=100_000,
+        description="Events that may wait for one reader before it is disconnected.",
     )
     event_heartbeat_s: float = Field(
-        15.0, gt=0, le=3600, description="Seconds of silence before an event stream says it lives."
+        15.0,
+        gt=0,
+        le=3600,
+        description="Seconds without an event after which a stream sends a comment.",
     )
     on_promoted: Annotated[tuple[str, ...], NoDecode] = Field(
         (),

@@ -1,4 +1,4 @@
-"""Forms with many files: every file's bytes go into one temporary file as they arrive.
+"""Forms with many files: the bytes of all files are written into one temporary file as they arrive.
 
 Starlette's own parser holds each small file in memory and opens a temporary file for each large
 one; a form of a thousand photos would take a gigabyte, or a thousand descriptors.
@@ -41,7 +41,7 @@ class FilePart:
 
 @dataclass(slots=True)
 class Form:
-    """A form whose files lie in `path`, one behind the other."""
+    """A form whose files are in `path`, one after the other."""
 
     path: Path
     files: list[FilePart] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Form:
 
 @asynccontextmanager
 async def streamed_form(request: Request, *, folder: Path) -> AsyncIterator[Form]:
-    """A multipart form in constant memory, gone when the block ends.
+    """A multipart form in constant memory, deleted when the block ends.
 
     Raises InvalidInput, TooLarge.
     """

@@ -57,7 +57,7 @@ async def add_npz(
 async def add_csv(
     request: Request, daemon: Daemon, model: Model, options: UploadOptions
 ) -> IngestResult:
-    """A header line, then one sample a line."""
+    """A header line, then one sample per line."""
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
         return await threads.upload(request, store_csv, daemon.store, model, path, options)
 

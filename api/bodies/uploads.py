@@ -83,7 +83,7 @@ async def read_small(request: Request, *, max_bytes: int, refusal: str) -> bytes
 
 @asynccontextmanager
 async def spooled(request: Request, *, folder: Path) -> AsyncIterator[Path]:
-    """The body in a file of its own, gone when the block ends."""
+    """The body in a temporary file, deleted when the block ends."""
     with temporary_file(folder) as (file, path):
         writing: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         writing.set_result(None)
@@ -112,7 +112,7 @@ async def _gathered(stream: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
 
 @asynccontextmanager
 async def spooled_part(upload: UploadFile, *, folder: Path) -> AsyncIterator[Path]:
-    """One file of a form in a file of its own, gone when the block ends."""
+    """One file of a form in a temporary file, deleted when the block ends."""
     with temporary_file(folder) as (file, path):
         await asyncio.to_thread(shutil.copyfileobj, upload.file, file, WRITE_BYTES)
         file.flush()
@@ -121,7 +121,7 @@ async def spooled_part(upload: UploadFile, *, folder: Path) -> AsyncIterator[Pat
 
 @contextmanager
 def temporary_file(folder: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """An open file and its path; others may open it too. It is gone when the block ends."""
+    """An open file and its path, which others may open too. It is deleted when the block ends."""
     descriptor, name = tempfile.mkstemp(prefix="upload-", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""Aliases, rollback and release: which version apps get, by a person's word."""
+"""Aliases, rollback and release: a person chooses which version apps get."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def show_alias(alias: Alias, model: TheModel, store: TheStore) -> AliasBody:
 
 @router.put("/aliases/{alias}", summary="Move an alias", responses=answers("not_found"))
 def move_alias(alias: Alias, target: AliasTarget, model: TheModel, store: TheStore) -> AliasBody:
-    """In one step, and made if there is none. Moving `latest` is a promotion by hand."""
+    """Atomic; creates the alias if it does not exist. Moving `latest` promotes a version."""
     return present.alias((alias, store.aliases.set(model.id, alias, target.version).version))
 
 
@@ -52,7 +52,7 @@ def move_alias(alias: Alias, target: AliasTarget, model: TheModel, store: TheSto
     responses=answers("not_found", "in_use"),
 )
 async def delete_alias(alias: Alias, model: TheModel, store: TheStore) -> None:
-    """The version stays. `latest` is refused: it is what apps fetch."""
+    """The version is kept. `latest` cannot be deleted, because apps fetch it."""
     await asyncio.to_thread(store.aliases.delete, model.id, alias)
 
 
@@ -62,12 +62,12 @@ async def delete_alias(alias: Alias, model: TheModel, store: TheStore) -> None:
     responses=answers("not_found", "state_conflict"),
 )
 def roll_back(model: TheModel, store: TheStore) -> VersionBody:
-    """`latest` names again what it named before, and jobs do not move it until `release`."""
+    """`latest` moves back to the version before, and jobs do not move it until `release`."""
     return present.version(store.aliases.roll_back(model.id))
 
 
 @router.post("/release", summary="Let jobs move latest again", responses=answers("not_found"))
 def release(model: TheModel, store: TheStore) -> ModelBody:
-    """Ends the hold of a rollback; `latest` stays where it is until a job's version passes."""
+    """Ends the hold of a rollback; `latest` stays until the version of a job passes the gate."""
     store.aliases.release(model.id)
     return present.model(store.models.get(model.name))

@@ -1,4 +1,4 @@
-"""Everything that the daemon keeps, as one archive."""
+"""All of the daemon's data as one archive."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def back_up(store: TheStore) -> StreamingResponse:
 
 
 class BackupAnswer(StreamingResponse):
-    """Sends a snapshot, and lets go of it however that ends.
+    """Sends a snapshot, and releases it however that ends.
 
     stalled_s: a reader that takes nothing for so long is cut off, since a snapshot keeps room.
     """

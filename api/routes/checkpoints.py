@@ -39,7 +39,7 @@ def list_checkpoints(
     "/checkpoints/{checkpoint_id}", summary="Show a checkpoint", responses=answers("not_found")
 )
 def show_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> CheckpointBody:
-    """After which step it was saved, by which job."""
+    """Its job, and the step after which it was saved."""
     row = store.checkpoints.get(checkpoint_id)
     return present.checkpoint(row, store.models.get_by_id(row.model_id))
 

@@ -1,4 +1,4 @@
-"""/dashboard: the page that shows a person what the device trains. Built from dashboard/."""
+"""/dashboard: the page that shows what the device trains. Built from dashboard/."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ HEADERS = {
 
 @router.get("/")
 async def home() -> Response:
-    """A person who opens the daemon's address finds the page."""
+    """Redirects whoever opens the daemon's address to the page."""
     return RedirectResponse("/dashboard")
 
 
 @router.get("/dashboard")
 async def dashboard_page(request: Request) -> Response:
-    """The page. It holds no data: its script asks /v1 with the token that the person pastes."""
+    """The page. It contains no data: its script requests /v1 with the token that is entered."""
     return _answer(request, "index.html", "text/html")
 
 

@@ -29,7 +29,7 @@ ZIP = "application/zip"
     responses={200: {"content": {ZIP: {}}}, **answers("not_found")},
 )
 def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
-    """A zip of every sample with key, label, split and pin, as it may be imported anywhere."""
+    """A zip of all samples with key, label, split and pin, for import on any device."""
     from service.samples.archive import write_archive
 
     headers = {"Content-Disposition": f'attachment; filename="{model.name}-samples.zip"'}
@@ -44,7 +44,7 @@ def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
     openapi_extra=body({ZIP: {"schema": {"type": "string", "format": "binary"}}}),
 )
 async def import_samples(request: Request, daemon: TheDaemon, model: TheModel) -> SamplesAccepted:
-    """All or nothing. A key that the model has already is a duplicate, not an error."""
+    """All or nothing. A key that the model already has is a duplicate, not an error."""
     from service.samples.archive import read_archive
 
     require_media_type(request, ZIP)
@@ -67,14 +67,14 @@ def list_duplicates(
     store: TheStore,
     limit: Annotated[int, Query(ge=1, le=1000, description="Most groups.")] = 100,
 ) -> Page[DuplicatesBody]:
-    """Groups of samples with the same content, by the first of each. One page."""
+    """Groups of samples with the same content, ordered by their first sample. One page."""
     groups = store.sample_stats.duplicates(model.id, limit)
     return Page(items=[DuplicatesBody(sha256=digest, ids=ids) for digest, ids in groups], next=None)
 
 
 @router.get(
     "/versions/{number}/samples",
-    summary="List the samples that a version has seen",
+    summary="List the samples that a version was trained on",
     responses=answers("not_found"),
 )
 def samples_of_version(
@@ -84,7 +84,7 @@ def samples_of_version(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> SeenBody:
-    """Those that its job and all that it started from have trained on, deleted ones too."""
+    """Those of its job and of all jobs that it started from, including deleted samples."""
     version = store.versions.get(model.id, number)
     seen = None if version.job_id is None else store.lineage.by(version.job_id)
     if seen is None:

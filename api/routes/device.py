@@ -1,4 +1,4 @@
-"""The device, the policy, and what people ask of it: snooze, pause, resume."""
+"""The device, the policy, and control by hand: snooze, pause, resume."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IdleSeconds = Annotated[
         ge=0,
         le=LONGEST_IDLE_S,
         allow_inf_nan=False,
-        description="Since the last input of the session in which the asking process lives.",
+        description="Seconds since the last input in the session of the process that sends this.",
     ),
 ]
 
@@ -60,12 +60,12 @@ async def show_device(daemon: TheDaemon) -> DeviceBody:
 @router.put(
     "/device/input",
     status_code=204,
-    summary="Report a session's input",
+    summary="Report the last input of a session",
     responses=answers("invalid_input", "no_session", "not_ready"),
 )
 async def report_input(daemon: TheDaemon, request: Request, idle_seconds: IdleSeconds) -> None:
     """What `honed watch-input` sends. On Windows it needs no token, and no body is read: the kernel
-    tells which process asks, and the report counts for that process's session alone.
+    says which process sends it, and the report counts only for the session of that process.
     """
     ends = request.scope["extensions"][ENDS]
     if None in ends.values():
@@ -83,19 +83,19 @@ async def show_policy(daemon: TheDaemon) -> PolicyBody:
 async def change_policy(
     daemon: TheDaemon, changes: Annotated[dict[str, Any], Body()]
 ) -> PolicyBody:
-    """Takes any of the settings and leaves the others as they are; it counts at once."""
+    """Changes the given settings and keeps the others. Takes effect immediately."""
     return _policy(await daemon.monitor.change_policy(changes))
 
 
-@router.delete("/policy", summary="Take back the policy", responses=WRITES)
+@router.delete("/policy", summary="Reset the policy", responses=WRITES)
 async def reset_policy(daemon: TheDaemon) -> PolicyBody:
-    """The defaults of the device hold again, as before the first change."""
+    """Restores the defaults of the device, as before the first change."""
     return _policy(await daemon.monitor.reset_policy())
 
 
 @router.post("/snooze", summary="Snooze", responses=WRITES)
 async def snooze(daemon: TheDaemon, request: SnoozeRequest) -> VerdictBody:
-    """Train nothing for a while, whatever the policy and a job say; a running job is paused."""
+    """Stops training for a while, whatever the policy and a job say; a running job is paused."""
     until = _end_of_snooze(request, daemon.monitor.now())
     return _verdict(await daemon.monitor.snooze(until))
 
@@ -108,13 +108,13 @@ async def end_snooze(daemon: TheDaemon) -> VerdictBody:
 
 @router.post("/pause", summary="Pause all training", responses=WRITES)
 async def pause_all(daemon: TheDaemon) -> VerdictBody:
-    """Train nothing until it is resumed, over restarts too; a running job is paused."""
+    """Stops training until it is resumed, also across restarts; a running job is paused."""
     return _verdict(await daemon.monitor.pause_all(paused=True))
 
 
 @router.post("/resume", summary="Resume all training", responses=WRITES)
 async def resume_all(daemon: TheDaemon) -> VerdictBody:
-    """Train again as the policy says. Jobs that were paused one by one stay so."""
+    """Trains again when the policy allows it. Jobs that were paused individually stay paused."""
     return _verdict(await daemon.monitor.pause_all(paused=False))
 
 

@@ -27,11 +27,11 @@ Id = Annotated[
     int | None, Query(alias="last_event_id", ge=0, lt=2**63, description="As the header.")
 ]
 LastEventId = Annotated[
-    int | None, Header(ge=0, lt=2**63, description="The last id seen; what came later follows.")
+    int | None, Header(ge=0, lt=2**63, description="The last id received; later events follow.")
 ]
 Models = Annotated[list[str] | None, Query(description="Events of these models only.")]
 Types = Annotated[
-    list[str] | None, Query(description="Types that begin with one of these, such as `job.`.")
+    list[str] | None, Query(description="Types with one of these prefixes, such as `job.`.")
 ]
 
 
@@ -62,7 +62,7 @@ async def follow_events(
 
 
 class EventStream(Response):
-    """What a reader wants, until it leaves, falls behind, or the daemon stops.
+    """Sends a reader its events until it disconnects, falls behind, or the daemon stops.
 
     after: the last id that the reader has seen, None for only what is to come.
     """
@@ -84,7 +84,7 @@ class EventStream(Response):
         self._after = after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Old events from the store, then new ones from the feed."""
+        """Send old events from the store, then new ones from the feed."""
         del receive
         abort = scope.get("extensions", {}).get(ABORT, {"abort": lambda: None})["abort"]
         size = self._daemon.settings.event_queue_size

@@ -1,4 +1,4 @@
-"""Is it alive, does it take work? No token is needed."""
+"""Whether the daemon is alive and takes work. Needs no token."""
 
 from __future__ import annotations
 

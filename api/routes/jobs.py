@@ -1,4 +1,4 @@
-"""Jobs: ask for one, list, show, cancel, pause, resume, the loss curve."""
+"""Jobs: queue, list, show, cancel, pause, resume, loss curve."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOVES = answers("not_found", "state_conflict")
 def ask_for_job(
     model: TheModel, store: TheStore, response: Response, request: JobRequest | None = None
 ) -> JobBody:
-    """Queue a job on the samples stored by now. Without a body: the model's defaults."""
+    """Queues a job on the samples stored now. Without a body, the model's defaults apply."""
     asked = request or JobRequest()
     job = enqueue.enqueue(
         store,
@@ -76,13 +76,13 @@ def show_job(job_id: JobId, store: TheStore, daemon: TheDaemon) -> JobBody:
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job", responses=MOVES)
 async def cancel_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
-    """End it; no version is made. A running job ends at its next step."""
+    """Ends it without a version. A running job ends after its current step."""
     return present.job(await daemon.scheduler.cancel(job_id))
 
 
 @router.post("/jobs/{job_id}/pause", summary="Pause a job", responses=MOVES)
 async def pause_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
-    """Save a checkpoint at the next step and wait for `resume`; a paused job is held until then."""
+    """Saves a checkpoint after the current step. A paused job is held until `resume`."""
     return present.job(await daemon.scheduler.pause(job_id))
 
 
@@ -105,7 +105,7 @@ async def resume_job(
 def job_metrics(
     job_id: JobId, store: TheStore, limit: Limit = 1000, cursor: Cursor = None
 ) -> Page[MetricPointBody]:
-    """Points by step: training loss and learning rate; validation at each epoch's end."""
+    """Points by step: training loss and learning rate; validation metrics of each epoch."""
     job = store.jobs.get(job_id)
     rows = store.metrics.list(job.id, limit + 1, after_id(cursor))
     return page(

@@ -44,7 +44,7 @@ def _families(store: Store, look: Look) -> Iterator[str]:
     yield _gauge("honed_info", "The daemon's version.", [({"version": version("honed")}, 1)])
     yield _gauge(
         "honed_samples",
-        "Samples of a model: labelled ones by split, and those that wait for a label.",
+        "Samples of a model: labelled ones by split, and unlabelled ones.",
         [
             ({"model": model.name, "split": split}, getattr(model.samples, split))
             for model in models

@@ -89,7 +89,7 @@ def show_model(model: TheModel) -> ModelBody:
 
 @router.patch("/{name}", summary="Change a model", responses=answers("not_found", "storage_full"))
 def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBody:
-    """Jobs' default hyperparameters, names of classes and CSV columns, gate, retention, quota."""
+    """Changes default hyperparameters, classes, CSV columns, gate, retention or quota."""
     hyperparameters = patch.hyperparameters
     changed = model_updates.change_model(
         store,
@@ -109,7 +109,7 @@ def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBo
     "/{name}", status_code=204, summary="Delete a model", responses=answers("not_found", "in_use")
 )
 async def delete_model(model: TheModel, store: TheStore) -> None:
-    """With its samples, jobs, checkpoints and versions. A model in training is refused."""
+    """Deletes it with its samples, jobs, checkpoints and versions. Refused while it trains."""
     await asyncio.to_thread(store.models.delete, model.name)
 
 

@@ -145,7 +145,7 @@ async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONRes
 async def infer(
     name: str, request: Request, daemon: TheDaemon, header_length: HeaderLength = None
 ) -> Response:
-    """With the promoted version. Tensors as JSON or binary, both ways."""
+    """Uses the promoted version. Tensors as JSON or binary, both ways."""
     return await _infer(name, request, daemon, header_length, number=None)
 
 
@@ -163,7 +163,7 @@ async def infer_with_version(
     daemon: TheDaemon,
     header_length: HeaderLength = None,
 ) -> Response:
-    """With the version of this number, promoted or not."""
+    """Uses the version with this number, promoted or not."""
     return await _infer(name, request, daemon, header_length, number=number)
 
 
@@ -176,7 +176,7 @@ async def _infer(
     number: int | None,
 ) -> Response:
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise UnsupportedMediaType("the body is compressed; send it as it is")
+        raise UnsupportedMediaType("the body is compressed; send it uncompressed")
     model = (await daemon.latest.get(name)).model
     content = await read_body(request, max_bytes=daemon.settings.prediction_body_bytes)
     asked = await near(len(content), read_request, model, content, header_bytes=header_length)

@@ -1,4 +1,4 @@
-"""Prediction with the promoted version."""
+"""Predictions of the promoted version."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def predict(
     request: Request,
     daemon: TheDaemon,
     keep: Annotated[
-        bool, Query(description="Store the inputs as unlabelled samples, and tell their ids.")
+        bool, Query(description="Store the inputs as unlabelled samples and return their ids.")
     ] = False,
 ) -> Response:
     """One instance or a batch, or an image for a model that takes images.

@@ -1,4 +1,4 @@
-"""Reference sets: frozen validation samples, so that versions months apart compare."""
+"""Reference sets: frozen validation samples, so that versions can be compared after months."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ router = APIRouter(prefix="/v1/models/{name}/reference", tags=["models"], route_
 
 @router.get("", summary="Show the reference set", responses=answers("not_found"))
 def show_reference(model: TheModel, store: TheStore) -> ReferenceBody:
-    """How many samples it has left, and when it was frozen; null without one."""
+    """Its remaining number of samples, and when it was frozen; null if there is none."""
     samples = store.references.count(model.id)
     return ReferenceBody(samples=samples, frozen_at=model.reference_frozen_at)
 
 
 @router.put("", summary="Freeze the reference set", responses=answers("not_found"))
 def freeze_reference(model: TheModel, store: TheStore) -> ReferenceBody:
-    """The labelled validation samples of now become it; the gate looks at them as well.
+    """Freezes the current labelled validation samples; the gate then uses them too.
 
     Their ids are kept, not copies: a sample that is deleted, or trains from then on, drops out.
     """
@@ -36,5 +36,5 @@ def freeze_reference(model: TheModel, store: TheStore) -> ReferenceBody:
     "", status_code=204, summary="Remove the reference set", responses=answers("not_found")
 )
 async def remove_reference(model: TheModel, store: TheStore) -> None:
-    """The samples stay; the gate looks at the validation samples alone."""
+    """The samples are kept; the gate then uses only the validation samples."""
     await asyncio.to_thread(store.references.remove, model.id)

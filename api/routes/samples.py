@@ -31,7 +31,8 @@ router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_c
 SampleId = Annotated[int, Path(ge=1, lt=2**63)]
 Key = Annotated[str | None, Query(max_length=512, description="The app's own id.")]
 Retrain = Annotated[
-    bool, Query(description="Train anew without it, then delete the versions that saw it.")
+    bool,
+    Query(description="Train again without it, then delete the versions that were trained on it."),
 ]
 
 
@@ -66,12 +67,12 @@ async def list_samples(
     where: TheFilter,
     order: Annotated[
         Literal["id", "uncertainty"],
-        Query(description="`uncertainty`: those first that are worth asking about."),
+        Query(description="`uncertainty`: those first that are most worth labelling."),
     ] = "id",
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[SampleBody]:
-    """Oldest first, without their content.
+    """Lists oldest first, without content.
 
     `?unlabelled=true&order=uncertainty`: by the entropy of what the current version makes of them.
     """
@@ -98,7 +99,7 @@ def change_sample_by_key(
     model: TheModel,
     store: TheStore,
 ) -> SampleBody:
-    """Set its label (null takes it away), its split, or pin it."""
+    """Sets its label (null removes it) or its split, or pins it."""
     sample = store.samples.by_key(model.id, key)
     changes = patch.model_dump(exclude_unset=True)
     return present.sample(sample_updates.change_sample(store, model, sample.id, changes), model)
@@ -114,9 +115,9 @@ async def delete_samples(
     ] = False,
     retrain: Retrain = False,
 ) -> DeletionBody:
-    """All that meet the conditions; their bytes are overwritten."""
+    """Deletes all that match the conditions; their bytes are overwritten."""
     if where.is_empty and not everything:
-        problem = Problem("/query", "name a condition, or all=true to delete every sample")
+        problem = Problem("/query", "give a condition, or all=true to delete every sample")
         raise InvalidInput("nothing says which samples", problems=[problem])
     return present.deletion(await daemon.erasure.delete(model, where, retrain=retrain))
 
@@ -185,7 +186,7 @@ async def sample_thumbnail(
 def change_sample(
     sample_id: SampleId, patch: SamplePatch, model: TheModel, store: TheStore
 ) -> SampleBody:
-    """Set its label (null takes it away), its split, or pin it."""
+    """Sets its label (null removes it) or its split, or pins it."""
     changes = patch.model_dump(exclude_unset=True)
     return present.sample(sample_updates.change_sample(store, model, sample_id, changes), model)
 

@@ -19,15 +19,15 @@ B = TypeVar("B", bound="Body")
 
 
 class Body(BaseModel):
-    """What every body is: its validator is built when it is first needed, which spares memory."""
+    """The base of every body. Its validator is built when first needed, which saves memory."""
 
     model_config = ConfigDict(defer_build=True)
 
 
 class Request(Body):
-    """A body that apps send: unknown fields are refused, since they are mistyped ones.
+    """A body that apps send. Unknown fields are refused, because they are probably mistyped.
 
-    A number is a number: neither "3" nor true stands for one.
+    Numbers must be JSON numbers: neither "3" nor true is accepted.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -57,7 +57,7 @@ class Page(Body, Generic[T]):
 
 
 class FaultBody(Body):
-    """One place that is wrong (RFC 6901 JSON pointer), and what would be right."""
+    """One error: where it is (an RFC 6901 JSON pointer), and what would be right."""
 
     pointer: str
     detail: str
@@ -82,7 +82,7 @@ class Health(Body):
 
 
 class RestoredBody(Body):
-    """A damaged database gave way to a backup. backup_from: what is newer than that is lost."""
+    """A damaged database was replaced by a backup. backup_from: newer data are lost."""
 
     restored_at: datetime
     backup_from: datetime

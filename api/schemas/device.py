@@ -27,7 +27,7 @@ class SignalBody(Body):
 
 
 class VerdictBody(Body):
-    """Whether a job may train now, and if not, everything that keeps it, with number and limit.
+    """Whether a job may train now, and if not, everything that prevents it, with value and limit.
 
     since: when eligible last changed. paused, snoozed_until: by hand.
     """
@@ -40,7 +40,7 @@ class VerdictBody(Body):
 
 
 class DeviceBody(VerdictBody):
-    """What the device says of itself, by signal, and the verdict on it."""
+    """The signals of the device, and the verdict."""
 
     trained_today_seconds: float
     signals: dict[str, SignalBody]
@@ -54,7 +54,7 @@ class PolicyBody(Body):
 
 
 class SnoozeRequest(Request):
-    """minutes from now, or until a time, or until `morning`: one of both."""
+    """Exactly one of minutes (from now) and until (a time, or `morning`)."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"minutes": 30}, {"until": "morning"}]}
@@ -65,7 +65,7 @@ class SnoozeRequest(Request):
 
 
 class TriggerFields(Request):
-    """What a trigger waits for, and what it asks for."""
+    """What a trigger waits for, and the jobs that it queues."""
 
     name: Text | None = Field(None, description="The `trigger` of its jobs. Default: its kind.")
     cron: Text | None = Field(
@@ -73,10 +73,14 @@ class TriggerFields(Request):
     )
     time_zone: Text | None = Field(None, description="Such as `Europe/Berlin`; default: local.")
     jitter_seconds: float = Field(
-        0, ge=0, le=86_400, allow_inf_nan=False, description="Cron fires late by up to this."
+        0,
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="Delays each firing of cron at random by up to this.",
     )
     new_samples: int | None = Field(
-        None, ge=1, le=10**9, description="Fire when so many more samples have a label."
+        None, ge=1, le=10**9, description="Fire when this many more samples have a label."
     )
     eligible_after: Text | None = Field(
         None,
@@ -92,13 +96,13 @@ class TriggerFields(Request):
 
 
 class TriggerRequest(TriggerFields):
-    """One of cron, new_samples, eligible_after; or at_most_every_hours, which limits them too."""
+    """cron, new_samples or eligible_after; at_most_every_hours goes with one of them, or alone."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_TRIGGER]})
 
 
 class TriggerPatch(TriggerFields):
-    """What is to change; a field that is absent stays, null takes it away."""
+    """The changes. Fields that are absent stay as they are; null removes a value."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
 

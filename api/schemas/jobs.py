@@ -36,12 +36,17 @@ class JobHyperparameters(Request):
 
 
 Priority = Annotated[
-    int, Field(ge=-100, le=100, description="Of two jobs that wait the higher goes first.")
+    int,
+    Field(
+        ge=-100,
+        le=100,
+        description="Of two waiting jobs, the one with the higher priority runs first.",
+    ),
 ]
 
 
 class JobRequest(JobHyperparameters):
-    """A job asked for by hand; every field has a default."""
+    """A job to be queued. Every field has a default."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"epochs": 5, "batch_size": 64}]})
 
@@ -50,13 +55,13 @@ class JobRequest(JobHyperparameters):
         Field(alias="from", description="Where to begin."),
     ] = "latest"
     ignore_policy: bool = Field(
-        False, description="Run now in spite of the policy; a pause and a snooze hold it still."
+        False, description="Run now, regardless of the policy. A pause or a snooze still holds it."
     )
     priority: Priority = 0
 
 
 class ResumeRequest(Request):
-    """How a job goes on."""
+    """How a job resumes."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ignore_policy": True}]})
 
@@ -68,14 +73,14 @@ class ResumeRequest(Request):
 
 
 class BlockerBody(Body):
-    """One condition that keeps a job waiting."""
+    """One condition that a job waits for."""
 
     condition: str
     detail: str
 
 
 class ProgressBody(Body):
-    """How far a job is. total_steps and eta_seconds are null when time ends the job."""
+    """Progress of a job. total_steps and eta_seconds are null if the job is limited by time."""
 
     step: int = 0
     total_steps: int | None = None

@@ -53,7 +53,7 @@ Features = Annotated[list[Text] | None, Field(min_length=1, max_length=1_000_000
 
 
 class ModelSpecBody(Request):
-    """What an author says of a model at registration; only name and loss are required.
+    """The description of a model at registration; only name and loss are required.
 
     trainable: glob patterns over initializer names, "last:N" for the last N layers, "head" for the
     last; one may stand alone; default: every float weight. output: the tensor that the loss takes;
@@ -75,7 +75,7 @@ class ModelSpecBody(Request):
     gate: GateSettings = GateSettings()
     retention: RetentionSettings = RetentionSettings()
     preprocess: Annotated[list[dict[str, Any]], BeforeValidator(_listed)] = Field(
-        [], max_length=1000, description="From what apps send to tensors; see docs/samples.md."
+        [], max_length=1000, description="How uploads become tensors; see docs/samples.md."
     )
     duplicates: Duplicates = "merge"
     features: Features = None
@@ -83,7 +83,7 @@ class ModelSpecBody(Request):
 
 
 class QuotaSettings(Request):
-    """Most samples and bytes of a model, null for no limit, and which go first when it is full."""
+    """Limits on a model's samples and bytes (null: none), and which samples are evicted first."""
 
     max_samples: int | None = Field(None, ge=1, lt=2**53)
     max_bytes: int | None = Field(None, ge=1, lt=2**53)
@@ -91,7 +91,7 @@ class QuotaSettings(Request):
 
 
 class ModelPatch(Request):
-    """What may change after registration. hyperparameters: merged; null takes a default away.
+    """What can be changed after registration. hyperparameters: merged; null removes a default.
 
     features: null forgets them, and the next CSV names them.
     """
@@ -123,7 +123,7 @@ class TargetBody(InputBody):
 
 
 class ParameterCounts(Body):
-    """Scalars that train and that do not; names of the initializers that train."""
+    """Numbers of trainable and frozen values; names of the initializers that train."""
 
     trainable: int
     frozen: int
@@ -131,7 +131,7 @@ class ParameterCounts(Body):
 
 
 class SampleCountsBody(Body):
-    """Labelled samples by split, and those that wait for their label."""
+    """Labelled samples by split, and unlabelled samples."""
 
     train: int
     validation: int

@@ -19,7 +19,7 @@ class AliasBody(Body):
 
 
 class AliasTarget(Request):
-    """Where an alias is to point."""
+    """The version that an alias should name."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"version": 2}]})
 

@@ -1,1 +1,1 @@
-"""`honed demo`: a device that learns to read digits, from start to end."""
+"""`honed demo`: an end-to-end example in which a device learns to read digits."""

@@ -1,1 +1,1 @@
-"""`honed doctor`: what it checks, and the probe that trains one step."""
+"""`honed doctor`: its checks, and the probe that trains one step."""

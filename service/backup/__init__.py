@@ -1,1 +1,1 @@
-"""Backups: written, checked, restored, and made daily by the daemon itself."""
+"""Backups: written, checked and restored, and the daemon's own daily ones."""

@@ -1,4 +1,4 @@
-"""What the device says of itself: power, idle, load, heat."""
+"""Signals of the device: power, idle time, load, temperature."""
 
 from service.device.reading import DeviceSnapshot, Moment, Reading
 from service.device.sensors import Device

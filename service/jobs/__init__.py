@@ -1,1 +1,1 @@
-"""Jobs from the queue to the result: scheduled, run in a child, recorded, published."""
+"""Jobs from the queue to the version: scheduled, run in a child, recorded, published."""

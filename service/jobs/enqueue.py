@@ -1,4 +1,4 @@
-"""Asking for a job: what it trains with, and where it begins."""
+"""Queueing a job: its hyperparameters, and where it starts from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STARTS = ("latest", "base")
 
 
 ENDINGS = ("epochs", "max_steps", "max_seconds")
-"""Each of these ends a job; the first met does."""
+"""Each of these ends a job; the first that is reached does."""
 DEFAULT_EPOCHS = 5
 FIXED = (
     "{name} is fixed in the artifacts of Microsoft's tools that this model came as; leave it out,"
@@ -47,7 +47,7 @@ def enqueue(
     priority: int = 0,
     new_seed: Callable[[], int] = random_seed,
 ) -> Job:
-    """Put a job into the queue.
+    """Queue a job.
 
     request: the hyperparameters asked for. start: `latest`, `base` or a checkpoint's id.
     Raises NoSamples, or InvalidInput for a start that is not this model's or a wrong recipe.
@@ -80,7 +80,7 @@ def _check_start(store: Store, model: Model, start: str) -> None:
         found = False
     if not found:
         detail = f"from is latest, base or the id of a checkpoint of {model.name!r}"
-        raise InvalidInput("the job has nowhere to begin", problems=[Problem("/from", detail)])
+        raise InvalidInput("the job has no valid start", problems=[Problem("/from", detail)])
 
 
 def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a running job is told when the verdict changes: wait in memory, go on, or end."""
+"""What a running job is told to do when the verdict changes: wait in memory, continue, or end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 LASTING = frozenset(
     {"asleep", "paused", "snoozed", "window", "daily_limit", "memory", "memory_pressure"}
 )
-"""Conditions that will last, or want the memory back: nothing waits in memory for them."""
+"""Conditions that last, or need the memory: no job is suspended in memory for them."""
 
 
 class Instruction(Enum):

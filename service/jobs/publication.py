@@ -1,4 +1,4 @@
-"""Takes what a job has trained past the gate and into the store."""
+"""Has the gate judge what a job has trained, and publishes it."""
 
 from __future__ import annotations
 

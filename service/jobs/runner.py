@@ -1,4 +1,4 @@
-"""The job runner: carries out one job at a time, and survives whatever ends it."""
+"""The job runner: runs one job at a time, and survives whatever ends it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ END_RETRY_S = 1.0
 
 
 class JobRunner:
-    """Takes a claimed job to the end of its run; whatever goes wrong, it is free for the next.
+    """Runs a claimed job to its end; whatever goes wrong, it is ready for the next job.
 
     announce: told of progress. on_free: called when a run has ended.
     """

@@ -39,7 +39,7 @@ ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
 class Scheduler:
-    """Lets waiting jobs train, in turn, while the device monitor has nothing against it.
+    """Lets waiting jobs train, one after the other, while the device monitor allows it.
 
     announce: told of progress.
     """
@@ -71,7 +71,7 @@ class Scheduler:
         monitor.listen(self._on_look)
 
     async def run(self) -> None:
-        """Take up what was interrupted, then serve the queue until `stop`."""
+        """Resume interrupted jobs, then serve the queue until `stop`."""
         loop = asyncio.get_running_loop()
 
         def on_event(happened: Event) -> None:
@@ -160,7 +160,7 @@ class Scheduler:
         return self.shown(replace(job, **changes))
 
     async def rest(self) -> None:
-        """Return once no job trains; for when the verdict has changed already."""
+        """Return once no job trains, after the verdict has changed."""
         async with self._moving:
             pass  # a job that was being claimed has begun by now
         await self._runner.rest()

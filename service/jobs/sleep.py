@@ -1,4 +1,4 @@
-"""Saves the running job before the device sleeps, and judges anew when it is awake."""
+"""Saves the running job before the device sleeps, and judges again when it wakes up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RETRY_S = 60.0
 
 
 class SleepWatch:
-    """Follows logind where there is one. Elsewhere a sleep is noticed once it is over."""
+    """Follows logind. Without it, a sleep is noticed when it is over."""
 
     def __init__(self, monitor: DeviceMonitor, scheduler: Scheduler) -> None:
         self._monitor = monitor

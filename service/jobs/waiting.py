@@ -1,4 +1,4 @@
-"""Jobs that wait: what keeps each from running, and which comes first."""
+"""Waiting jobs: what prevents each from running, and which runs first."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from storage.records.jobs import Blocker, Job, JobState
 
 PAUSED_BY_PERSON = "paused_by_person"
 ANOTHER_JOB = "another_job"
-BY_PERSON = Blocker(PAUSED_BY_PERSON, "paused by a person; resume it to go on")
+BY_PERSON = Blocker(PAUSED_BY_PERSON, "paused by a person, until it is resumed")
 DAEMON_STOPPED = Blocker(
-    "daemon_stopped", "the daemon was stopped; the job goes on when it is back"
+    "daemon_stopped", "the daemon was stopped; the job resumes when it is started again"
 )
-DAEMON_KILLED = Blocker("daemon_stopped", "the daemon ended in mid-job; the job goes on soon")
+DAEMON_KILLED = Blocker("daemon_stopped", "the daemon ended during the job; the job resumes soon")
 WAITING = frozenset({JobState.QUEUED, JobState.PAUSED})
 
 
@@ -24,7 +24,7 @@ NEVER = datetime.min.replace(tzinfo=timezone.utc)
 def blockers_of(
     job: Job, run: JobRun | None, by_device: tuple[Blocker, ...]
 ) -> tuple[Blocker, ...]:
-    """All that keeps a job from running now; nothing keeps one that steps, or has ended.
+    """Everything that prevents a job from running now; nothing for a job that trains or has ended.
 
     run: the job that runs now. by_device: what the newest look has against this job.
     """
@@ -51,7 +51,7 @@ def _by(run: JobRun) -> Blocker:
 
 
 def in_turn(waiting: Iterable[Job], last_starts: Mapping[int, datetime]) -> list[Job]:
-    """The jobs, the one that should run first in front.
+    """The jobs in the order in which they should run.
 
     By priority; then what has begun before what has not, so that no half-trained jobs pile up; then
     the model that has waited longest since a job of it began, so that none is starved by another's

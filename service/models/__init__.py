@@ -1,1 +1,1 @@
-"""Registered models: how they come, change, and what apps get of them."""
+"""Registered models: registration, changes, variants, and `latest`, which apps fetch."""

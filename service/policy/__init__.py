@@ -1,4 +1,4 @@
-"""When a job may run: the policy, and the verdict that it gives on the device's signals."""
+"""When a job may run: the policy, and its verdict on the device's signals."""
 
 from service.policy.judge import Judge, Verdict
 from service.policy.policy import Given, Policy, Unknown, default_policy

@@ -21,7 +21,7 @@ from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
-ASLEEP = Blocker("asleep", "the device goes to sleep; training goes on when it is awake")
+ASLEEP = Blocker("asleep", "the device is going to sleep; training resumes when it wakes up")
 
 
 @dataclass(frozen=True, slots=True)

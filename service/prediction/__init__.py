@@ -1,1 +1,1 @@
-"""Prediction: the promoted versions at work, in a process of their own."""
+"""Prediction with the promoted versions, in a process of its own."""

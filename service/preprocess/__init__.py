@@ -1,4 +1,4 @@
-"""Preprocessing: from what apps send to the tensors that a model takes.
+"""Preprocessing: turns what apps send into the tensors that a model takes.
 
 A model's spec lists descriptions, one an input at most. Each has a `kind`, and a kind is one
 module that `KINDS` names: a new one is its module and its line here.

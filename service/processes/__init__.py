@@ -1,1 +1,1 @@
-"""Child processes: how they are started, what they inherit, and how their ends are told."""
+"""Child processes: how they are started, what they inherit, and how their exits are described."""

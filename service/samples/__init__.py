@@ -1,1 +1,1 @@
-"""Samples on their way in, changed by people, archived, ranked and erased."""
+"""Samples: ingest, changes, archive, ranking and erasure."""

@@ -1,1 +1,1 @@
-"""Triggers: what asks for jobs when nobody does. They enqueue; the policy says when it runs."""
+"""Triggers: queue jobs by time or by new samples. The policy decides when these run."""

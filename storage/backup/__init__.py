@@ -1,1 +1,1 @@
-"""Copies of everything that is kept, and putting one back."""
+"""Copies of all stored data, and restoring them."""

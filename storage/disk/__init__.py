@@ -1,1 +1,1 @@
-"""What the file system gives: durable writes, temporary bytes, the lock and the ballast."""
+"""The file system: durable writes, temporary files, the lock and the ballast."""

@@ -1,1 +1,1 @@
-"""Deleting samples for good, and the versions that learned from them."""
+"""Deleting samples for good, together with the versions that were trained on them."""

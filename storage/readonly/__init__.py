@@ -1,1 +1,1 @@
-"""What the training child reads: no thread, no writer."""
+"""Read access for the training child, without threads or a writer."""

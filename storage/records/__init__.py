@@ -1,4 +1,4 @@
-"""Rows as they leave storage: frozen, typed, without a connection behind them.
+"""Rows as frozen, typed dataclasses, independent of the database connection.
 
 Who needs a record imports its module: to make a dataclass takes half a millisecond, and a training
 child needs few of them.

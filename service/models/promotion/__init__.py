@@ -1,1 +1,1 @@
-"""Promotion: whether a new version becomes `latest`. docs/promotion.md says it in words."""
+"""Promotion: whether a new version becomes `latest`. docs/promotion.md has the rules."""

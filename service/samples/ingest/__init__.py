@@ -1,1 +1,1 @@
-"""Ingest: checks shape, type, range of samples, and stages them for storage."""
+"""Ingest: checks shape, type and range of samples, and stages them for storage."""
