@@ -9,10 +9,11 @@ from fastapi import APIRouter
 from api import present
 from api.dependencies import TheDaemon
 from api.openapi import answers
+from api.routing import Route
 from api.schemas import VerificationBody
 from service.daemon import Daemon
 
-router = APIRouter(prefix="/v1/verification", tags=["backup"])
+router = APIRouter(prefix="/v1/verification", tags=["backup"], route_class=Route)
 
 
 @router.get("", summary="Show the verification", responses=answers("not_ready"))
