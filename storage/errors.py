@@ -84,7 +84,7 @@ class StorageBroken(HoneError):
 
 
 class DatabaseDamaged(StorageBroken):
-    """What the database holds is no longer a sound database; an intact disk may hold it."""
+    """The content of the database is damaged; the disk may be intact."""
 
 
 class Damaged(HoneError):

@@ -203,7 +203,7 @@ class Store:
         )
 
     def close(self) -> None:
-        """Finish what is queued, fold the WAL into the database, and let go of the folder."""
+        """Finish the queued writes, checkpoint the WAL, and release the folder."""
         clean = False
         try:
             self.disconnect()

@@ -1,4 +1,4 @@
-"""Reads all that is kept, compares it with its digests, and gives up what is damaged for good."""
+"""Reads all stored data, compares them with their digests, and deletes what stays damaged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RECORDS = """
 SELECT id, pack, offset, length, sha256, quarantine FROM samples
 WHERE model_id = ? AND id > ? ORDER BY id LIMIT ?
 """
-# One that was deleted or moved since it was read is left as it is.
+# A sample that was deleted or moved since it was read is not changed.
 _MARK = "UPDATE samples SET quarantine = ? WHERE id = ? AND pack = ? AND offset = ?"
 _GIVE_UP_SAMPLES = f"""
 DELETE FROM samples WHERE quarantine IS NOT NULL AND quarantine LIKE '{DAMAGED}%'

@@ -56,7 +56,7 @@ def write_backup(snapshot: Snapshot, *, now: datetime) -> Iterator[bytes]:
 
 
 class _Entry:
-    """One file on its way into the zip."""
+    """A file that is being added to the zip."""
 
     def __init__(
         self, archive: zipfile.ZipFile, name: str, size_bytes: int, *, now: datetime

@@ -29,7 +29,7 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 25.0
-"""How long a request waits for a variant that is being made, before it is told to ask again."""
+"""How long a request waits for a variant that is being created, before the answer is 503."""
 Key = tuple[int, int, VariantName]
 
 

@@ -93,7 +93,7 @@ def _level_detail(levels: Levels, value: float, stop: float, resume: float) -> s
 def unknown_signal(
     policy: Policy, signals: Signals, signal: str, *, condition: str, rule: str | None = None
 ) -> ConditionCheck:
-    """What the policy makes of a signal that nobody can tell. rule: if not named as condition."""
+    """The check for an unknown signal. rule: its field of `Unknown`, else the condition's name."""
     rule = rule or condition
     decision = getattr(policy.unknown, rule)
     allowed = decision == "allow"

@@ -66,7 +66,7 @@ def user_idle(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCh
     idle_s, input_s = signals.number("user_idle_s"), signals.number("last_input_s")
     needed_s = policy.idle_minutes * 60
     if idle_s is None and input_s is not None and input_s < needed_s:
-        idle_s = input_s  # Who gives no sign may have been active still later.
+        idle_s = input_s  # A session without a signal may have been active even later.
     if idle_s is None:
         yield unknown_signal(policy, signals, "user_idle_s", condition="user_idle")
         return

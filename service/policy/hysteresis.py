@@ -40,5 +40,5 @@ class Hysteresis:
         return 0.0 if self.changing_since_s is None else now_s - self.changing_since_s
 
     def restart(self) -> None:
-        """Nobody was watching for a while: what was seen before proves nothing of now."""
+        """Nothing was observed for a while, so a running delay starts again."""
         self.changing_since_s = None

@@ -19,7 +19,7 @@ UNKNOWN_AFTER_S = 30.0
 """A signal that fails keeps its last value this long: one failed reading moves no verdict."""
 
 NEVER_KEPT = frozenset({"user_idle_s"})
-"""Somebody who has just logged in and gives no sign yet must not pass for idle."""
+"""A person who has just logged in, without any input yet, must not count as idle."""
 
 CLOCK_JUMP_S = 5.0
 """The wall clock ran this far from the monotonic one between two looks: a jump, or a sleep."""

@@ -90,7 +90,7 @@ class Lanes:
             self._answering.add(answering)
             answering.add_done_callback(self._answered)
             try:
-                # Who gives up leaves a process that goes on with the question: it is not free.
+                # A process still works on the request of a caller that has given up: not free.
                 return await asyncio.shield(answering)
             except Busy:
                 if not is_new or not self.pids:
@@ -103,7 +103,7 @@ class Lanes:
         await asyncio.gather(*(worker.ask(statement) for worker in workers))
 
     async def stop(self) -> None:
-        """End the processes; nobody waits for what they still work on."""
+        """End the processes, without waiting for their work."""
         for answering in self._answering:
             answering.cancel()
         await asyncio.gather(*(lane.worker.stop() for lane in self._lanes))

@@ -179,7 +179,7 @@ class Predictor:
         raise error
 
     async def _swap(self, model: str) -> None:
-        """Load what is promoted now beside what serves, then switch."""
+        """Load the promoted version while the old one serves, then switch."""
         while (serving := self._serving.get(model)) is not None:
             try:
                 latest = await self._latest.get(model)

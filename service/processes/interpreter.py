@@ -1,4 +1,4 @@
-"""Starting a module of ours in a fresh interpreter: the one place that knows how."""
+"""Starts our modules in a fresh interpreter. Nothing else does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """What a child of ours finds: this environment, but for secrets and for other code."""
+    """The environment of a child: this one without secrets and without paths to other code."""
     given = foreign_environment()
     return {name: value for name, value in given.items() if name.upper() not in CHANGES_IMPORTS}
 

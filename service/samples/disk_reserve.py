@@ -1,4 +1,4 @@
-"""The disk's reserve: what uploads must leave free, so that the device goes on working."""
+"""The disk's reserve: the space that uploads must leave free for the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job that learns anew, from the base model, what is not to be erased."""
+"""The job that trains the base model again on the samples that are not erased."""
 
 from __future__ import annotations
 

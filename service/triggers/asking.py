@@ -46,7 +46,7 @@ class Asking:
                     self._check(trigger, look)
 
     def fire(self, trigger_id: int) -> None:
-        """It is time: ask for a job, if the trigger still stands and is rested."""
+        """Queue a job, if the trigger still exists and may fire again."""
         with self._one_at_a_time:
             try:
                 trigger = self._store.triggers.get(trigger_id)

@@ -59,7 +59,7 @@ class Copies:
             yield
 
     def delete_samples(self, model_id: int, ids: Sequence[int]) -> None:
-        """Delete rows of samples in every copy, and remember there what is to be overwritten."""
+        """Delete rows of samples in every copy, and record there which bytes to overwrite."""
         with self._lock:
             for path in (*self._backups(), *self._being_sent):
                 _change(path, lambda transaction: delete_samples(transaction, model_id, ids))
@@ -68,7 +68,7 @@ class Copies:
                     remove_copy(path)
 
     def move_samples(self, model_id: int, pack: int, move: RewrittenPack | None) -> None:
-        """Say in the daemon's own backups that a pack was written anew: the old one is about to go.
+        """Record in the daemon's own backups that a pack was rewritten and will be removed.
 
         An archive that is being sent contains the old one.
         """
@@ -123,7 +123,7 @@ def copy_database(source: sqlite3.Connection, target: Path) -> None:
 def check_copy(path: Path) -> None:
     """Raises DatabaseDamaged unless every table and index of a copy is whole."""
     try:
-        # One that may write takes back a change that a crash has cut short.
+        # A connection that may write rolls back a change that a crash has interrupted.
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             findings = [row[0] for row in connection.execute("PRAGMA integrity_check(1)")]
     except sqlite3.Error as error:
@@ -150,7 +150,7 @@ def _change(path: Path, change: Change) -> None:
 
 
 def remove_copy(path: Path) -> None:
-    """Remove a copy with what a crash may have left beside it."""
+    """Remove a copy, and the files that a crash may have left next to it."""
     with file_faults(f"cannot remove {path.name}"):
         for suffix in ("", "-journal", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Rows whose bytes are gone go too: after an older database was restored, and by a repair.
+"""Deletes rows whose bytes are missing, after an older database was restored and in a repair.
 
 What is newer than the database has no row, and is swept at every start. What is older may have been
 removed since, with a row that is now there again.

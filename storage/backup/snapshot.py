@@ -1,4 +1,4 @@
-"""All that is kept, as it was at one moment, to be read while the daemon goes on.
+"""A snapshot of all stored data, which can be read while the daemon continues.
 
 Rows name immutable files and packs that are only appended to. Hard links hold on to both, so that
 what retention, deletion or compaction remove meanwhile is still there to be read.

@@ -76,7 +76,7 @@ def finish(data_dir: Path) -> bool:
 
 def _carry_out(data_dir: Path, folder: Path, aside: Path | None) -> None:
     for name in _OLD:
-        # Once the new one has been moved, what lies there is new.
+        # Once the new folder has been moved there, it holds the new data.
         is_old = name not in _NEW or (folder / name).exists()
         if not (is_old and (data_dir / name).exists()):
             continue

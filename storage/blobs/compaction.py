@@ -1,4 +1,4 @@
-"""Gives back the room of deleted samples: packs that are mostly zeros are written anew."""
+"""Frees the disk space of deleted samples: packs that are mostly zeros are rewritten."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DELETED = "SELECT 1 FROM erasures WHERE model_id = ? AND pack = ?"
 def reclaim(
     writer: Writer, readers: Readers, packs: Packs, copies: Copies, *, model_id: int
 ) -> None:
-    """Write the worn packs of a model anew, without what is erased, and remove the old ones.
+    """Rewrite the worn packs of a model without erased samples, and remove the old packs.
 
     Not while a job trains on it: its child has the packs mapped. Raises StorageFull, StorageBroken.
     """
@@ -40,7 +40,7 @@ def reclaim(
                 return
             worn = connection.execute(_WORN, (model_id,)).fetchall()
         for row in worn:
-            # Of a damaged pack nobody knows where the good bytes of a copy would begin.
+            # In a damaged pack it is unknown where the good bytes begin.
             if not packs.is_whole(model_id, row["pack"], row["size_bytes"]):
                 continue
             _renew(writer, readers, packs, copies, model_id=model_id, row=row)

@@ -59,7 +59,7 @@ class FileStore:
         return is_whole
 
     def forget_checked(self, sha256: str) -> None:
-        """Read the file again the next time that somebody asks whether it is whole."""
+        """Read the file again at the next check whether it is intact."""
         self._checked.pop(sha256, None)
 
     def adopt(self, path: Path) -> FileRecord:
@@ -81,7 +81,7 @@ class FileStore:
         return record
 
     def sweep(self) -> int:
-        """Remove files that no row names and nobody is about to name; how many they were."""
+        """Remove files that no row names and none is about to name. Returns their number."""
         return self._writer.write(self._sweep)
 
     def _sweep(self, transaction: Transaction) -> int:

@@ -172,7 +172,7 @@ def size_of(path: Path) -> int:
 
 
 def cut(path: Path, size_bytes: int) -> None:
-    """Cut off what lies behind the last committed byte."""
+    """Truncate the pack after the last committed byte."""
     with path.open("r+b") as file:
         if file.seek(0, 2) > size_bytes:
             file.truncate(size_bytes)

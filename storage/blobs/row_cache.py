@@ -74,7 +74,7 @@ class RowCache:
         self.close()
 
     def __len__(self) -> int:
-        """Rows that are taken; erased ones stay taken until the cache is made anew."""
+        """Number of used rows; erased rows stay used until the cache is recreated."""
         return len(self._ids)
 
     @property

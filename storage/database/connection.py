@@ -56,7 +56,7 @@ UNDONE_AT_COMMIT = frozenset({_BUSY, _LOCKED, _FULL, _CONSTRAINT})
 """Causes for which a COMMIT fails before its last frame is in the log."""
 # Room for the pages of a large upload, which else go to the WAL several times.
 _CACHE_KIB = 8192
-# Each reader has one of its own; the pages lie in the system's cache as well.
+# Each reader has its own cache; the system's cache holds the pages too.
 _READER_CACHE_KIB = 256
 BUSY_TIMEOUT_MS = 5000
 _JOURNAL_SIZE_LIMIT_BYTES = 64 << 20
@@ -69,7 +69,7 @@ def primary_code(error: sqlite3.Error) -> int | None:
 
 
 def translate(error: sqlite3.Error) -> HoneError:
-    """The error of ours that says what an error of SQLite means to a caller."""
+    """Our error for an error of SQLite, as it concerns a caller."""
     code, text = primary_code(error), str(error)
     if code == _FULL:
         return DiskFull(f"the database cannot grow: {text}; free some space and try again")
@@ -87,7 +87,7 @@ def translate(error: sqlite3.Error) -> HoneError:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise an error of ours for one of SQLite, as `translate` does."""
+    """Raise our error for an error of SQLite, as `translate` returns it."""
     try:
         yield
     except sqlite3.Error as error:

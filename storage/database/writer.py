@@ -133,7 +133,7 @@ class Writer:
             self._subscribers = tuple(each for each in self._subscribers if each != callback)
 
     def close(self) -> None:
-        """Finish what is queued, and end the thread; later writes raise Busy."""
+        """Finish the queued writes and end the thread; later writes raise Busy."""
         self._tasks.put(None)
         self._thread.join()
 

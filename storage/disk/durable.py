@@ -30,7 +30,7 @@ def file_faults(what: str) -> Iterator[None]:
 
 
 def fault_of(error: OSError, what: str) -> HoneError:
-    """The error of ours that says what an error of the file system means to a caller."""
+    """Our error for an error of the file system, as it concerns a caller."""
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return StorageFull(f"{what}: {reason}; free some space and try again")

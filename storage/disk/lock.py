@@ -19,7 +19,7 @@ from storage.errors import DataDirLocked
 if sys.platform == "win32":
     import msvcrt
 
-    # Windows keeps others from reading a locked range, so it lies far behind the process id.
+    # On Windows others cannot read a locked range, so it is far behind the process id.
     _RANGE_OFFSET = 1 << 30
 
     def _lock(descriptor: int) -> None:

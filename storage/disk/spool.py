@@ -1,4 +1,4 @@
-"""Bytes on their way: in memory while they are few, else in a temporary file."""
+"""Temporary bytes: in memory if they are few, otherwise in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a deletion and a pack written anew change in the rows of samples.
+"""How a deletion and a rewritten pack change the rows of samples.
 
 The database itself and each copy of it go through the same steps.
 """
@@ -50,7 +50,7 @@ def delete_samples(transaction: Transaction, model_id: int, ids: Iterable[int]) 
 
 @dataclass(frozen=True, slots=True)
 class RewrittenPack:
-    """A pack written anew. moves: (new offset, sample id)."""
+    """A rewritten pack. moves: (new offset, sample id)."""
 
     pack: int
     size_bytes: int
@@ -60,7 +60,7 @@ class RewrittenPack:
 def move_samples(
     transaction: Transaction, model_id: int, pack: int, move: RewrittenPack | None
 ) -> None:
-    """Say where the samples of a pack lie now; None: it has none any more."""
+    """Record the new places of a pack's samples. copy: None if no samples are left."""
     if move is not None:
         transaction.execute(_NEW_PACK, (move.pack, move.size_bytes, model_id, pack))
         transaction.executemany(

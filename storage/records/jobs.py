@@ -85,7 +85,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class NewTrigger:
-    """What is to ask for jobs of a model. rule: see `service.triggers.rule`, as JSON."""
+    """A trigger to be stored. rule: see `service.triggers.rule`, as JSON."""
 
     model_id: int
     name: str

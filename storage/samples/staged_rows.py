@@ -1,4 +1,4 @@
-"""What is known of staged samples besides their bytes."""
+"""Metadata of staged samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples on their way in: staged in constant memory, then stored all at once or not at all."""
+"""Staging: uploads are collected in constant memory, then stored completely or not at all."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class SampleStats:
         self._readers = readers
 
     def counts(self, model_id: int) -> SampleCounts:
-        """Kept by triggers, so this takes no longer for a million samples."""
+        """Maintained by SQL triggers, so that it is fast for a million samples too."""
         with self._readers.snapshot() as connection:
             row = connection.execute(_COUNTS, (model_id,)).fetchone()
         return SampleCounts(**dict(row))

@@ -1,4 +1,4 @@
-"""What happened, in order, for whoever wants to follow."""
+"""The log of events."""
 
 from __future__ import annotations
 

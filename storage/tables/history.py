@@ -1,4 +1,4 @@
-"""What is forgotten in time: events, curves, and jobs that nothing needs any more."""
+"""Deletes old events, curves, and jobs that nothing needs any more."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Metrics:
         return [MetricPoint(row["step"], row["epoch"], load(row["measured"])) for row in rows]
 
     def drop_after(self, job_id: int, step: int) -> None:
-        """Forget points beyond a step, because the job goes on from there again."""
+        """Delete points after a step from which the job resumes."""
 
         def delete(transaction: Transaction) -> None:
             transaction.execute("DELETE FROM metrics WHERE job_id = ? AND step > ?", (job_id, step))

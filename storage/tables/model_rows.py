@@ -64,7 +64,7 @@ def fetch_models(
 
 
 def name_taken(name: str) -> AlreadyExists:
-    """What whoever asks for a second model of this name is told."""
+    """The error for a second model with this name."""
     return AlreadyExists(f"a model named {name!r} exists; choose another name or delete it")
 
 

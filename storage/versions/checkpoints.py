@@ -1,4 +1,4 @@
-"""Checkpoints: training states that a job goes on from."""
+"""Checkpoints: training states from which jobs resume."""
 
 from __future__ import annotations
 

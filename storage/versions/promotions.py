@@ -31,7 +31,7 @@ SELECT id, version FROM promotions WHERE model_id = ? AND version <> ? ORDER BY 
 
 
 def move_alias(transaction: Transaction, version: Version, alias: str) -> None:
-    """Point an alias at a version, and say so; `latest` moving is a promotion, whoever moves it."""
+    """Point an alias at a version, with an event. Each move of `latest` is a promotion."""
     point(transaction, version.model_id, alias, version.version)
     if alias == LATEST:
         record_promotion(transaction, version.model_id, version.version)

@@ -1,4 +1,4 @@
-"""Variants: other forms of a version's model, made once and kept beside it."""
+"""Variants: other forms of a version's model, created once and stored with it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Variants:
                 data = {"version": version, "variant": name, "reason": reason}
                 transaction.event(_EVENTS[file is not None], model, data)
             if file is not None:
-                # Another made it first: its file may be a different one, and this one nobody's.
+                # Another request created it first: this file may differ and is unused.
                 self._files.release(transaction, [file.sha256])
             variants = find_version(transaction.connection, model_id, version).variants
             return next(each for each in variants if each.name == name)

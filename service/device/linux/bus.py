@@ -74,7 +74,7 @@ class SystemBus:
         return {name: value for name, (_, value) in body[0].items()}
 
     def close(self) -> None:
-        """Close the connection, if there is one; a later call opens it anew."""
+        """Close the connection, if there is one; a later call opens a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -1,4 +1,4 @@
-"""How long nobody has used the device. What cannot be seen is unknown, never idle."""
+"""Idle time of the device. What cannot be seen is unknown, never idle."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _learn_features(store: Store, model: Model, names: tuple[str, ...]) -> None:
 
 
 class _Chunk:
-    """Some lines on their way into records. records: (n, record bytes) of the good ones."""
+    """Lines that are being converted. records: (n, record bytes) of the good ones."""
 
     def __init__(self, model: Model, columns: Columns, rows: Sequence[Row]) -> None:
         self._inputs = model.signature.inputs

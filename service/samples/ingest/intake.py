@@ -1,4 +1,4 @@
-"""An upload on its way into the store: what it asks, what is wrong with it, what became of it."""
+"""One upload: its options, its errors, and its result."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ TOLD = 5
 
 
 class Statistics:
-    """What an upload's float inputs look like beside what the model has seen."""
+    """Statistics of an upload's float inputs, compared with earlier samples of the model."""
 
     def __init__(self, store: Store, model: Model) -> None:
         self._store = store

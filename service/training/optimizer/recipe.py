@@ -74,9 +74,9 @@ class Recipe:
     ema_decay: of a moving average of the parameters, which is then measured and exported.
     """
 
-    optimizer: Annotated[Optimizer, About("What moves the parameters. Default: the model's.")] = (
-        "adamw"
-    )
+    optimizer: Annotated[
+        Optimizer, About("Optimizer that updates the parameters. Default: the model's.")
+    ] = "adamw"
     momentum: Annotated[float, About("Of sgd and rmsprop.", ge=0, lt=1)] = 0.0
     nesterov: Annotated[bool, About("Nesterov's momentum, of sgd.")] = False
     betas: Annotated[
