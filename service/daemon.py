@@ -21,7 +21,7 @@ from service.models.latest import LatestVersions
 from service.models.promotion_hook import PromotionHook
 from service.models.registry import Registry
 from service.models.retention import prune_all
-from service.models.variants import Variants
+from service.models.variants import VariantMaker
 from service.policy.device_monitor import DeviceMonitor
 from service.prediction.predictor import Predictor
 from service.processes.children import Children
@@ -52,7 +52,7 @@ class Daemon:
     hook: PromotionHook
     monitor: DeviceMonitor
     scheduler: Scheduler
-    variants: Variants
+    variants: VariantMaker
     schedule: Schedule
     erasure: Erasure
     daily_backups: DailyBackups
@@ -117,7 +117,7 @@ class Daemon:
             children=self.children,
             announce=self.feed.announce,
         )
-        self.variants = Variants(self.store, self.settings, self.children)
+        self.variants = VariantMaker(self.store, self.settings, self.children)
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store, self.children)
         self.uncertainty = SampleRanking(self.store, self.settings, self.children)

@@ -27,7 +27,7 @@ ANNOUNCEMENT = re.compile(r"listens on (http://\S+)")
 
 
 @dataclass(frozen=True)
-class Daemon:
+class DaemonProcess:
     """A running daemon."""
 
     process: subprocess.Popen[bytes]
@@ -36,7 +36,7 @@ class Daemon:
     ready_s: float
 
 
-def start(folder: Path, owner: ExitStack) -> Daemon:
+def start(folder: Path, owner: ExitStack) -> DaemonProcess:
     """Start a daemon that keeps everything in `folder`, and wait until it takes work.
 
     owner: stops it when it closes, whatever happens from now on. The daemon sees none of this
@@ -54,11 +54,11 @@ def start(folder: Path, owner: ExitStack) -> Daemon:
     token_file = folder / "admin.token"
     client = Client(url=url, token=token_file.read_text(encoding="ascii").strip())
     owner.callback(client.close)
-    return Daemon(process, client, token_file, ready_s=time.monotonic() - began)
+    return DaemonProcess(process, client, token_file, ready_s=time.monotonic() - began)
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Daemon]:
+def running(folder: Path) -> Iterator[DaemonProcess]:
     """A daemon that is stopped when the block ends."""
     with ExitStack() as owner:
         yield start(folder, owner)

@@ -16,7 +16,7 @@ from cli.client import Client, model_path
 from cli.commands.training import watch_job
 from cli.commands.versions import download
 from cli.demo import digits, story
-from cli.demo.daemon import Daemon, start
+from cli.demo.daemon import DaemonProcess, start
 from cli.errors import Failure
 from cli.output import file_size
 from cli.signals import interrupts_deferred, termination_as_interrupt
@@ -157,7 +157,7 @@ def _pages(client: Client) -> dict[str, str]:
     return pages
 
 
-def _part(daemon: Daemon, pages: dict[str, str], *, keep: bool) -> None:
+def _part(daemon: DaemonProcess, pages: dict[str, str], *, keep: bool) -> None:
     for name, path in pages.items():
         story.line(name, (daemon.client.url if keep else DEFAULT_URL) + path)
     if keep:

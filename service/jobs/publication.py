@@ -30,7 +30,7 @@ Answer = Evaluated | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Comparisons:
     """What measuring a candidate has found. compared_with: the version that `latest` named."""
 
     answer: Answer
@@ -76,9 +76,9 @@ class Publication:
                 return
         assert isinstance(candidate, FileRecord)
         moving = Failed("state_conflict", "latest was moved each time while it was compared")
-        await self._publish(done, candidate, Found(moving, None))
+        await self._publish(done, candidate, Comparisons(moving, None))
 
-    async def _compare(self, candidate: Path | FileRecord) -> Found | None:
+    async def _compare(self, candidate: Path | FileRecord) -> Comparisons | None:
         """The candidate beside `latest`, and the best that was promoted; None if it was stopped."""
         path = (
             candidate if isinstance(candidate, Path) else self._store.files.path(candidate.sha256)
@@ -107,20 +107,20 @@ class Publication:
 
         answer = await ask(latest, reference=True)
         if answer is None or isinstance(answer, Failed) or best is None:
-            return None if answer is None else Found(answer, latest.version)
+            return None if answer is None else Comparisons(answer, latest.version)
         again = await ask(best, reference=False)
         if again is None:
             return None
         if isinstance(again, Failed):
-            return Found(again, latest.version)
-        return Found(answer, latest.version, BestComparison(best.version, again.validation))
+            return Comparisons(again, latest.version)
+        return Comparisons(answer, latest.version, BestComparison(best.version, again.validation))
 
     def _versions(self) -> tuple[Model, Version, Version | None]:
         model = self._store.models.get_by_id(self._job.model_id)
         latest = self._store.integrity.latest(model.id)
         return model, latest, find_best(self._store, model, latest=latest)
 
-    async def _publish(self, done: Done, file: FileRecord, found: Found) -> bool:
+    async def _publish(self, done: Done, file: FileRecord, found: Comparisons) -> bool:
         model = await asyncio.to_thread(self._store.models.get_by_id, self._job.model_id)
         conclusion = conclude(
             gate_policy(model), found.answer, compared_with=found.compared_with, best=found.best

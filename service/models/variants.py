@@ -43,7 +43,7 @@ class Judgement:
     lasting: bool = True
 
 
-class Variants:
+class VariantMaker:
     """Makes variants, one at a time. Belongs to the event loop."""
 
     def __init__(self, store: Store, settings: Settings, children: Children) -> None:

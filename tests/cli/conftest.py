@@ -17,19 +17,19 @@ from support import DEADLINE_S, wait_until
 from cli import main
 from cli.client import Client, model_path
 from cli.demo import digits
-from cli.demo.daemon import Daemon, running
+from cli.demo.daemon import DaemonProcess, running
 
 Completed = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="session")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     with running(tmp_path_factory.mktemp("daemon")) as one:
         yield one
 
 
 @pytest.fixture(scope="session")
-def client(daemon: Daemon) -> Client:
+def client(daemon: DaemonProcess) -> Client:
     return daemon.client
 
 
@@ -43,7 +43,7 @@ def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def variables(daemon: Daemon, clean_environment: None) -> dict[str, str]:
+def variables(daemon: DaemonProcess, clean_environment: None) -> dict[str, str]:
     """Environment variables that lead to the daemon."""
     token = daemon.token_file.read_text(encoding="ascii").strip()
     return {"HONED_URL": daemon.client.url, "HONED_TOKEN": token}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.client import Client, model_path
-from cli.demo.daemon import Daemon
+from cli.demo.daemon import DaemonProcess
 from cli.errors import Failure
 from cli.listener import strangers
 
@@ -33,7 +33,7 @@ def test_a_name_cannot_leave_its_place_in_the_path() -> None:
 
 
 def test_the_token_file_of_this_machine_is_used(
-    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HONED_DATA_DIR", str(daemon.token_file.parent))
     with closing(Client(url=daemon.client.url)) as client:
@@ -41,7 +41,7 @@ def test_the_token_file_of_this_machine_is_used(
 
 
 def test_the_token_file_is_not_sent_to_another_machine(
-    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HONED_DATA_DIR", str(daemon.token_file.parent))
     assert Client(url="http://192.0.2.1:8471").credentials() == {}
@@ -72,7 +72,7 @@ def _listen_as(uid: int, pipe: Connection) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="becomes another user")
 def test_the_token_is_not_sent_to_a_program_of_another_user(
-    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HONED_DATA_DIR", str(daemon.token_file.parent))
     with listening(ANYBODY) as (port, sent):
@@ -107,7 +107,7 @@ def test_a_listener_is_found_by_its_address(tmp_path: Path, address: str, is_str
     assert found == ({4242} if is_strange else set())
 
 
-def test_a_missing_token_is_explained(daemon: Daemon, tmp_path: Path) -> None:
+def test_a_missing_token_is_explained(daemon: DaemonProcess, tmp_path: Path) -> None:
     with (
         closing(Client(url=daemon.client.url)) as client,
         pytest.raises(Failure, match=r"(?s)HONED_TOKEN.*admin\.token"),
@@ -116,7 +116,7 @@ def test_a_missing_token_is_explained(daemon: Daemon, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("token", ["\u00fc", "a\nb", "a\tb"])
-def test_a_token_that_no_header_holds_is_explained(daemon: Daemon, token: str) -> None:
+def test_a_token_that_no_header_holds_is_explained(daemon: DaemonProcess, token: str) -> None:
     with (
         closing(Client(url=daemon.client.url, token=token)) as client,
         pytest.raises(Failure, match=r"--token, HONED_TOKEN.*admin\.token"),
@@ -125,7 +125,7 @@ def test_a_token_that_no_header_holds_is_explained(daemon: Daemon, token: str) -
 
 
 def test_a_token_file_that_holds_no_token_is_named(
-    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    daemon: DaemonProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "admin.token").write_bytes(b"\xfc\xff\n")
     monkeypatch.setenv("HONED_DATA_DIR", str(tmp_path))
@@ -136,7 +136,7 @@ def test_a_token_file_that_holds_no_token_is_named(
         client.get("/v1/models")
 
 
-def test_a_line_end_behind_the_token_does_no_harm(daemon: Daemon) -> None:
+def test_a_line_end_behind_the_token_does_no_harm(daemon: DaemonProcess) -> None:
     token = daemon.token_file.read_text(encoding="ascii")
     with closing(Client(url=daemon.client.url, token=token)) as client:
         assert token.endswith("\n")
@@ -144,7 +144,7 @@ def test_a_line_end_behind_the_token_does_no_harm(daemon: Daemon) -> None:
 
 
 def test_a_proxy_of_the_environment_is_not_asked(
-    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")

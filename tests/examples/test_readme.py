@@ -12,7 +12,7 @@ import pytest
 from pydantic.fields import FieldInfo
 from support import DEADLINE_S
 
-from cli.demo.daemon import Daemon, running
+from cli.demo.daemon import DaemonProcess, running
 from service.settings import Settings
 
 STEP = re.compile(r"<!-- run -->\n```sh\n(.*?)```\n(?:\n```(?:json)?\n(.*?)```\n)?", re.DOTALL)
@@ -31,7 +31,7 @@ def readme(root: Path) -> str:
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
     folder = tmp_path / "daemon"
     folder.mkdir()
     with running(folder) as one:
@@ -49,7 +49,9 @@ def checkout(root: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the tour needs curl")
 @pytest.mark.skipif(os.name != "posix", reason="the tour needs a POSIX shell")
-def test_the_tour_answers_as_the_readme_shows(readme: str, daemon: Daemon, checkout: Path) -> None:
+def test_the_tour_answers_as_the_readme_shows(
+    readme: str, daemon: DaemonProcess, checkout: Path
+) -> None:
     commands, shown = zip(*STEP.findall(readme), strict=True)
     assert len(commands) == 8
     done = subprocess.run(

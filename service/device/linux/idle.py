@@ -7,7 +7,7 @@ from pathlib import Path
 from service.device.linux import logind
 from service.device.linux.bus import SystemBus
 from service.device.linux.files import list_folder, read_attribute
-from service.device.linux.logind import Session
+from service.device.linux.logind import LogindSession
 from service.device.reading import Moment, Reading
 from storage.errors import in_words
 
@@ -116,7 +116,7 @@ class LinuxUserIdle:
             return False
         return True
 
-    def _read_session(self, session: Session, now: Moment, sources: set[str]) -> str:
+    def _read_session(self, session: LogindSession, now: Moment, sources: set[str]) -> str:
         """Note the session's last activity; the answer says why it gives no sign, or is empty."""
         source = f"session {session.id}"
         if not session.is_graphical:
@@ -135,7 +135,7 @@ class LinuxUserIdle:
         sources.add(source)
         return ""
 
-    def _read_text_session(self, session: Session, now: Moment, sources: set[str]) -> str:
+    def _read_text_session(self, session: LogindSession, now: Moment, sources: set[str]) -> str:
         path = f"{self._dev}/{session.tty}"
         if session.tty and (path in sources or self._saw_terminal(path, now)):
             sources.add(path)

@@ -12,7 +12,7 @@ GRAPHICAL = frozenset({"x11", "wayland", "mir"})
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class LogindSession:
     """A person's session.
 
     is_active: in the foreground of its seat; always for one without a seat, as over ssh.
@@ -35,7 +35,7 @@ class Session:
         return f"session {self.id} of {self.user}"
 
 
-def sessions(bus: SystemBus, now: Moment) -> list[Session]:
+def sessions(bus: SystemBus, now: Moment) -> list[LogindSession]:
     """Sessions in which a person may be at work: no greeter, no service, none that closes.
 
     Raises OSError if logind does not answer.
@@ -53,7 +53,7 @@ def sessions(bus: SystemBus, now: Moment) -> list[Session]:
         if not str(known["Class"]).startswith("user") or known["State"] == "closing":
             continue
         found.append(
-            Session(
+            LogindSession(
                 id=session_id,
                 user=user,
                 is_graphical=known["Type"] in GRAPHICAL,

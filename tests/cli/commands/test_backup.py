@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.client import Client
-from cli.demo.daemon import Daemon, running
+from cli.demo.daemon import DaemonProcess, running
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_restored_folder_serves_what_was_backed_up(
 
 
 def test_the_folder_of_a_running_daemon_is_refused(
-    honed: Callable[..., Any], daemon: Daemon, file: Path
+    honed: Callable[..., Any], daemon: DaemonProcess, file: Path
 ) -> None:
     done = honed("restore", file, "--data-dir", daemon.token_file.parent, "--replace")
 

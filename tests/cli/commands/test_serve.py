@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cli.demo.daemon import Daemon
+from cli.demo.daemon import DaemonProcess
 
 
 def test_where_it_listens_and_where_the_token_is_are_said_but_never_the_token(
-    daemon: Daemon,
+    daemon: DaemonProcess,
 ) -> None:
     log = (daemon.token_file.parent / "daemon.log").read_text(encoding="utf-8")
     assert f"honed listens on {daemon.client.url}" in log
@@ -19,7 +19,7 @@ def test_where_it_listens_and_where_the_token_is_are_said_but_never_the_token(
     assert daemon.token_file.read_text(encoding="ascii").strip() not in log
 
 
-def test_a_port_in_use_is_said(daemon: Daemon, program: Callable[..., Any]) -> None:
+def test_a_port_in_use_is_said(daemon: DaemonProcess, program: Callable[..., Any]) -> None:
     port = daemon.client.url.rpartition(":")[2]
     done = program("serve", "--port", port)
     assert done.returncode == 1

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from watcher import Watcher
 
 from cli.commands.watch_input import Watch
-from cli.demo.daemon import Daemon
+from cli.demo.daemon import DaemonProcess
 from cli.main import honed as group
 
 elsewhere = pytest.mark.skipif(sys.platform == "win32", reason="Windows tells its input")
@@ -85,7 +85,7 @@ def test_on_another_platform_it_says_where_it_works() -> None:
 
 @elsewhere
 def test_a_daemon_that_takes_no_reports_ends_it_with_the_reason(
-    daemon: Daemon, watch: Callable[..., Watcher]
+    daemon: DaemonProcess, watch: Callable[..., Watcher]
 ) -> None:
     watcher = watch(daemon.client.url)
     assert watcher.process.wait(60) == 1

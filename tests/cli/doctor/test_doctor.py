@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.client import Client
-from cli.demo.daemon import Daemon
+from cli.demo.daemon import DaemonProcess
 from cli.doctor import doctor
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -89,12 +89,12 @@ def test_a_daemon_that_is_not_running_is_a_warning() -> None:
     assert port.name == "port"
 
 
-def test_a_running_daemon_says_its_version(daemon: Daemon) -> None:
+def test_a_running_daemon_says_its_version(daemon: DaemonProcess) -> None:
     (check,) = doctor.check_daemon(Client(url=daemon.client.url))
     assert check.status == "ok"
 
 
-def test_a_stranger_at_the_address_fails(daemon: Daemon) -> None:
+def test_a_stranger_at_the_address_fails(daemon: DaemonProcess) -> None:
     (check,) = doctor.check_daemon(Client(url=daemon.client.url + "/v1"))
     assert check.status == "fail"
     assert "is not honed" in check.detail
