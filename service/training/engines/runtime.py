@@ -75,11 +75,11 @@ def open_session(
 
 
 def flush_denormals() -> None:
-    """Let this thread, and those that it starts, take numbers below 1e-38 for 0.
+    """Let this thread, and those that it starts, take numbers below 1e-38 for 0, on x86-64.
 
     Moments of a parameter that gets no gradient any more sink so low, and each such number takes
     as long as twenty others. The runtime reads this option once in a process, for the thread that
-    opens the first session; call it before there is one.
+    opens the first session; call it before there is one. Elsewhere it does nothing (1.31.1, arm64).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
