@@ -82,8 +82,8 @@ def _meant(
     if not sources.isdisjoint(arguments):
         return None
     missing = [each for each in arguments if each not in known]
-    if not (origins.is_parameter(name) or origins.parameters.intersection(missing)):
-        return None
+    if not origins.is_parameter(name) and name not in origins.buffers:
+        return None  # A number of the program, such as the ones inside of a GroupNorm.
     held = [each for each in arguments if each in origins.parameters | origins.buffers]
     if node.op_type in _IN_ORDER and len(held) + 1 == len(node.input):
         return held[index - 1] if index and held[index - 1] in missing else None

@@ -84,3 +84,24 @@ def test_the_second_bias_that_keras_has_not_stays_zero(
     model.producer_name = producer
     graph = normalize(model, [])
     assert [graph.dims(name) for name in select(graph, None)][-1] == (1, size)
+
+
+def test_numbers_that_several_norms_share_are_no_parameters(graphs: Any) -> None:
+    """As dynamo's exporter writes GroupNorms: with ones and zeros, their weights come after."""
+    nodes = [
+        node("InstanceNormalization", ["x", "val_1", "val_2"], ["a"], name="n0"),
+        node("InstanceNormalization", ["a", "val_1", "val_2"], ["b"], name="n1"),
+        node("Mul", ["b", "scale"], ["y"], name="scale"),
+    ]
+    weights = {"val_1": np.ones(3, np.float32), "val_2": np.zeros(3, np.float32)}
+    model = graphs.model(nodes, {**weights, "scale": normal(3, 4)}, x=("batch", 3, 4))
+    arguments = "(args = (%x, 3, %p_weight, %p_bias), kwargs = {})"
+    for each in model.graph.node[:2]:
+        each.metadata_props.add(key="pkg.torch.onnx.fx_node", value=f"%norm : call{arguments}")
+    model.graph.metadata_props.add(
+        key="pkg.torch.export.ExportedProgram.graph_signature",
+        value="p_weight: PARAMETER target='n.weight'\np_bias: PARAMETER target='n.bias'",
+    )
+    graph = normalize(model, [])
+    assert set(graph.initializers) == {"val_1", "val_2", "scale"}
+    assert select(graph, None) == ("scale",)
