@@ -70,7 +70,7 @@ WRONG_SPECS: dict[str, tuple[Any, str, str]] = {
     "no name": ({"loss": "mse"}, "/spec/name", "required"),
     "no loss": ({"name": "a"}, "/spec/loss", "required"),
     "loss": ({"name": "a", "loss": "hinge"}, "/spec/loss", "'cross_entropy'"),
-    "optimizer": ({"name": "a", "loss": "mse", "optimizer": "lion"}, "/spec/optimizer", "'adamw'"),
+    "optimizer": ({"name": "a", "loss": "mse", "optimizer": "rprop"}, "/spec/optimizer", "'adamw'"),
     "mistyped": ({"name": "a", "loss": "mse", "trainble": []}, "/spec/trainble", "not permitted"),
     "slashes": ({"name": "a/b", "loss": "cross_entropy"}, "/spec/name", "letters, digits"),
     "dots": ({"name": "..", "loss": "cross_entropy"}, "/spec/name", "begins with"),
