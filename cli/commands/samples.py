@@ -40,7 +40,7 @@ def samples() -> None:
     metavar="refuse|skip",
     default="refuse",
     show_default=True,
-    help="Whether a bad sample makes its whole request fail, or is skipped and listed.",
+    help="Whether a bad sample refuses its whole request, or is skipped and listed.",
 )
 @click.option(
     "--label", help="Label of every image: a class's name, or a number. Default: see above."

@@ -165,7 +165,7 @@ def _headline(
         return f"job {job['id']} succeeded: version {made['version']} is promoted"
     return (
         f"job {job['id']} ended, but version {made['version']} is not promoted: "
-        f"apps go on with version {fetched['version']}"
+        f"apps keep version {fetched['version']}"
     )
 
 
