@@ -6,7 +6,6 @@ each value what it was there or what it was computed from, and for each node its
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable
 
@@ -18,6 +17,7 @@ _SOURCES = "pkg.onnxscript.optimizer.folded_from"
 _CALL = "pkg.torch.onnx.fx_node"
 _SPECIFICATION = re.compile(r"^(\w+): (PARAMETER|BUFFER) target='([^']+)'", re.MULTILINE)
 _ARGUMENT = re.compile(r"%(\w+)")
+_QUOTED = re.compile(r"['\"]([^'\"]+)['\"]")
 _NUMBERED = re.compile(r"val_\d+")
 """How the exporter calls what has no name in the program."""
 
@@ -46,7 +46,7 @@ class Origins:
 
     def sources(self, name: str) -> set[str]:
         """The initializer's name and those of what it was computed from."""
-        return {name, *ast.literal_eval(self._values.get(name, {}).get(_SOURCES, "[]"))}
+        return {name, *_QUOTED.findall(self._values.get(name, {}).get(_SOURCES, ""))}
 
     def arguments(self, node: onnx.NodeProto) -> list[str]:
         """Names of what the call took that the node was written for, in order."""

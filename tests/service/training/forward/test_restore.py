@@ -105,3 +105,11 @@ def test_numbers_that_several_norms_share_are_no_parameters(graphs: Any) -> None
     graph = normalize(model, [])
     assert set(graph.initializers) == {"val_1", "val_2", "scale"}
     assert select(graph, None) == ("scale",)
+
+
+@pytest.mark.parametrize("record", ["", "not a list", "[" * 100_000, "['w'"])
+def test_an_exporters_record_that_is_not_a_list_does_no_harm(record: str, graphs: Any) -> None:
+    model = graphs.model([node("MatMul", ["x", "w"], ["y"])], {"w": normal(3, 3)}, x=("batch", 3))
+    value = model.graph.value_info.add(name="w")
+    value.metadata_props.add(key="pkg.onnxscript.optimizer.folded_from", value=record)
+    assert "w" in normalize(model, []).initializers
