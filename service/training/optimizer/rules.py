@@ -2,7 +2,7 @@
 
 numpy's loops take the widest vectors that the processor has; ONNX Runtime's own elementwise
 operators do not: AdamW on 670,000 parameters took 1.8 ms of one thread for 2.5 as a Scan of ten of
-its operators. A block stays in the processor's cache while the operators pass over it.
+its operators.
 """
 
 from __future__ import annotations
