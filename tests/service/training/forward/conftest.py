@@ -5,75 +5,28 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 from graph_parts import normal
-from hand_made import Graphs
 from onnx import TensorProto, helper, numpy_helper
+from preparing import accept, graphs, order, refuse  # noqa: F401 - fixtures of this folder
 from safetensors.numpy import load_file
 
 from service.training.engines.opening import open_engine
 from service.training.optimizer.recipe import Recipe
-from service.training.preparation.prepare import prepare
-from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+from service.training.protocol.messages.preparation import Prepared
 from service.training.protocol.messages.shared import Artifacts
 
-Answer = Prepared | Refused
 ROWS = 4
 
 
-@pytest.fixture(scope="session")
-def graphs() -> Graphs:
-    return Graphs()
-
-
 @pytest.fixture
-def order(tmp_path: Path) -> Callable[..., Answer]:
-    """Carry out `Prepare` on a model, on bytes or on a file."""
-
-    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> Answer:
-        source = tmp_path / "upload"
-        if isinstance(model, Path):
-            source = model
-        else:
-            data = model if isinstance(model, bytes) else model.SerializeToString()
-            source.write_bytes(data)
-        choices.setdefault("loss", "mse")
-        choices.setdefault("form", "forward")
-        choices.setdefault("engine", "sessions")
-        return prepare(Prepare(source=str(source), work_dir=str(tmp_path / "work"), **choices))
-
-    return carry_out
-
-
-@pytest.fixture
-def accept(order: Callable[..., Answer]) -> Callable[..., Prepared]:
-    """Prepare a model that must be taken."""
-
-    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> Prepared:
-        answer = order(model, **choices)
-        assert isinstance(answer, Prepared), answer
-        return answer
-
-    return carry_out
-
-
-@pytest.fixture
-def refuse(order: Callable[..., Answer]) -> Callable[..., dict[str, str]]:
-    """Prepare a model that must be refused; pointer → detail of all problems."""
-
-    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> dict[str, str]:
-        answer = order(model, **choices)
-        assert isinstance(answer, Refused), answer
-        assert answer.problems
-        assert "Traceback" not in answer.detail
-        return {problem.pointer: problem.detail for problem in answer.problems}
-
-    return carry_out
+def engine_name() -> str:
+    """What models are prepared for here."""
+    return "sessions"
 
 
 class Trainer:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
-from hand_made import Graphs
+from preparing import accept, graphs, order, refuse  # noqa: F401 - fixtures of this folder
 from training_api import require_training_api
 
 from service.training.engines.ort_training import runtime
-from service.training.preparation.prepare import prepare
-from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.shared import Artifacts
-
-Answer = Prepared | Refused
 
 
 @pytest.fixture
@@ -26,54 +19,10 @@ def _on_device_training() -> None:
     require_training_api()
 
 
-@pytest.fixture(scope="session")
-def graphs() -> Graphs:
-    return Graphs()
-
-
 @pytest.fixture
-def order(tmp_path: Path, _on_device_training: None) -> Callable[..., Answer]:
-    """Carry out `Prepare` on a model, on bytes or on a file."""
-
-    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> Answer:
-        source = tmp_path / "upload"
-        if isinstance(model, Path):
-            source = model
-        else:
-            data = model if isinstance(model, bytes) else model.SerializeToString()
-            source.write_bytes(data)
-        choices.setdefault("loss", "mse")
-        choices.setdefault("form", "forward")
-        choices.setdefault("engine", "ort_training")
-        return prepare(Prepare(source=str(source), work_dir=str(tmp_path / "work"), **choices))
-
-    return carry_out
-
-
-@pytest.fixture
-def accept(order: Callable[..., Answer]) -> Callable[..., Prepared]:
-    """Prepare a model that must be taken."""
-
-    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> Prepared:
-        answer = order(model, **choices)
-        assert isinstance(answer, Prepared), answer
-        return answer
-
-    return carry_out
-
-
-@pytest.fixture
-def refuse(order: Callable[..., Answer]) -> Callable[..., dict[str, str]]:
-    """Prepare a model that must be refused; pointer → detail of all problems."""
-
-    def carry_out(model: onnx.ModelProto | bytes | Path, **choices: Any) -> dict[str, str]:
-        answer = order(model, **choices)
-        assert isinstance(answer, Refused), answer
-        assert answer.problems
-        assert "Traceback" not in answer.detail
-        return {problem.pointer: problem.detail for problem in answer.problems}
-
-    return carry_out
+def engine_name(_on_device_training: None) -> str:
+    """What models are prepared for here."""
+    return "ort_training"
 
 
 class Trainer:
