@@ -7,11 +7,10 @@ import contextlib
 import logging
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from support import DEADLINE_S
+from support import until
 
 from service.processes import children as module
 from service.processes.children import Children
@@ -59,10 +58,7 @@ def test_a_child_starts_once_there_are_descriptors_again(caplog: pytest.LogCaptu
         descriptors.take_all()
         try:
             starting = asyncio.create_task(children.spawn("json.tool", "--compact"))
-            deadline = time.monotonic() + DEADLINE_S
-            while not retried(caplog):
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.01)
+            await until(lambda: retried(caplog), "a second attempt to start")
         finally:
             descriptors.give_back()
         said, _ = await (await starting).communicate(b"[ 1 ]")
