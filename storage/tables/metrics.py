@@ -47,11 +47,3 @@ class Metrics:
                 (job_id, after, limit),
             ).fetchall()
         return [MetricPoint(row["step"], row["epoch"], load(row["measured"])) for row in rows]
-
-    def drop_after(self, job_id: int, step: int) -> None:
-        """Delete points after a step from which the job resumes."""
-
-        def delete(transaction: Transaction) -> None:
-            transaction.execute("DELETE FROM metrics WHERE job_id = ? AND step > ?", (job_id, step))
-
-        self._writer.write(delete)

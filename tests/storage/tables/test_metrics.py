@@ -24,12 +24,6 @@ def test_pages_follow_each_other_by_step(store, job):
     assert store.metrics.list(job.id, 2, 3) == [MetricPoint(5, 0, {"a": 5 / 3})]
 
 
-def test_points_beyond_a_step_are_dropped(store, job):
-    store.metrics.add(job.id, [MetricPoint(step, 0, {"a": 1.0}) for step in range(5)])
-    store.metrics.drop_after(job.id, 2)
-    assert [point.step for point in store.metrics.list(job.id, 10)] == [0, 1, 2]
-
-
 def test_a_value_that_is_not_finite_and_a_job_that_is_not_there_are_refused(store, job):
     with pytest.raises(ValueError, match="JSON compliant"):
         store.metrics.add(job.id, [MetricPoint(1, 0, {"a": float("nan")})])
