@@ -120,6 +120,7 @@ def _echo_job(job: dict[str, Any], *, as_json: bool) -> None:
             ("validation", scalars(metrics.get("validation"))),
             ("baseline", scalars(metrics.get("baseline"))),
             ("version", job["version"]),
+            ("engine", job["engine"]),
             ("restarts", job["restarts"]),
             ("error", job["error"] and why_not(job)),
             ("created", job["created_at"]),

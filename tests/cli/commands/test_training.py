@@ -53,6 +53,8 @@ def test_a_job_for_a_script_is_one_json_document(
     assert job["state"] == "succeeded"
     assert job["hyperparameters"]["epochs"] == 2
     assert job["hyperparameters"]["from"] == "base"
+    shown = honed("jobs", "show", job["id"]).stdout
+    assert f"engine           {job['engine']}\n" in shown
 
 
 def test_a_job_that_only_time_ends_can_be_watched(
