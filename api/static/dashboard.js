@@ -1231,7 +1231,7 @@ function tokenView(problem) {
     "main",
     { class: "gate" },
     h("h1", {}, "Hone"),
-    h("p", {}, "See what this device trains. Paste the admin token to come in."),
+    h("p", {}, "See what this device trains. Paste the admin token to sign in."),
     h(
       "form",
       { id: "token-form", autocomplete: "off" },
@@ -1251,11 +1251,11 @@ function tokenView(problem) {
     h(
       "p",
       { id: "token-help", class: "quiet" },
-      "It stands in the file ",
+      "It is in the file ",
       h("code", {}, "admin.token"),
       " of the data folder; ",
       h("code", {}, "honed serve"),
-      " says where when it starts. This tab keeps it until it is closed."
+      " prints its path when it starts. This tab keeps the token until it is closed."
     )
   );
 }

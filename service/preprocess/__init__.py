@@ -1,7 +1,7 @@
 """Preprocessing: turns what apps send into the tensors that a model takes.
 
-A model's spec lists descriptions, one an input at most. Each has a `kind`, and a kind is one
-module that `KINDS` names: a new one is its module and its line here.
+A model's spec lists descriptions, at most one for each input. Each has a `kind`. A kind is one
+module and its line in `KINDS`.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ KINDS: dict[str, type[Kind]] = {Image.kind: Image, Standardize.kind: Standardize
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What is done to the inputs of one model. kinds: by input; inputs without one stay."""
+    """The preprocessing of one model. kinds: by input name; other inputs are not changed."""
 
     inputs: tuple[TensorSpec, ...]
     kinds: Mapping[str, Kind]
 
     @property
     def image(self) -> Image | None:
-        """What makes the tensor of a model that takes images; it has one input."""
+        """The preprocessing of the only input of a model that takes images; None for others."""
         kind = self.kinds.get(self.inputs[0].name)
         return kind if isinstance(kind, Image) else None
 
     @property
     def key(self) -> str:
-        """A hash that changes when the tensors would."""
+        """A hash that changes whenever the resulting tensors would."""
         described = [[name, kind.describe()] for name, kind in sorted(self.kinds.items())]
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
     def apply(self, name: str, rows: Array) -> Array:
-        """rows: (n, *shape) of an input as it is stored; the same, as the model takes it."""
+        """Preprocess stored rows of one input. rows: (n, *shape)."""
         kind = self.kinds.get(name)
         return kind.apply(rows) if isinstance(kind, TensorKind) else rows
 
     def tensors(self, raw: Sequence[bytes] | Mapping[str, Array]) -> dict[str, Array]:
-        """Each input by its name, batch first, as the model takes it.
+        """Preprocess a batch: each input by name, batch first.
 
         raw: the bytes of images, or of other models the arrays that apps send, by input, batch
         first. Raises Unreadable for an image that cannot be decoded, with its position.
@@ -94,7 +94,7 @@ def for_model(model: Model) -> Pipeline:
 
 
 def for_signature(signature: Signature, descriptions: Sequence[Description]) -> Pipeline:
-    """Of descriptions that `parse` has checked."""
+    """The preprocessing that checked descriptions ask for; see `parse`."""
     specs = {spec.name: spec for spec in signature.inputs}
     kinds = {
         each["input"]: KINDS[each["kind"]].parse(each, specs[each["input"]])
@@ -106,9 +106,9 @@ def for_signature(signature: Signature, descriptions: Sequence[Description]) -> 
 def parse(
     given: Description | Sequence[Description], signature: Signature
 ) -> tuple[dict[str, Any], ...]:
-    """Descriptions as authors write them, checked and complete.
+    """Check the descriptions in a spec and fill in their defaults.
 
-    Raises InvalidInput with every place that is wrong.
+    Raises InvalidInput with every error.
     """
     listed = [given] if isinstance(given, Mapping) else list(given)
     problems: list[Problem] = []

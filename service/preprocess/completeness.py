@@ -1,4 +1,4 @@
-"""Whether an image file has come whole: by its end, without unpacking it."""
+"""Tells whether an image file is complete, without decoding it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SOI, _EOI, _SOS, _TEM = 0xD8, 0xD9, 0xDA, 0x01
 
 
 def is_whole(data: bytes, media_type: str) -> bool:
-    """Whether the file reaches its own end; bytes behind that do not matter, as phones write."""
+    """Whether the file contains its end marker; phones append bytes after it, which is allowed."""
     if media_type == "image/png":
         return _png_ends(data)
     if media_type == "image/jpeg":
@@ -21,7 +21,7 @@ def is_whole(data: bytes, media_type: str) -> bool:
 
 
 def _png_ends(data: bytes) -> bool:
-    """Source: PNG specification, 5.3: length, type, data and check sum of each chunk."""
+    """Source: PNG specification, 5.3: each chunk has length, type, data and checksum."""
     at = _PNG_START
     while at + 12 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, at)
@@ -32,7 +32,7 @@ def _png_ends(data: bytes) -> bool:
 
 
 def _jpeg_ends(data: bytes) -> bool:
-    """Source: ITU-T T.81, B.1: segments with a length, and pixels without one behind SOS."""
+    """Source: ITU-T T.81, B.1: segments with a length, then, after SOS, pixels without one."""
     at = 2
     while (match := _MARKER.search(data, at)) is not None:
         marker, at = data[match.start() + 1], match.end()

@@ -1,6 +1,6 @@
-"""Learns what a model's preprocessing leaves open, once, from its first samples.
+"""Fits a model's preprocessing to its first samples, once.
 
-It is learned anew when samples that it may be made of are erased.
+Erasing one of those samples fits it again.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ EVERY_ID = 2**63 - 1
 
 
 def learn_preprocess(store: Store, model: Model, *, watermark: int) -> Model:
-    """The model with all its preprocessing known, when its first job begins.
+    """Fit the model's preprocessing before its first job; returns the model.
 
-    Mean and standard deviation come from the first `learn_from` labelled training samples, of all
-    if there are fewer, and stay until `learn_without`. Without any the model is as it was.
+    Mean and standard deviation come from the first `learn_from` labelled training samples, or from
+    all if there are fewer. Without samples, the model is returned unchanged.
     """
     open_kinds = [kind for kind in _tensor_kinds(model) if not kind.is_learned]
     if not open_kinds:
@@ -41,10 +41,10 @@ def learn_preprocess(store: Store, model: Model, *, watermark: int) -> Model:
 
 
 def learn_without(store: Store, model: Model, gone: NDArray[np.int64]) -> Descriptions | None:
-    """What the preprocessing becomes without these samples, None if they have no part in it.
+    """The preprocessing fitted without these samples; None if it was not fitted to any of them.
 
-    Learned from the first samples that remain. Where none does, or one of them does not fit the
-    model, it is open again.
+    It is fitted to the first samples that remain. If none remain, or one does not fit the model, it
+    is unfitted again.
     """
     kinds = [kind for kind in _tensor_kinds(model) if kind.is_learned and kind.learn_from]
     if not kinds or not store.unlearning.may_have_taught(model.id, gone):
@@ -79,7 +79,7 @@ def _learn(kinds: Iterable[TensorKind], index: SampleIndex, model: Model) -> lis
 def _learn_or_open(
     kinds: Iterable[TensorKind], index: SampleIndex, model: Model
 ) -> list[TensorKind]:
-    """What is wrong with a sample that stays must not keep one that is to go."""
+    """A faulty remaining sample must not prevent the erasure of another one."""
     opened = [kind.opened() for kind in kinds]
     try:
         return _learn(kinds, index, model) if len(index.ids) else opened
@@ -88,13 +88,13 @@ def _learn_or_open(
 
 
 def _described(model: Model, learned: Iterable[TensorKind]) -> Descriptions:
-    """The model's descriptions, with what was learned in its place."""
+    """The model's descriptions, including the fitted values."""
     new = {kind.input: kind.describe() for kind in learned}
     return tuple(new.get(each["input"], each) for each in model.preprocess)
 
 
 def _rows(samples: Dataset, which: int, most: int | None) -> Iterator[NDArray[Any]]:
-    """One input of the first samples, in batches."""
+    """Rows of one input of the first samples, in batches."""
     order = np.arange(min(len(samples), most or len(samples)))
     for inputs, _ in samples.batches(order, batch_size=BATCH_SIZE):
         yield inputs[which]

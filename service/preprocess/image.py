@@ -31,9 +31,9 @@ Resize = Literal["cover", "contain", "stretch"]
 
 @dataclass(frozen=True)
 class Image(Kind):
-    """(pixels / scale - mean) / std of an image that was fitted to size.
+    """Makes (pixels / scale - mean) / std of an image after resizing.
 
-    size: height, width. mean, std: of each channel, after `scale`.
+    size: height, width. mean, std: one value per channel, in units after `scale`.
     """
 
     kind: ClassVar[str] = "image"
@@ -95,19 +95,19 @@ class Image(Kind):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one tensor."""
+        """The shape of one image's tensor."""
         height, width = self.size
         count = CHANNELS[self.channels]
         return (count, height, width) if self.layout == "nchw" else (height, width, count)
 
     @property
     def pixel_bytes(self) -> int:
-        """Bytes of one picture as `pixels` makes it."""
+        """Bytes of the result of `pixels`."""
         return self.size[0] * self.size[1] * CHANNELS[self.channels]
 
     @property
     def pixel_key(self) -> str:
-        """A hash that changes when the pixels would."""
+        """A hash that changes whenever the resulting pixels would."""
         described = [self.size, self.resize, self.channels, self.layout, FIXED]
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
@@ -116,9 +116,9 @@ class Image(Kind):
         return cast("NDArray[Any]", self.normalize(self.pixels(data)[None])[0])
 
     def pixels(self, data: bytes) -> NDArray[np.uint8]:
-        """One image, upright and fitted to size, in the tensor's layout.
+        """Decode one image, turn it upright and resize it, in the tensor's layout.
 
-        Raises Unreadable; MemoryError where the image is too large for the memory that there is.
+        Raises Unreadable; MemoryError if the image is too large for the available memory.
         """
         from service.preprocess.pictures import decode, fit, flatten
 
@@ -127,7 +127,7 @@ class Image(Kind):
         return np.ascontiguousarray(made.transpose(2, 0, 1) if self.layout == "nchw" else made)
 
     def normalize(self, pixels: NDArray[np.uint8]) -> NDArray[Any]:
-        """Tensors of many images. pixels: (n, …), each as `pixels` makes it, of any shape."""
+        """Tensors of many images. pixels: (n, …), results of `pixels`, of any shape."""
         made = np.empty((len(pixels), *self.shape), np.float32)
         normalize = self.normalizer()
         for one, tensor in zip(pixels, made, strict=True):
@@ -135,9 +135,9 @@ class Image(Kind):
         return made.astype(self.dtype, copy=False)
 
     def normalizer(self) -> Callable[[NDArray[np.uint8], NDArray[np.float32]], None]:
-        """Writes (pixels / scale - mean) / std of one image into a tensor of shape `shape`.
+        """A function that writes (pixels / scale - mean) / std into a tensor of this shape.
 
-        One image at a time stays in the processor's cache between its two passes.
+        It takes one image at a time, which stays in the processor's cache between both passes.
         """
         lie = (-1, 1, 1) if self.layout == "nchw" else (1, 1, -1)
         std = np.array(self.std)
@@ -147,7 +147,7 @@ class Image(Kind):
         shape = self.shape
 
         def normalize(pixels: NDArray[np.uint8], tensor: NDArray[np.float32]) -> None:
-            # Converting first is faster than multiplying integers by fractions.
+            # Converting first is faster than multiplying integers by floats.
             np.copyto(tensor, pixels.reshape(shape))
             np.multiply(tensor, factor, out=tensor)
             if is_centred:
@@ -157,7 +157,7 @@ class Image(Kind):
 
 
 def _size(fields: Mapping[str, Any], spec: TensorSpec) -> tuple[int, int]:
-    """Height and width, held against the input's shape."""
+    """Height and width; they must agree with the input's shape."""
     count = CHANNELS[fields["channels"]]
     size = fields.get("size")
     if size is None and len(spec.shape) == 3:

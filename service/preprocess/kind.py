@@ -1,4 +1,4 @@
-"""What every kind of preprocessing is."""
+"""The interface that every kind of preprocessing implements."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TOO_LARGE = "it does not fit into memory when it is decoded; send it with fewer 
 
 
 class Unreadable(Exception):
-    """What an app sent cannot be made into a tensor; the text says why, for people."""
+    """An app's data cannot be turned into a tensor; the text tells a person why."""
 
 
 class WrongDescription(Exception):
-    """A description is wrong. pointer: JSON pointer within it."""
+    """A description is invalid. pointer: JSON pointer within it."""
 
     def __init__(self, pointer: str, detail: str) -> None:
         super().__init__(detail)
@@ -27,7 +27,7 @@ class WrongDescription(Exception):
 
 
 class Kind(ABC):
-    """One input's preprocessing, of one kind. input: its name."""
+    """The preprocessing of one input. input: its name."""
 
     kind: ClassVar[str]
     input: str
@@ -35,49 +35,49 @@ class Kind(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Kind:
-        """From a description, for an input. Raises WrongDescription."""
+        """Read the description of an input. Raises WrongDescription."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """The complete description: with it alone an app can do the same."""
+        """The complete description, from which an app can do the same preprocessing."""
 
 
 class TensorKind(Kind):
     """Preprocessing of an input that apps send as a tensor.
 
-    learn_from: how many samples it is fitted to, None where there is nothing to fit.
+    learn_from: how many samples to fit it to; None if there is nothing to fit.
     """
 
     learn_from: int | None = None
 
     @abstractmethod
     def apply(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Rows as the model takes them, in their dtype; as they are until it is fitted."""
+        """Preprocess rows, keeping their dtype; rows are returned unchanged until it is fitted."""
 
     @property
     def is_learned(self) -> bool:
-        """Whether all is known that `apply` needs."""
+        """Whether it is fitted."""
         return True
 
     def learn(self, chunks: Iterable[NDArray[Any]]) -> TensorKind:
-        """Fitted to these rows, batch first."""
+        """Fit to these rows, batch first; returns the fitted one."""
         del chunks
         return self
 
     def opened(self) -> TensorKind:
-        """As it was before it was fitted."""
+        """The same, unfitted."""
         return self
 
 
 def refuse_unknown(given: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raises WrongDescription for a field that the kind has not."""
+    """Raises WrongDescription for a field that this kind does not have."""
     for name in given:
         if name not in known:
             raise WrongDescription(f"/{name}", f"unknown field {name!r}; there are {sorted(known)}")
 
 
 def numbers(given: Mapping[str, Any], name: str, *, count: int) -> tuple[float, ...] | None:
-    """A list of `count` finite numbers, None where there is none. Raises WrongDescription."""
+    """A list of `count` finite numbers; None if the field is absent. Raises WrongDescription."""
     value = given.get(name)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Moments of features, and when they are a reason to warn."""
+"""Moments of features, and the warnings they give rise to."""
 
 from __future__ import annotations
 

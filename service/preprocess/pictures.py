@@ -1,6 +1,6 @@
-"""Images as Pillow reads them: checked before they are unpacked, upright, without transparency.
+"""Reads images with Pillow: checks the size before decoding, turns upright, flattens transparency.
 
-Imports Pillow: load it late in the daemon, where it checks headers only.
+Imports Pillow; the daemon, which only checks headers, imports this module late.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 """What brings a picture of this EXIF orientation upright (EXIF 2.3, tag 0x0112)."""
-# Sizes are checked here, before anything is unpacked, with a limit below Pillow's own.
+# The size is checked here before decoding, against a limit below Pillow's own.
 Image.MAX_IMAGE_PIXELS = None
 
 _TAKEN = "PNG, JPEG or WebP"
@@ -56,7 +56,7 @@ _TAKEN = "PNG, JPEG or WebP"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What an image says of itself."""
+    """What the image's header states."""
 
     media_type: str
     width: int
@@ -65,14 +65,14 @@ class Header:
 
 
 def read_header(file: IO[bytes], *, max_pixels: int = MAX_PIXELS) -> Header:
-    """Look at an image without unpacking it. Raises Unreadable."""
+    """Read format and size without decoding. Raises Unreadable."""
     with _open(file, max_pixels) as picture:
         assert picture.format is not None
         return Header(FORMATS[picture.format], picture.width, picture.height, picture.mode)
 
 
 def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """The first frame, upright as its EXIF orientation says. Raises Unreadable, MemoryError."""
+    """The first frame, turned upright by its EXIF orientation. Raises Unreadable, MemoryError."""
     with _open(io.BytesIO(data), max_pixels) as picture, faults():
         picture.load()
         turn = _turn(picture)
@@ -80,7 +80,7 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
 
 
 def flatten(picture: Image.Image, channels: Literal["rgb", "gray"]) -> Image.Image:
-    """In 8 bits a channel, RGB or gray; 16 bits are scaled, transparency is laid over white.
+    """To 8 bits a channel, RGB or gray; 16 bits are scaled, transparency is blended with white.
 
     Raises Unreadable, MemoryError.
     """
@@ -101,7 +101,7 @@ def flatten(picture: Image.Image, channels: Literal["rgb", "gray"]) -> Image.Ima
 def fit(
     picture: Image.Image, size: tuple[int, int], resize: Literal["cover", "contain", "stretch"]
 ) -> Image.Image:
-    """size: height, width. `cover` cuts off what sticks out, `contain` pads with black.
+    """size: height, width. `cover` crops the overhang, `contain` pads with black.
 
     Raises Unreadable, MemoryError.
     """
@@ -120,21 +120,21 @@ def fit(
 
 @contextmanager
 def faults() -> Iterator[None]:
-    """Turn what Pillow raises over a picture into Unreadable; want of memory is MemoryError."""
+    """Map Pillow's exceptions to Unreadable, and failed allocations to MemoryError."""
     try:
         yield
     except DECODE_ERRORS as error:
-        if "out of memory" in str(error):  # a decoder's own, which Pillow raises as OSError
+        if "out of memory" in str(error):  # a decoder's own error, which Pillow raises as OSError
             raise MemoryError(str(error)) from error
         raise Unreadable(f"it cannot be decoded: {error}; it may be cut short") from error
 
 
 def _turn(picture: Image.Image) -> Image.Transpose | None:
-    """Unlike ImageOps.exif_transpose it leaves the rest of the EXIF alone, which may be odd."""
+    """Unlike ImageOps.exif_transpose, does not parse the rest of the EXIF: it may be malformed."""
     try:
         return TURNS.get(picture.getexif().get(ExifTags.Base.Orientation, 1))
     except DECODE_ERRORS:
-        return None  # the pixels are whole, and nothing says that they are not upright
+        return None  # the pixels are complete; without readable EXIF they count as upright
 
 
 def _flatten(picture: Image.Image, mode: str) -> Image.Image:
@@ -148,7 +148,7 @@ def _flatten(picture: Image.Image, mode: str) -> Image.Image:
 
 
 def _inner_size(picture: Image.Image, *, width: int, height: int) -> tuple[int, int]:
-    """Width and height within the bounds, in the picture's proportions; one pixel at least."""
+    """The largest width and height within the bounds, in proportion; at least one pixel."""
     if picture.width * height > picture.height * width:
         return width, max(1, round(picture.height / picture.width * width))
     return max(1, round(picture.width / picture.height * height)), height
@@ -172,5 +172,5 @@ def _open(file: IO[bytes], max_pixels: int) -> Image.Image:
 
 
 def _to_8_bits(picture: Image.Image) -> Image.Image:
-    """16-bit gray: its 65,535 is our 255."""
+    """Convert 16-bit gray: 65,535 becomes 255."""
     return picture.convert("I").point(lambda value: value * (1 / 257)).convert("L")

@@ -1,4 +1,4 @@
-"""Kind `standardize`: (x - mean) / std for each feature, given or learned once and then frozen."""
+"""Kind `standardize`: (x - mean) / std for each feature; both are given, or learned once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FIELDS = ("input", "kind", "mean", "std", "learn_from")
 
 @dataclass(frozen=True)
 class Standardize(TensorKind):
-    """mean, std: of each feature, along the input's last axis; None until they are learned.
+    """mean, std: one value per feature (the input's last axis); None until learned.
 
-    learn_from: how many samples they are learned from, None where they were given.
+    learn_from: how many samples to learn from; None if mean and std were given.
     """
 
     kind: ClassVar[str] = "standardize"
@@ -66,7 +66,7 @@ class Standardize(TensorKind):
         )
 
     def apply(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """(rows - mean) / std in the rows' dtype; rows as they are until both are learned."""
+        """(rows - mean) / std in the rows' dtype; the rows unchanged until both are learned."""
         if self.mean is None or self.std is None:
             return rows
         made: NDArray[Any] = rows - np.asarray(self.mean, rows.dtype)
@@ -77,7 +77,7 @@ class Standardize(TensorKind):
         return replace(self, mean=None, std=None)
 
     def learn(self, chunks: Iterable[NDArray[Any]]) -> Standardize:
-        """With mean and std of all rows, batch first; a feature that never varies gets std 1.
+        """Learn mean and std from rows, batch first; a feature that never varies gets std 1.
 
         Chunks are merged in float64. Source: Chan, Golub, LeVeque (1983), equation 2.1.
         """

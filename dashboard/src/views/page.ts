@@ -1,4 +1,4 @@
-/** The page of somebody who has come in. */
+/** The page after signing in. */
 
 import { h } from "../dom";
 import type { State } from "../state";

@@ -7,7 +7,7 @@ export function tokenView(problem: string | null): HTMLElement {
     "main",
     { class: "gate" },
     h("h1", {}, "Hone"),
-    h("p", {}, "See what this device trains. Paste the admin token to come in."),
+    h("p", {}, "See what this device trains. Paste the admin token to sign in."),
     h(
       "form",
       { id: "token-form", autocomplete: "off" },
@@ -27,11 +27,11 @@ export function tokenView(problem: string | null): HTMLElement {
     h(
       "p",
       { id: "token-help", class: "quiet" },
-      "It stands in the file ",
+      "It is in the file ",
       h("code", {}, "admin.token"),
       " of the data folder; ",
       h("code", {}, "honed serve"),
-      " says where when it starts. This tab keeps it until it is closed.",
+      " prints its path when it starts. This tab keeps the token until it is closed.",
     ),
   );
 }

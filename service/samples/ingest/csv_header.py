@@ -1,4 +1,4 @@
-"""The header of a CSV: which column holds what."""
+"""Reads the header of a CSV: what each column holds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _INDEXED = re.compile(r"([^\[\]]+)\[([0-9]{1,9})\]")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where in a line everything stands. inputs: for each input its columns, in flat order.
+    """Positions of the columns. inputs: for each input its columns, in flat order.
 
-    features: the names of those, where they are a CSV's own and not `input[0]`.
+    features: their names, if they are the CSV's own and not of the form `input[0]`.
     """
 
     count: int
@@ -38,11 +38,11 @@ def read_header(
     label_column: str | None,
     ignore_columns: str | None = None,
 ) -> Columns:
-    """What stands in which column.
+    """Map the columns of a header.
 
-    Columns named `input[0]`, `input[1]`, … or as the model's features may stand in any order; else
-    a model's only input is the columns that are left, in their order. ignore_columns: see
-    UploadOptions. Raises InvalidInput.
+    Columns named `input[0]`, `input[1]`, … or like the model's features may be in any order.
+    Otherwise the model's only input takes all remaining columns, in their order.
+    ignore_columns: see UploadOptions. Raises InvalidInput.
     """
     names = [name.strip() for name in names]
     at = {name: position for position, name in enumerate(names)}
@@ -76,7 +76,7 @@ def read_header(
 
 
 def _known_features(model: Model, rest: Mapping[str, int]) -> tuple[str, ...] | None:
-    """The columns of the inputs in flat order, by name; None if they have to be told by place."""
+    """The input columns in flat order, found by name; None if only their position can tell."""
     inputs = model.signature.inputs
     indexed = tuple(f"{spec.name}[{at}]" for spec in inputs for at in range(prod(spec.shape)))
     own = {spec.name for spec in inputs}
@@ -100,7 +100,7 @@ def _features_by_order(model: Model, rest: Mapping[str, int]) -> tuple[str, ...]
 def _ignored(
     asked: str | None, rest: Mapping[str, int], *, known: Collection[str] | None
 ) -> set[str]:
-    """The columns that are left out. `*`: all that the model does not know."""
+    """The columns to leave out. `*`: all that the model does not know."""
     if asked is None:
         return set()
     if asked.strip() == "*":
@@ -145,7 +145,7 @@ def _label_columns(model: Model, at: dict[str, int], label_column: str | None) -
 def check_features(
     signature: Signature, features: Sequence[str] | None, *, at: str
 ) -> tuple[str, ...] | None:
-    """The names of CSV columns, as a model may have them. Raises InvalidInput; at: JSON pointer."""
+    """Check a model's names of CSV columns. at: JSON pointer for errors. Raises InvalidInput."""
     if features is None:
         return None
     names = tuple(name.strip() for name in features)
@@ -164,5 +164,5 @@ def check_features(
 
 
 def wrong_csv(*problems: Problem) -> InvalidInput:
-    """The error for a CSV that does not fit."""
+    """The error for a CSV that does not fit the model."""
     return InvalidInput("the CSV cannot be read", problems=problems)

@@ -1,4 +1,4 @@
-"""The lines of a CSV from outside, in bounded memory."""
+"""Reads the lines of an untrusted CSV in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Row = tuple[int, list[str]]
 
 
 def most_line_characters(model: Model) -> int:
-    """The longest that a row of a model's CSV may be, line ends within quotes included."""
+    """The most characters a row may have, including line ends within quotes."""
     signature = model.signature
     values = sum(prod(spec.shape) for spec in signature.inputs) + prod(signature.target.shape)
     return LINE_CHARACTERS + VALUE_CHARACTERS * values
 
 
 class _Bounded:
-    """The lines of a text; none is longer than `most`, nor are several that make one row.
+    """Iterates over lines; no line, and no row of several lines, is longer than `most`.
 
     total: characters read so far.
     """
@@ -46,14 +46,14 @@ class _Bounded:
             yield line
 
     def next_row(self) -> None:
-        """A row is complete: what follows is another."""
+        """Note that a row is complete."""
         self._row_began = self.total
 
 
 def read_lines(text: IO[str], *, most_characters: int) -> Iterator[Row]:
-    """Number and cells of each line that is not empty. text: opened with newline="".
+    """Line number and cells of each line that is not empty. text: opened with newline="".
 
-    Raises InvalidInput for what is no CSV in UTF-8.
+    Raises InvalidInput if it is not a CSV in UTF-8.
     """
     lines = _Bounded(text, most_characters)
     reader = csv.reader(lines)
@@ -73,7 +73,7 @@ def read_lines(text: IO[str], *, most_characters: int) -> Iterator[Row]:
 
 
 def in_groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """Rows that are checked and staged together."""
+    """Groups of rows that are checked and staged together."""
     group: list[Row] = []
     characters = 0
     for row in rows:

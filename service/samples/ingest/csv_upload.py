@@ -1,4 +1,4 @@
-"""Samples as CSV: a header line, then one sample a line."""
+"""Stores samples from CSV: a header line, then one sample a line."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
 
 
 def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) -> IngestResult:
-    """Check and stage the lines some thousand at a time, then store all, or the good ones.
+    """Check and stage the lines in chunks, then store all of them, or the good ones.
 
-    The names of a model's first CSV are kept as its features. Raises InvalidInput with every bad
-    line.
+    The column names of a model's first CSV are kept as its features. Raises InvalidInput with
+    every bad line.
     """
     require_tensors(model)
     total = 0
@@ -68,14 +68,14 @@ def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) ->
 
 
 def _learn_features(store: Store, model: Model, names: tuple[str, ...]) -> None:
-    """Keep the names, unless others are known by now."""
+    """Keep the names, unless the model has some by now."""
     store.models.change(
         model.name, lambda now: now if now.features else replace(now, features=names)
     )
 
 
 class _Chunk:
-    """Lines that are being converted. records: (n, record bytes) of the good ones."""
+    """Lines during conversion. records: (n, record bytes), the good ones."""
 
     def __init__(self, model: Model, columns: Columns, rows: Sequence[Row]) -> None:
         self._inputs = model.signature.inputs
@@ -89,7 +89,7 @@ class _Chunk:
         self.splits: list[Split | None] = []
 
     def check(self, faults: Faults) -> None:
-        """Keep what is good; the rest goes to faults, each with its line and column."""
+        """Keep the good lines; report the others to faults, with line and column."""
         problems: dict[int, list[Problem]] = {}
         cells = [self._whole(at, problems) for at in range(len(self._rows))]
         parts = [
@@ -105,7 +105,7 @@ class _Chunk:
         self.records = np.concatenate(parts, axis=1)[good]
 
     def _whole(self, position: int, problems: dict[int, list[Problem]]) -> list[str]:
-        """The cells of a row, or zeros in place of those of one that has too few or too many."""
+        """The cells of a row; zeros if it has too few or too many."""
         line, cells = self._rows[position]
         if len(cells) == self._columns.count:
             return cells
@@ -197,14 +197,14 @@ def _label(reader: LabelReader, cells: list[str]) -> tuple[Label, str | None]:
 
 
 def _all_numbers(text: list[list[str]]) -> NDArray[np.float64]:
-    """Raises ValueError if there may be a cell that is none."""
+    """Raises ValueError if a cell may not be a number."""
     if any("_" in joined or not joined.isascii() for joined in map("".join, text)):
         raise ValueError("digits of other scripts, or grouped ones")
     return np.array(text, np.float64)
 
 
 def _number(cell: str) -> float:
-    """As other programs read it, not as Python writes it. Raises ValueError."""
+    """Parse a number by the usual rules of CSV, not by Python's. Raises ValueError."""
     if "_" in cell or not cell.strip().isascii():
         raise ValueError(cell)
     return float(cell)

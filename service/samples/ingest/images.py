@@ -1,4 +1,4 @@
-"""Images as samples: their headers are checked here, their bytes are kept as they came."""
+"""Stores images as samples: their headers are checked, their bytes are kept unchanged."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FIELDS = frozenset({"label", "key", "split"})
 
 @dataclass(frozen=True, slots=True)
 class ImageUpload:
-    """One image: its bytes within the upload's file, and what is said of it.
+    """One image: its bytes within the upload's file, and its description.
 
-    about: `label`, `key`, `split`; a label may be any that JSON can hold.
+    about: `label`, `key`, `split`; the label is any JSON value.
     """
 
     name: str
@@ -58,7 +58,7 @@ def store_images(
 ) -> IngestResult:
     """Check every image, then store all of them, or the good ones.
 
-    One image is in memory at a time. Raises InvalidInput with every bad one.
+    Only one image is in memory at a time. Raises InvalidInput with every bad one.
     """
     require_images(model)
     labels = label_reader(model)
@@ -100,9 +100,9 @@ def _read_image(file: IO[bytes], upload: ImageUpload, *, at: str) -> tuple[bytes
 def read_about(
     text: str | None, names: Sequence[str], *, defaults: Mapping[str, Any]
 ) -> list[Mapping[str, Any]]:
-    """What the form's part `samples` says of each file: a list by position, or an object by name.
+    """Read the form's part `samples`: what describes the files, by position or by name.
 
-    defaults: for all that it does not say. Raises InvalidInput.
+    defaults: for fields that are not given. Raises InvalidInput.
     """
     if text is None:
         return [defaults] * len(names)

@@ -31,12 +31,12 @@ MAX_LISTED = 1000
 
 @dataclass(frozen=True, slots=True)
 class UploadOptions:
-    """What a request asks for all its samples.
+    """Options of a request that apply to all its samples.
 
-    split: of those that name none. skip_bad: store the good ones, though others are bad.
-    allow_duplicates: store samples whose inputs the model has already. label_column: of CSV, one
-    name, or several with commas for a label that is a list; default: `label` if there is one.
-    ignore_columns: of CSV, names with commas, or `*` for all that the model does not know.
+    split: for samples that name none. skip_bad: store the good ones even if others are bad.
+    allow_duplicates: store samples whose inputs the model already has. label_column: for CSV, a
+    column name, or several separated by commas if a label is a list; default: `label` if it exists.
+    ignore_columns: for CSV, names separated by commas, or `*` for all that the model does not know.
     """
 
     split: Split | None = None
@@ -47,27 +47,27 @@ class UploadOptions:
 
 
 class Faults:
-    """Collects what is wrong with an upload, in bounded memory."""
+    """Collects the errors of an upload in bounded memory."""
 
     def __init__(self) -> None:
         self._problems: list[Problem] = []
         self.samples = 0
 
     def sample(self, problems: list[Problem]) -> None:
-        """Note one bad sample and all that is wrong with it."""
+        """Record one bad sample and its errors."""
         self.samples += 1
         room = MAX_LISTED - len(self._problems)
         self._problems.extend(problems[:room])
 
     def listed(self) -> tuple[Problem, ...]:
-        """The problems, closed by a line that counts the samples when some are not listed."""
+        """The problems; a last line counts the bad samples if some are not listed."""
         if len(self._problems) < MAX_LISTED:
             return tuple(self._problems)
         more = Problem("", f"the list ends here; {self.samples} samples are bad in all")
         return (*self._problems, more)
 
     def refuse(self, total: int) -> None:
-        """Raises InvalidInput if there is any fault; nothing is stored then."""
+        """Raises InvalidInput if there is any fault; then nothing is stored."""
         if self.samples:
             raise InvalidInput(
                 f"{self.samples} of {total} samples are bad, so none was stored; "
@@ -78,11 +78,11 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """ids: first and last of the accepted samples, None if there are none.
+    """ids: first and last id of the accepted samples, None if there are none.
 
-    rejected: bad samples that were left out; problems: what was wrong with them. evicted: samples
-    that the model's quota took away. conflicts: accepted samples with the inputs of another, and
-    another label. warnings: what may make the model worse, for people.
+    rejected: bad samples that were left out; problems: their errors. evicted: samples removed by
+    the model's quota. conflicts: accepted samples with the inputs of another sample but a different
+    label. warnings: what may make the model worse, as text.
     """
 
     accepted: int
@@ -96,9 +96,9 @@ class IngestResult:
 
 
 class Intake:
-    """Stages the samples of one upload, and stores all of them or none.
+    """Stages the samples of one upload, then stores all of them or none.
 
-    Leaving the `with` discards what was not committed. Use from one thread at a time.
+    Leaving the `with` block discards uncommitted samples. Use it from one thread at a time.
     """
 
     def __init__(self, store: Store, model: Model, options: UploadOptions) -> None:
@@ -129,7 +129,7 @@ class Intake:
         lengths: Sequence[int] | None = None,
         **columns: Unpack[SampleColumns],
     ) -> None:
-        """Stage good samples, unless bad ones have made the upload one that will be refused."""
+        """Stage good samples, unless the upload will be refused for its bad ones."""
         if self.faults.samples and not self._skip_bad:
             return
         self._staging.add(records, labels, lengths=lengths, **columns)
@@ -138,7 +138,7 @@ class Intake:
             self._statistics.add(rows.reshape(len(labels), -1))
 
     def commit(self, total: int) -> IngestResult:
-        """Store what is staged, durably. Raises InvalidInput with all faults of `total` samples."""
+        """Store the staged samples durably. total: samples in the upload. Raises InvalidInput."""
         if not self._skip_bad:
             self.faults.refuse(total)
         about_inputs = () if self._statistics is None else self._statistics.warnings()
@@ -157,7 +157,7 @@ class Intake:
 
 
 def stage(store: Store, model: Model, *, allow_duplicates: bool = False) -> Staging:
-    """Begin an upload for a model, which merges equal inputs unless one of both says otherwise."""
+    """Begin an upload; equal inputs are merged unless the model or the options say otherwise."""
     size = None if takes_images(model) else tensors.record_bytes(model.signature.inputs)
     keep = model.keeps_duplicates or allow_duplicates
     return store.samples.stage(model.id, size, keep_duplicates=keep)

@@ -1,4 +1,4 @@
-"""Samples as JSON: one object, or `{"samples": [ … ]}`."""
+"""Stores samples from JSON: one object, or `{"samples": [ … ]}`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_KEY_LENGTH = 512
 
 @dataclass(frozen=True, slots=True)
 class ParsedSample:
-    """A sample that may be stored."""
+    """A valid sample."""
 
     record: bytes
     label: Label
@@ -56,14 +56,14 @@ def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) 
 
 
 class SampleParser:
-    """Reads samples of one model, finding everything that is wrong with each."""
+    """Parses samples of one model and finds every error in them."""
 
     def __init__(self, model: Model) -> None:
         self._inputs = model.signature.inputs
         self._labels = label_reader(model)
 
     def parse(self, sample: Any, *, at: str) -> tuple[ParsedSample | None, list[Problem]]:
-        """The sample, or None and its problems. at: JSON pointer of the sample."""
+        """The sample, or None and its errors. at: JSON pointer of the sample."""
         if not isinstance(sample, dict):
             return None, [Problem(at, "a sample is an object with inputs and a label")]
         problems = [
@@ -109,19 +109,19 @@ class SampleParser:
 
 
 def label_reader(model: Model) -> LabelReader:
-    """Reads the labels that this model's loss takes."""
+    """A reader of the labels that the model's loss takes."""
     return LabelReader(model.signature.target, probabilities=model.loss == "bce_with_logits")
 
 
 def key_complaint(key: Any) -> str | None:
-    """What is wrong with an app's own key."""
+    """What is wrong with a key, or None."""
     if key is None or (isinstance(key, str) and 0 < len(key) <= MAX_KEY_LENGTH):
         return None
     return f"key is text of 1 to {MAX_KEY_LENGTH} characters"
 
 
 def _parse_body(body: bytes) -> tuple[list[Any], str]:
-    """The samples, and the JSON pointer of the list, empty for a single sample."""
+    """The samples, and the JSON pointer of their list (empty for a single sample)."""
     try:
         parsed = read_json(body)
     except ValueError as error:

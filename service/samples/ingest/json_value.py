@@ -1,4 +1,4 @@
-"""JSON from outside: read without an exception that is not about the text."""
+"""Reads untrusted JSON; every failure becomes a ValueError about the text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ESCAPED_SURROGATES = tuple(f"\\u{d}{each}" for d in "dD" for each in "89abcdefAB
 
 
 def read_json(body: bytes | str) -> Any:
-    """A value of UTF-8 JSON whose texts can be stored and sent. Raises ValueError."""
+    """Parse UTF-8 JSON; its strings must be storable and printable. Raises ValueError."""
     text = body if isinstance(body, str) else body.decode("utf-8-sig")
     try:
         value = json.loads(text)
@@ -30,10 +30,10 @@ def read_json(body: bytes | str) -> Any:
 
 
 def read_array(value: Any) -> NDArray[Any] | str:
-    """The array of nested lists of numbers or booleans, or what is wrong with it.
+    """The array that nested lists of numbers or booleans make, or what is wrong with them.
 
-    Lengths and types are checked before numpy sees the lists: it would pad a list of texts to the
-    longest of them.
+    Lengths and types are checked before numpy sees the lists, because it pads strings to the
+    longest one.
     """
     shape = shape_of(value)
     if len(shape) > MAX_AXES:
@@ -59,7 +59,7 @@ def read_array(value: Any) -> NDArray[Any] | str:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """Lengths of nested lists, by the first of each; no deeper than what is refused."""
+    """Lengths of nested lists, by the first element at each depth, down to one past the limit."""
     shape: list[int] = []
     while isinstance(value, list) and len(shape) <= MAX_AXES:
         shape.append(len(value))

@@ -1,4 +1,4 @@
-"""Labels: class indices, class names, or vectors, into what storage keeps."""
+"""Reads labels: class indices, class names, or vectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN_CHARACTERS = 100
 class LabelReader:
     """Reads labels for one target.
 
-    probabilities: values must lie in [0, 1], as binary cross entropy takes them.
+    probabilities: values must lie in [0, 1], as binary cross-entropy requires.
     """
 
     def __init__(self, target: TargetSpec, *, probabilities: bool) -> None:
@@ -36,7 +36,7 @@ class LabelReader:
         self._spec = TensorSpec(target.name, target.dtype, target.shape)
 
     def parse(self, value: Any) -> tuple[Label, str | None]:
-        """A label from JSON: (what is stored, None) or (None, what is wrong)."""
+        """A label from JSON: (label, None) or (None, what is wrong)."""
         if value is None:
             return None, None
         if isinstance(value, str):
@@ -51,7 +51,7 @@ class LabelReader:
         return self._stored(array), None
 
     def parse_text(self, text: str) -> tuple[Label, str | None]:
-        """A label from a query or a CSV cell: a class name, a number, or JSON; empty for none."""
+        """A label from a query or a CSV cell: a class name, a number, or JSON; empty: no label."""
         if not text or text in self._index:
             return self.parse(text or None)
         try:
@@ -61,7 +61,7 @@ class LabelReader:
         return self.parse(text if isinstance(value, str) else value)
 
     def array_complaint(self, array: NDArray[Any]) -> str | None:
-        """What is wrong with a whole array of labels, batch first; None if rows may be read."""
+        """What is wrong with an array of labels as a whole, batch first; None if nothing is."""
         named = array.dtype.kind == "U" and array.ndim == 1
         if named and self._target.classes and not self._target.shape:
             return None
@@ -75,7 +75,7 @@ class LabelReader:
         return None
 
     def read(self, rows: NDArray[Any]) -> tuple[list[Label], dict[int, str]]:
-        """Labels of rows that passed `array_complaint`, and what is wrong, by row."""
+        """Labels of an array that passed `array_complaint`, and errors by row."""
         if rows.dtype.kind == "U":
             named = [
                 (None, f"label: {UNREADABLE}") if name is None else self._by_name(name)

@@ -1,7 +1,7 @@
 """Reads an untrusted .npz a few rows at a time.
 
-A .npz is a zip of .npy files (NumPy's `numpy.lib.format`). Headers are read here and not by numpy,
-which parses them as Python; nothing is ever unpickled.
+A .npz is a zip of .npy files (NumPy's `numpy.lib.format`). Headers are read here, because numpy
+parses them as Python; nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _AXIS = re.compile(r"[0-9]{1,19}")
 
 
 class Member:
-    """One array of the archive, read forward. shape: batch first."""
+    """One array of the archive, read from start to end. shape: batch first."""
 
     def __init__(self, name: str, stream: IO[bytes], size_bytes: int) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Member:
         self._next = 0
 
     def take(self, rows: int) -> NDArray[Any]:
-        """The next rows, as they are in the file."""
+        """The next rows, in the file's dtype."""
         start, self._next = self._next, self._next + rows
         if self._whole is not None:
             return self._whole[start : self._next]
@@ -88,9 +88,9 @@ class Member:
 
 @contextmanager
 def open_npz(source: Path | IO[bytes], *, max_bytes: int) -> Iterator[dict[str, Member]]:
-    """Every array by its name, headers read and checked. max_bytes: of all of them, unpacked.
+    """All arrays by name, with checked headers. max_bytes: of all arrays, unpacked.
 
-    Raises InvalidInput for a damaged or pickled one, TooLarge.
+    Raises InvalidInput for a damaged or pickled array, TooLarge.
     """
     with open_zip(
         source,
@@ -118,7 +118,7 @@ def _open(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> IO[bytes]:
 
 
 def _read_header(name: str, stream: IO[bytes]) -> tuple[bool, tuple[int, ...], np.dtype[Any], int]:
-    """Fortran order, shape, dtype, and the bytes before the data."""
+    """Fortran order, shape, dtype, and the number of bytes before the data."""
     magic = _read_exactly(name, stream, npy.MAGIC_LEN)
     if magic[:6] != npy.MAGIC_PREFIX or magic[6] not in (1, 2):
         raise _bad(name, "is not a .npy array of version 1 or 2")

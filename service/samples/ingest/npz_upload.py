@@ -1,4 +1,4 @@
-"""Samples as .npz: one array per input, batch first, and `label`, `key` beside them."""
+"""Stores samples from .npz: one array per input, batch first, and optionally `label` and `key`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def store_npz(
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows that may be stored. records: (n, record_bytes) uint8."""
+    """Valid rows. records: (n, record_bytes) uint8."""
 
     records: NDArray[np.uint8]
     labels: list[Label]
@@ -58,7 +58,7 @@ class Chunk:
 
 
 class NpzBatch:
-    """The arrays of one upload, held against a model's signature."""
+    """The arrays of one upload, checked against the model's signature."""
 
     def __init__(self, model: Model, members: dict[str, Member]) -> None:
         self._inputs = model.signature.inputs
@@ -71,7 +71,7 @@ class NpzBatch:
         self._refuse_lengths()
 
     def chunks(self, *, faults: Faults) -> Iterator[Chunk]:
-        """The good rows, some at a time; the bad ones go to faults."""
+        """The good rows in chunks; bad ones are reported to faults."""
         rows = max(1, CHUNK_BYTES // sum(each.row_bytes for each in self._members.values()))
         for start in range(0, self.length, rows):
             count = min(rows, self.length - start)

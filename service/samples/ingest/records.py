@@ -1,4 +1,4 @@
-"""Samples that come as the bytes that are kept of them, in an archive."""
+"""Checks samples of an archive, which come as stored bytes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from storage.records.signatures import TensorSpec
 def bad_tensors(
     data: bytes, lengths: Sequence[int], inputs: tuple[TensorSpec, ...]
 ) -> tuple[int, str] | None:
-    """The first record that is no sample of these inputs, and what is wrong with it.
+    """The first record that is not a valid sample of these inputs, and why.
 
-    data: the records, one after the other, as packs hold them. lengths: of each, in bytes.
+    data: the records, concatenated, as in packs. lengths: of each, in bytes.
     """
     size = tensors.record_bytes(inputs)
     for row, length in enumerate(lengths):
@@ -36,7 +36,7 @@ def bad_tensors(
 
 
 def bad_image(data: bytes) -> str | None:
-    """Why these bytes are no image, None if their header says that they are one."""
+    """Why these bytes are not an image, or None if their header is valid."""
     from service.preprocess.pictures import read_header
 
     try:

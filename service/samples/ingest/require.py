@@ -1,4 +1,4 @@
-"""Which form the samples of a model have."""
+"""Checks which form of samples a model takes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ RESERVED = ("label", "key")
 
 
 def takes_images(model: Model) -> bool:
-    """Whether the model's samples are images, and not tensors."""
+    """Whether the model takes images, not tensors."""
     return for_model(model).image is not None
 
 
 def require_tensors(model: Model) -> None:
-    """Raises InvalidInput for a model whose samples are images."""
+    """Raises InvalidInput for a model that takes images."""
     if takes_images(model):
         detail = "send PNG, JPEG or WebP, as the body or as files of a multipart form"
         title = f"the samples of {model.name!r} are images"
@@ -28,7 +28,7 @@ def require_tensors(model: Model) -> None:
 
 
 def require_images(model: Model) -> None:
-    """Raises InvalidInput for a model that does not say how an image becomes its input."""
+    """Raises InvalidInput for a model without preprocessing of images."""
     if not takes_images(model):
         detail = 'register it with spec.preprocess of kind "image", or send tensors'
         title = f"model {model.name!r} takes no images"
@@ -36,7 +36,7 @@ def require_images(model: Model) -> None:
 
 
 def require_names(signature: Signature, preprocess: Sequence[Description]) -> None:
-    """Raises InvalidInput for inputs that an .npz could not tell from what is said of samples."""
+    """Raises InvalidInput for input names that an .npz uses for something else, such as `label`."""
     if for_signature(signature, preprocess).image is not None:
         return
     problems = [

@@ -1,4 +1,4 @@
-"""Warns of inputs that are valid and yet make a model worse: another scale, no variation."""
+"""Warns of valid inputs that may make a model worse: another scale, no variation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Statistics:
                 self._moments[name].add(rows)
 
     def warnings(self) -> tuple[str, ...]:
-        """Call before the upload is committed: what is stored is what the model has seen."""
+        """Call this before the upload is committed, since it compares with stored samples."""
         told = [(name, each) for name, each in self._moments.items() if each.count >= MIN_ROWS]
         seen = self._seen() if told else {}
         return tuple(
@@ -88,7 +88,7 @@ class Statistics:
             )
 
     def _named(self, name: str, which: NDArray[np.int64]) -> str:
-        """Some of the features, by their names where they are known."""
+        """Some of the features, by name if names are known."""
         start = 0
         for spec, features in _features(self._model):
             if spec.name == name:
@@ -100,7 +100,7 @@ class Statistics:
         return ", ".join(shown) + more
 
     def _seen(self) -> dict[str, Moments]:
-        """Moments of the newest stored samples, none where there are too few."""
+        """Moments of the newest stored samples by input; empty if there are too few."""
         newest = self._store.samples.list(self._model.id, limit=SEEN_SAMPLES, newest_first=True)
         if len(newest) < MIN_ROWS:
             return {}
@@ -114,7 +114,7 @@ class Statistics:
 
 
 def balance_warnings(store: Store, model: Model) -> Iterator[str]:
-    """Of the labels and the splits of all that a model has."""
+    """Warnings about the balance of classes and splits among all samples of a model."""
     counts = store.sample_stats.counts(model.id)
     if counts.train >= MIN_ROWS and counts.validation < MIN_VALIDATION:
         yield (
@@ -133,7 +133,7 @@ def balance_warnings(store: Store, model: Model) -> Iterator[str]:
 
 
 def _features(model: Model) -> Iterator[tuple[TensorSpec, int]]:
-    """Inputs, and how many features each has: 0 for one that is no vector of floats."""
+    """Inputs and their number of features; 0 unless the input is a vector of floats."""
     for spec in model.signature.inputs:
         is_vector = len(spec.shape) <= 1 and np.dtype(spec.dtype).kind == "f"
         yield spec, int(np.prod(spec.shape)) if is_vector else 0

@@ -1,4 +1,4 @@
-"""From values as apps send them to tensors as the model takes them."""
+"""Converts values that apps send into the model's tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storage.records.signatures import TensorSpec
 
 
 def record_bytes(inputs: tuple[TensorSpec, ...]) -> int:
-    """Bytes of one sample: all inputs, C order."""
+    """Bytes of one sample: all inputs in C order."""
     return sum(input_bytes(spec) for spec in inputs)
 
 
@@ -22,13 +22,13 @@ def input_bytes(spec: TensorSpec) -> int:
 
 
 def little_endian(dtype: str) -> np.dtype[Any]:
-    """How tensors lie in a pack."""
+    """The little-endian form of a dtype, as packs store it."""
     ordered: np.dtype[Any] = np.dtype(dtype).newbyteorder("<")
     return ordered
 
 
 def parse(value: Any, spec: TensorSpec) -> NDArray[Any] | str:
-    """One input from JSON: the tensor, shape spec.shape, or what is wrong with it."""
+    """One input from JSON: its tensor, of shape spec.shape, or what is wrong with it."""
     array = read_array(value)
     if isinstance(array, str):
         return f"{array}; the model takes {spec.dtype} of shape {list(spec.shape)}"
@@ -52,14 +52,14 @@ def type_complaint(given: np.dtype[Any], wanted: str) -> str | None:
 
 
 def convert(rows: NDArray[Any], dtype: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Rows in the model's dtype, and which rows hold a value that it cannot take.
+    """Rows in the model's dtype, and which of them have a value that it cannot represent.
 
     rows: (n, …) of a dtype that passed `type_complaint`. bad: (n,), for NaN, infinity, overflow.
     """
     wanted = little_endian(dtype)
     flat = rows.reshape(len(rows), -1)
     if rows.dtype.kind == "b":
-        rows = rows.view(np.uint8) != 0  # a byte of a file may be any
+        rows = rows.view(np.uint8) != 0  # a file may hold any byte
     with np.errstate(over="ignore", invalid="ignore"):
         converted = np.ascontiguousarray(rows, dtype=wanted)
     if wanted.kind == "f":
@@ -76,7 +76,7 @@ UNREADABLE = "it is not valid Unicode text"
 
 
 def texts(rows: NDArray[np.str_]) -> list[str | None]:
-    """Texts of a file; None where one is not valid Unicode. rows: (n,)."""
+    """Strings of a file; None for one that is not valid Unicode. rows: (n,)."""
     native = np.ascontiguousarray(rows.astype(rows.dtype.newbyteorder("=")))
     points = native.view(np.uint32).reshape(len(rows), -1)
     surrogates = (points >= 0xD800) & (points < 0xE000)
@@ -89,7 +89,7 @@ def texts(rows: NDArray[np.str_]) -> list[str | None]:
 
 
 def range_complaint(row: NDArray[Any], dtype: str) -> str:
-    """What is wrong with a row that `convert` called bad, and where its first bad value is."""
+    """What is wrong with a row that `convert` marked bad, with its first bad position."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.dtype(dtype).kind == "f":
             bad = ~np.isfinite(row.astype(dtype))

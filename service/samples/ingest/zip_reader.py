@@ -1,4 +1,4 @@
-"""Opens a zip from outside, whose directory and entries are checked before they are read."""
+"""Opens an untrusted zip; its directory and entries are checked before they are read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ENCRYPTED = 0x1
 
 
 class _Source:
-    """A file for zipfile, with bounded reads until `opened`, and errors that say whose they are."""
+    """A file for zipfile: reads are bounded until `opened`, and I/O errors become StorageBroken."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -76,9 +76,9 @@ class _Source:
 def open_zip(
     source: Path | IO[bytes], *, max_bytes: int, title: str, advice: str
 ) -> Iterator[zipfile.ZipFile]:
-    """max_bytes: of all entries unpacked. title, advice: of the error for what is no whole zip.
+    """max_bytes: of all entries, unpacked. title, advice: of the error for an incomplete zip.
 
-    Raises InvalidInput, TooLarge, StorageBroken where our own disk fails.
+    Raises InvalidInput, TooLarge, and StorageBroken if our own disk fails.
     """
     with file_faults(READ_BACK):
         file = source.open("rb") if isinstance(source, Path) else source

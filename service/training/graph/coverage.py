@@ -17,29 +17,30 @@ from service.training.graph.rules.elementwise import NO_SLOPE
 
 HEAD = f"""# Operators that train
 
-What becomes of each operator of ai.onnx, up to opset {NEWEST}, when a trained weight lies below it.
-This page is written by `python -m service.training.graph.coverage`, and a test holds it equal.
+How Hone differentiates each operator of ai.onnx, up to opset {NEWEST}, between a trained weight and
+the loss. `python -m service.training.graph.coverage` writes this page; a test compares the two.
 
-- **rule**: it has a gradient of its own, in `service/training/graph/rules/`.
-- **lowered**: it is written out by other operators first, which have rules.
-- **none**: what lies below it is not trained through it. Where the column says that its output is
-  counted, compared, drawn or rounded, the way of the gradient ends there and the rest trains. Any
-  other on the way from a trained weight to the loss is refused with the node's name.
+- **rule**: it has a rule in `service/training/graph/rules/`.
+- **lowered**: it is replaced by operators that have rules.
+- **none**: no gradient flows through it. If its output is a constant, counted, compared, drawn at
+  random or rounded, as the column says, the rest of the model trains. Any other such operator
+  between a trained weight and the loss is refused, with the node's name.
 
-Below the trained part every operator that the engine runs will do. The last column is what ONNX's
-own definitions say of the inputs: `yes`, `no`, or `?` where they say nothing.
+Below the trained weights, a model may contain every operator that the engine runs. The last column
+says which inputs are differentiable by ONNX's own definitions: `yes`, `no`, or `?` if they do not
+say.
 
 | operator | since | here | why, or how | ONNX |
 |---|--:|---|---|---|
 """
 MICROSOFT = """
-Of com.microsoft, ONNX Runtime's own operators, these are lowered where they have no further inputs
-than the usual ones (an Attention with a mask or a past is not): {}. Others are refused on the way
-of a gradient: export the model before it is optimized or quantized.
+Of ONNX Runtime's own operators (com.microsoft), these are lowered if they have only the usual
+inputs (an Attention with a mask or a past is not): {}. Others are refused between a trained weight
+and the loss: export the model before optimizing or quantizing it.
 """
-SEQUENCE = "sequences of tensors are not followed, unless the graph tells what is taken from where"
+SEQUENCE = "sequences of tensors are supported only if the graph fixes which element is taken"
 QUANTIZED = "quantized; export the float model"
-CONTROL = "control flow; an If that constants or fixed sizes decide is replaced by its branch"
+CONTROL = "control flow; an If decided by constants or fixed sizes is replaced by its branch"
 DRAWN = "drawn at random; a Dropout takes its draws as an input"
 REASONS = {
     "AffineGrid": "not written by usual exporters of float networks",
@@ -58,7 +59,7 @@ REASONS = {
     "If": CONTROL,
     "Loop": "control flow; export it unrolled",
     "MaxRoiPool": "not written by usual exporters of float networks",
-    "OneHot": "its values are constants in every usual export",
+    "OneHot": "exporters write its values as constants",
     "Range": "counted",
     "RoiAlign": "not written by usual exporters of float networks",
     "STFT": "not written by usual exporters of float networks",
@@ -66,7 +67,7 @@ REASONS = {
     "Scatter": "deprecated: ScatterElements since opset 11",
     "TfIdfVectorizer": "counted",
     "Unique": "sorted and counted",
-    "Upsample": "deprecated: the conversion of old opsets writes Resize",
+    "Upsample": "deprecated: conversion from old opsets writes Resize",
 }
 REASONS.update(
     dict.fromkeys(
@@ -82,17 +83,17 @@ REASONS.update(
 REASONS.update(dict.fromkeys(("QuantizeLinear",), QUANTIZED))
 REASONS.update(dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), SEQUENCE))
 HOW = {
-    "BatchNormalization": "by its kept statistics; by the batch's own if the model asks for it",
+    "BatchNormalization": "with running statistics; with the batch's if `batch_norm` is `training`",
     "CastLike": "as Cast",
     "Clip": "1 at its bounds, as torch.clamp; PyTorch's ReLU6 has 0 there",
-    "Dropout": "on where it was exported switched on; its mask is drawn outside of the graph",
-    "Einsum": "not of diagonals",
-    "GRU": "back through time in a Scan; not with clip or layout",
-    "LSTM": "back through time in a Scan; not with clip, layout, input_forget or peepholes",
-    "MaxPool": "to the first of equal numbers",
-    "RNN": "back through time in a Scan; not with clip or layout",
-    "ReduceMax": "equal numbers share",
-    "ReduceMin": "equal numbers share",
+    "Dropout": "active if it was exported so; its mask is drawn outside the graph",
+    "Einsum": "without diagonals",
+    "GRU": "backwards in time by a Scan; not with clip or layout",
+    "LSTM": "backwards in time by a Scan; not with clip, layout, input_forget or peepholes",
+    "MaxPool": "to the first of equal values",
+    "RNN": "backwards in time by a Scan; not with clip or layout",
+    "ReduceMax": "shared among equal values",
+    "ReduceMin": "shared among equal values",
     "Relu": "0 at its kink",
     "Resize": "nearest, linear and cubic, with antialias; sizes must be fixed",
     "ScatterElements": "with reduction none or add",
@@ -118,12 +119,12 @@ def schemas() -> list[defs.OpSchema]:
 
 
 def verdict(schema: defs.OpSchema) -> tuple[str, str]:
-    """What becomes of the operator, and why or how. Raises KeyError if nobody thought of it."""
+    """Rule, lowered or none, and why or how. Raises KeyError for an unknown operator."""
     name = schema.name
     if name in LOWERED:
         return "lowered", HOW.get(name, "by ONNX's own definition")
     if name in OPENED:
-        return "lowered", "to the tensors it holds, where the graph tells them; else refused"
+        return "lowered", "to the tensors it holds if the graph fixes them; else refused"
     if name in NO_SLOPE:
         return "none", "rounded"
     if name in RULES:
