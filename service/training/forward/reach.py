@@ -1,4 +1,4 @@
-"""Which of the chosen parameters the loss reaches, and what stands between for the others."""
+"""Which of the chosen parameters the loss reaches, and what stands between it and them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 
 import onnx
 
-from service.training.errors import pointer
-from service.training.forward.graph import Graph
-from service.training.forward.refusals import is_quantized, remedy
+from service.training.errors import GraphRefused, pointer
+from service.training.forward.graph import Graph, is_default
+from service.training.forward.refusals import has_gradient, is_quantized, remedy
 from service.training.forward.trainable import matching
 from service.training.forward.untrained import quoted
 from service.training.graph.flow import reads
+from service.training.graph.step import differentiate
 from storage.errors import Problem
 
 
@@ -43,6 +44,31 @@ def keep_reached(
     if not problems:
         notes += _unreached(stops)
     return tuple(name for name in names if name in live), list(problems.values())
+
+
+def blocked(
+    graph: Graph, names: Sequence[str], output: str, *, has_shapes: bool
+) -> tuple[Problem, ...]:
+    """Every node between the parameters and the output that has no gradient.
+
+    has_shapes: of all tensors. Without them only operators are told that never have one.
+    """
+    if not names:
+        return ()
+    if not has_shapes:
+        moving = graph.flow(names)
+        return tuple(
+            _stop_problem(node)
+            for node in graph.proto.node
+            if not moving.isdisjoint(node.output)
+            and not has_gradient(node)
+            and not is_default(node, "If")  # perhaps its condition is a constant
+        )
+    try:
+        differentiate(graph.model, loss=output, parameters=names)
+    except GraphRefused as refused:
+        return refused.problems
+    return ()
 
 
 def _reached(graph: Graph, names: Sequence[str]) -> set[str]:

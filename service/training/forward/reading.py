@@ -13,6 +13,7 @@ from service.training.forward import (
     batch_axis,
     inventory,
     partition,
+    reach,
     refusals,
     signature,
     trainable,
@@ -23,10 +24,9 @@ from service.training.forward import (
 from service.training.forward.frontier import Whole
 from service.training.forward.graph import FLOAT, Graph
 from service.training.forward.normalize import normalize, select_output, spell_out
-from service.training.forward.reach import keep_reached
 from service.training.protocol.messages.preparation import Cut, Parameter
 from storage.errors import Problem
-from storage.records.signatures import Signature
+from storage.records.signatures import Signature, TensorSpec
 
 Result = TypeVar("Result")
 
@@ -67,27 +67,18 @@ def read_forward(
     divide: cut off what is frozen below them. Raises GraphRefused with every cause.
     """
     notes: list[str] = []
-    graph, output = _normalized(uploaded, output, notes)
-    inputs = signature.input_specs(graph, [value.name for value in graph.inputs])
-    trial.measure(graph)
-    spell_out(graph)
-    row = signature.measured_output_shape(graph, output)
-    problems = refusals.draws(graph)
-    target = _gather(problems, lambda: signature.target_spec(loss, row, classes))
-    _gather(problems, lambda: signature.check_last_operator(graph, output, loss))
-    inert = untrained.find(graph)
-    notes += signature.class_axis_note(loss, row)
-    names, below = _chosen(graph, patterns, inert, problems=problems, notes=notes)
-    if problems or target is None:
-        raise refusal(problems)
-    halves, cut = _divide(graph, names, notes) if divide and below else (None, None)
-    parameters = inventory.parameters(graph, names, halves, inert)
+    graph = normalize(uploaded, notes)
+    output = select_output(graph, output, notes)
+    read = _read(graph, output, loss=loss, patterns=patterns, classes=classes, notes=notes)
+    names = read.trainable
+    halves, cut = _divide(graph, names, notes) if divide and read.below else (None, None)
+    parameters = inventory.parameters(graph, names, halves, read.inert)
     halves = halves if cut is not None and cut.pays else None
-    trained = _settle(graph if halves is None else halves.suffix, output, row)
+    trained = _settle(graph if halves is None else halves.suffix, output, read.row)
     return ForwardModel(
         model=trained.model,
         output=output,
-        signature=Signature(inputs, target),
+        signature=read.signature,
         trainable=names,
         frozen=inventory.frozen(trained, names),
         trainable_parameters=inventory.scalars(trained, names),
@@ -99,14 +90,64 @@ def read_forward(
     )
 
 
-def _normalized(
-    uploaded: onnx.ModelProto, output: str | None, notes: list[str]
-) -> tuple[Graph, str]:
-    """The graph in its normal form, of any batch size, and its one output."""
-    graph = normalize(uploaded, notes)
-    output = select_output(graph, output, notes)
-    batch_axis.release(graph, notes)
-    return graph, output
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What is known of a graph that can train. row: shape of one row of the output.
+
+    below: may other parameters lie below the trainable ones?
+    """
+
+    signature: Signature
+    row: tuple[int, ...]
+    trainable: tuple[str, ...]
+    below: bool
+    inert: Sequence[untrained.Inert]
+
+
+def _read(
+    graph: Graph,
+    output: str,
+    *,
+    loss: str,
+    patterns: Sequence[str] | None,
+    classes: tuple[str, ...] | None,
+    notes: list[str],
+) -> _Read:
+    """Raises GraphRefused with every cause."""
+    problems: list[Problem] = []
+    target = None
+    inputs, row = _shapes(graph, output, problems=problems, notes=notes)
+    if row is not None:
+        target = _gather(problems, lambda: signature.target_spec(loss, row, classes))
+        notes += signature.class_axis_note(loss, row)
+    problems += refusals.draws(graph)
+    _gather(problems, lambda: signature.check_last_operator(graph, output, loss))
+    inert = untrained.find(graph)
+    names, below = _chosen(graph, patterns, inert, problems=problems, notes=notes)
+    if problems or inputs is None or row is None or target is None:
+        known = {each.pointer for each in problems}
+        more = reach.blocked(graph, names, output, has_shapes=row is not None)
+        raise refusal([*problems, *(each for each in more if each.pointer not in known)])
+    return _Read(Signature(inputs, target), row, names, below, inert)
+
+
+def _shapes(
+    graph: Graph, output: str, *, problems: list[Problem], notes: list[str]
+) -> tuple[tuple[TensorSpec, ...] | None, tuple[int, ...] | None]:
+    """What goes in, and the shape of one row of the output; None where it cannot be told.
+
+    The graph is then of any batch size, and knows the shapes of all tensors.
+    """
+
+    def measure() -> tuple[int, ...]:
+        batch_axis.release(graph, notes)
+        trial.measure(graph)
+        spell_out(graph)
+        return signature.measured_output_shape(graph, output)
+
+    names = [value.name for value in graph.inputs]
+    inputs = _gather(problems, lambda: signature.input_specs(graph, names))
+    return inputs, None if inputs is None else _gather(problems, measure)
 
 
 def _chosen(
@@ -121,7 +162,7 @@ def _chosen(
     selected = _gather(problems, lambda: trainable.select(graph, patterns))
     if not selected:
         return (), False
-    names, stopped = keep_reached(graph, selected, patterns, notes)
+    names, stopped = reach.keep_reached(graph, selected, patterns, notes)
     problems += stopped
     if patterns is not None:
         notes += untrained.lone_biases(graph, names)

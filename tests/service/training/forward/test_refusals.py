@@ -28,6 +28,37 @@ def test_several_causes_are_refused_at_once(graphs: Any, refuse: Refuse) -> None
     assert "2 class names, the output has 3 logits" in problems["/spec/classes"]
 
 
+def test_what_has_no_gradient_is_told_with_what_else_is_wrong(graphs: Any, refuse: Refuse) -> None:
+    model = graphs.around(*_detour())
+    problems = refuse(model, loss="cross_entropy", classes=("a", "b"), trainable=("*", "tail.*"))
+    assert set(problems) == {
+        *("/spec/classes", "/spec/trainable/1", "/model/graph/node/noise"),
+    }
+    problems = refuse(model, loss="cross_entropy", classes=("a", "b"))
+    assert set(problems) == {
+        *("/spec/classes", "/model/graph/node/noise", "/model/graph/node/hardmax"),
+    }
+
+
+def test_what_has_no_gradient_is_told_where_the_shapes_are_not_known(
+    graphs: Any, refuse: Refuse
+) -> None:
+    model = graphs.around(*_detour())
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "time"
+    assert set(refuse(model)) == {
+        *("/model/graph/input/x/shape/1", "/model/graph/node/noise", "/model/graph/node/hardmax"),
+    }
+
+
+def _detour() -> list[Any]:
+    """Noise, and an operator without a gradient."""
+    return [
+        node("RandomNormalLike", ["h"], ["noise"], name="noise"),
+        node("Add", ["h", "noise"], ["a"], name="add"),
+        node("Hardmax", ["a"], ["g"], name="hardmax"),
+    ]
+
+
 def test_a_quantized_operator_is_refused_with_the_remedy(graphs: Any, refuse: Refuse) -> None:
     constants = {"scale": np.float32(0.1), "zero": np.uint8(0)}
     nodes = [
