@@ -17,6 +17,7 @@ from starlette.routing import Match, Mount
 from starlette.types import Receive, Scope, Send
 
 from api.hints import meant
+from service.errors import InsufficientScope
 from service.logs import event
 from storage.disk.durable import fault_of, is_of_disk
 from storage.errors import HoneError, Problem
@@ -35,6 +36,7 @@ STATUS: dict[str, int] = {
     "foreign_origin": 403,
     "graph_refused": 422,
     "in_use": 409,
+    "insufficient_scope": 403,
     "internal": 500,
     "invalid_input": 422,
     "method_not_allowed": 405,
@@ -138,8 +140,15 @@ def install(app: FastAPI) -> None:
 
 async def _hone_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HoneError)
-    headers = {"Retry-After": "1"} if STATUS[error.code] == 503 else None
-    return problem(error.code, error.detail, errors=error.problems, headers=headers)
+    return problem(error.code, error.detail, errors=error.problems, headers=_headers(error))
+
+
+def _headers(error: HoneError) -> dict[str, str]:
+    if isinstance(error, InsufficientScope):
+        # RFC 6750, section 3.1
+        lack = f'error="insufficient_scope", scope="{error.scope}"'
+        return {"WWW-Authenticate": f'Bearer realm="honed", {lack}'}
+    return {"Retry-After": "1"} if STATUS[error.code] == 503 else {}
 
 
 async def _os_error(request: Request, error: Exception) -> JSONResponse:

@@ -16,6 +16,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import problem
+from service.access.principal import ADMIN, Principal
+from service.access.tokens import PREFIX
+from service.daemon import Daemon
+from service.errors import Unauthorized
 
 INPUT_PATH = "/v1/device/input"
 """Any logged-in user may report input here; the kernel tells which session the report is from."""
@@ -23,6 +27,8 @@ OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/
 """Answered without a token. They give no data; a browser sends none when a page is opened."""
 OPEN_PREFIXES = ("/docs/", "/dashboard/")
 SAFE_SITES = frozenset({"same-origin", "none"})
+PRINCIPAL = "honed.principal"
+"""Our key of the ASGI scope: the `Principal` that asks, None on an open path."""
 
 
 def admin_token(data_dir: Path) -> str:
@@ -70,13 +76,15 @@ class Guard:
             return problem("foreign_origin", "web pages of other origins may not use this daemon")
         if not {site.lower() for site in headers.getlist("sec-fetch-site")} <= SAFE_SITES:
             return problem("foreign_origin", "web pages of other sites may not use this daemon")
-        if self._is_open(scope["path"]) or self._has_token(scope, headers):
+        scope[PRINCIPAL] = None
+        if self._is_open(scope["path"]):
             return None
-        return problem(
-            "unauthorized",
-            "send the token of DATA_DIR/admin.token as `Authorization: Bearer …`",
-            headers={"WWW-Authenticate": 'Bearer realm="honed"'},
-        )
+        try:
+            scope[PRINCIPAL] = _principal(scope, headers)
+        except Unauthorized as error:
+            given = bool(headers.get("authorization"))
+            return problem(error.code, error.detail, headers={"WWW-Authenticate": challenge(given)})
+        return None
 
     def _allowed(self, scope: Scope) -> set[str]:
         """Names as they may stand in Host. The address that was called is one: a page of another
@@ -90,12 +98,27 @@ class Guard:
     def _is_open(self, path: str) -> bool:
         return path in self._open_paths or path.startswith(OPEN_PREFIXES)
 
-    def _has_token(self, scope: Scope, headers: Headers) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        token: str = scope["app"].state.token
-        return scheme.lower() == "bearer" and hmac.compare_digest(
-            given.strip().encode(), token.encode()
+
+def challenge(given: bool) -> str:
+    """WWW-Authenticate as RFC 6750, section 3, has it. given: whether there were credentials."""
+    return 'Bearer realm="honed"' + (', error="invalid_token"' if given else "")
+
+
+def _principal(scope: Scope, headers: Headers) -> Principal:
+    """Who asks. Raises Unauthorized."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthorized(
+            "send a token as `Authorization: Bearer …`: that of DATA_DIR/admin.token, "
+            "or one of `honed tokens create`"
         )
+    state, secret = scope["app"].state, given.strip()
+    if secret.startswith(PREFIX):
+        daemon: Daemon = state.daemon
+        return daemon.tokens.principal(secret)[0]
+    if hmac.compare_digest(secret.encode(), state.token.encode()):
+        return ADMIN
+    raise Unauthorized("this is neither the token of DATA_DIR/admin.token nor one that was made")
 
 
 def _has_port(name: str) -> bool:

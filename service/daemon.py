@@ -11,6 +11,7 @@ from typing import Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from service.access.tokens import Tokens
 from service.backup.daily_backups import DailyBackups
 from service.backup.verification import Verification
 from service.events import Feed
@@ -44,6 +45,7 @@ class Daemon:
     """
 
     store: Store
+    tokens: Tokens
     children: Children
     registry: Registry
     feed: Feed
@@ -98,6 +100,7 @@ class Daemon:
 
     def _build(self) -> None:
         """Make every part, each with what it needs."""
+        self.tokens = Tokens(self.store)
         self.children = Children(memory_cap_bytes=self.settings.training_memory_bytes)
         self.registry = Registry(self.store, self.settings, self.children)
         self.feed = Feed(self.store)

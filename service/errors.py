@@ -57,3 +57,19 @@ class NoSession(HoneError):
     """Who reports input is in no person's session of this device, as far as the kernel tells."""
 
     code = "no_session"
+
+
+class Unauthorized(HoneError):
+    """The secret is not that of a token that is valid now; the detail says why."""
+
+    code = "unauthorized"
+
+
+class InsufficientScope(HoneError):
+    """The token is valid and may not do this; the detail says what it lacks."""
+
+    code = "insufficient_scope"
+
+    def __init__(self, detail: str, *, scope: str) -> None:
+        super().__init__(detail)
+        self.scope = scope

@@ -47,6 +47,7 @@ from storage.tables.jobs import Jobs
 from storage.tables.metrics import Metrics
 from storage.tables.models import Models
 from storage.tables.policy import PolicyRows
+from storage.tables.tokens import Tokens
 from storage.tables.triggers import Triggers
 from storage.verification import Verification
 from storage.versions.aliases import Aliases
@@ -125,6 +126,7 @@ class Store:
         self.versions = Versions(*connections, files=self.files)
         self.triggers = Triggers(*connections)
         self.policy = PolicyRows(*connections)
+        self.tokens = Tokens(*connections)
         self.aliases = Aliases(*connections)
         self.variants = Variants(self._writer, files=self.files)
         self.references = ReferenceSets(*connections)

@@ -116,7 +116,7 @@ def test_every_error_has_a_status_and_a_line_in_the_documentation() -> None:
 
     documented = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/errors.md").read_text(), re.M))
     http_only = {"internal", "foreign_origin", "method_not_allowed", "range_not_satisfiable"}
-    http_only |= {"unauthorized", "wrong_host"}
+    http_only |= {"wrong_host"}
 
     assert error_codes() | http_only == set(STATUS) | NEVER_ANSWERED
     assert documented == set(STATUS) | NEVER_ANSWERED

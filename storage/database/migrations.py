@@ -16,6 +16,7 @@ from storage.database.steps import (
     POLICY_AND_TRIGGERS,
     SAMPLES,
     SET,
+    TOKENS,
     TWINS_AND_DAMAGE,
 )
 
@@ -58,3 +59,8 @@ def m005_twins_and_damage(db: Database) -> None:
 def m006_engines(db: Database) -> None:
     for statement in ENGINES:
         db.conn.execute(statement)
+
+
+@migrations()
+def m007_tokens(db: Database) -> None:
+    db.conn.execute(TOKENS)

@@ -314,3 +314,19 @@ CREATE TABLE damaged_files (
   reason TEXT NOT NULL,
   found_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- sha256: of the secret. models: a JSON list, null for all. used_on: the UTC day of used_bytes.
+CREATE TABLE tokens (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  sha256 BLOB NOT NULL UNIQUE CHECK (length(sha256) = 32),
+  scopes TEXT NOT NULL,
+  models TEXT,
+  limits TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  last_used_at TEXT,
+  expires_at TEXT,
+  revoked_at TEXT,
+  used_on TEXT,
+  used_bytes INTEGER NOT NULL DEFAULT 0
+) STRICT;

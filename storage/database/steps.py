@@ -13,6 +13,7 @@ KNOWN = (
     "m004_samples",
     "m005_twins_and_damage",
     "m006_engines",
+    "m007_tokens",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -194,3 +195,20 @@ ENGINES = (
     "UPDATE jobs SET engine = 'onnxruntime-training 1.19.2' WHERE started_at IS NOT NULL",
     "ALTER TABLE checkpoints ADD COLUMN engine TEXT NOT NULL DEFAULT 'onnxruntime-training 1.19.2'",
 )
+
+TOKENS = """
+CREATE TABLE tokens (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  sha256 BLOB NOT NULL UNIQUE CHECK (length(sha256) = 32),
+  scopes TEXT NOT NULL,
+  models TEXT,
+  limits TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  last_used_at TEXT,
+  expires_at TEXT,
+  revoked_at TEXT,
+  used_on TEXT,
+  used_bytes INTEGER NOT NULL DEFAULT 0
+) STRICT
+"""

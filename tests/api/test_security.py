@@ -5,10 +5,14 @@ from __future__ import annotations
 import stat
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
-from support import Served
+from support import Served, client
+
+from service.access.principal import ADMIN, Scope
+from storage.records.access import Limits
 
 
 def ask(served: Served, path: str = "/v1/models", **headers: str) -> httpx.Response:
@@ -26,6 +30,43 @@ def test_a_request_without_the_token_gets_401(served: Served, authorization: str
     assert answer.json()["code"] == "unauthorized"
     assert answer.headers["www-authenticate"].startswith("Bearer")
     assert served.token not in answer.text
+
+
+def test_a_request_without_credentials_is_told_how_to_bring_some(served: Served) -> None:
+    answer = served.tokenless.get("/v1/models")
+
+    assert answer.headers["www-authenticate"] == 'Bearer realm="honed"'
+    assert "honed tokens create" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("secret", ["wrong", "hone_wrong", "hone_" + "0" * 49])
+def test_a_wrong_token_is_called_an_invalid_one(served: Served, secret: str) -> None:
+    answer = ask(served, Authorization=f"Bearer {secret}")
+
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == 'Bearer realm="honed", error="invalid_token"'
+    assert secret not in answer.text
+
+
+def test_a_made_token_opens_the_daemon_until_it_is_revoked(
+    serve_inside: Callable[..., Any],
+) -> None:
+    inside = serve_inside()
+    token, secret = inside.daemon.tokens.create(
+        ADMIN,
+        name="reader",
+        scopes=[Scope.MODELS_READ],
+        models=None,
+        limits=Limits(),
+        expires_at=None,
+    )
+    with client(inside.url, token=secret) as app:
+        assert app.get("/v1/models").status_code == 200
+        inside.daemon.tokens.revoke(token.id)
+        answer = app.get("/v1/models")
+
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+    assert "token 1 (reader) was revoked" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["/v1/nothing", "/metrics", "/v1/models/a/latest/model.onnx"])

@@ -60,6 +60,18 @@ INSERT INTO samples VALUES
 INSERT INTO sample_counts VALUES (3, 'train', 1, 1);
 """.replace("EMPTY", hashlib.sha256(b"").hexdigest())
 
+SIXTH_ROWS = """
+CREATE TABLE _sqlite_migrations (
+  id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT
+);
+INSERT INTO _sqlite_migrations VALUES
+  (1, 'hone', 'm001_initial', '2026-01-01'), (2, 'hone', 'm002_gate', '2026-01-01'),
+  (3, 'hone', 'm003_policy_and_triggers', '2026-01-01'), (4, 'hone', 'm004_samples', '2026-01-01'),
+  (5, 'hone', 'm005_twins_and_damage', '2026-01-01'), (6, 'hone', 'm006_engines', '2026-01-01');
+INSERT INTO policy (id) VALUES (1);
+INSERT INTO events VALUES (9, 'model.deleted', 'm', '{}', '2026-01-01T00:00:00+00:00');
+"""
+
 
 def schema_of(database):
     connection = sqlite3.connect(database)
@@ -127,6 +139,20 @@ def test_a_database_of_the_fourth_schema_keeps_its_rows(data_dir, tmp_path):
     assert (variant.name, variant.reason) == ("int8", "worse")
     assert store.samples.by_key(3, "k").id == 5
     assert (model.keeps_duplicates, model.features) == (False, None)
+    store.close()
+
+
+def test_a_database_of_the_sixth_schema_becomes_the_newest(data_dir, tmp_path):
+    data_dir.mkdir()
+    with closing(sqlite3.connect(data_dir / "hone.db")) as connection:
+        connection.executescript((RELEASED / "m006_engines.sql").read_text("utf-8"))
+        connection.executescript(SIXTH_ROWS)
+
+    store = Store.open(data_dir)
+
+    assert schema_of(store.database) == schema_of(of_schema_sql(tmp_path))
+    assert [event.type for event in store.events.since(0, 10)] == ["model.deleted"]
+    assert store.tokens.list() == []
     store.close()
 
 

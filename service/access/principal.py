@@ -1,0 +1,98 @@
+"""Principals: who asks, and what that one may do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from service.errors import InsufficientScope
+from storage.records.access import Limits
+
+
+class Scope(str, Enum):
+    """One kind of right; every route needs one of them."""
+
+    SAMPLES_WRITE = "samples:write"
+    SAMPLES_READ = "samples:read"
+    PREDICT = "predict"
+    MODELS_READ = "models:read"
+    TRAIN = "train"
+    MODELS_ADMIN = "models:admin"
+    DEVICE_POLICY = "device:policy"
+    FEDERATE = "federate"
+    BACKUP = "backup"
+    TOKENS_ADMIN = "tokens:admin"
+
+
+SCOPES: dict[Scope, str] = {
+    Scope.SAMPLES_WRITE: "Add samples; change the label of those that the token itself has added.",
+    Scope.SAMPLES_READ: "List, count, download and export samples.",
+    Scope.PREDICT: "Have the promoted version predict.",
+    Scope.MODELS_READ: "See models, versions, jobs, curves, triggers and events; fetch models.",
+    Scope.TRAIN: "Queue, cancel, pause and resume jobs; make and change triggers.",
+    Scope.MODELS_ADMIN: "Register, change and delete models, versions' aliases, checkpoints and "
+    "anybody's samples.",
+    Scope.DEVICE_POLICY: "See the device; see and change the policy; pause and snooze all "
+    "training; let a job ignore the policy.",
+    Scope.FEDERATE: "Take part in federated training. No route needs it yet.",
+    Scope.BACKUP: "Back up everything; verify all that is stored.",
+    Scope.TOKENS_ADMIN: "List, create, change, rotate and revoke tokens; read the audit log.",
+}
+"""Every scope and what it allows; docs/tokens.md says the same."""
+DEVICE_WIDE = frozenset({Scope.DEVICE_POLICY, Scope.BACKUP, Scope.TOKENS_ADMIN})
+"""Scopes that concern all models at once: a token that is bound to models cannot have them."""
+EVERY_SCOPE = frozenset(Scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks: the admin token, a token of an app, or a user of this device.
+
+    id: `admin`, `token 3` or `uid 1000`, as samples and the audit log record it. name: for people.
+    models: the only ones that it may touch, None for all.
+    """
+
+    id: str
+    name: str
+    scopes: frozenset[Scope]
+    models: frozenset[str] | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    def sees(self, model: str | None) -> bool:
+        """Whether it is bound to this model, or to none; model: None for what concerns no model."""
+        return self.models is None or model in self.models
+
+    def has(self, scope: Scope, model: str | None = None) -> bool:
+        """Whether it may do this to the model, or at all."""
+        return scope in self.scopes and (model is None or self.sees(model))
+
+    def require(self, scope: Scope, model: str | None = None) -> None:
+        """Raises InsufficientScope, which names what is missing and how to get it."""
+        if scope not in self.scopes:
+            raise InsufficientScope(
+                f"this needs the scope {scope.value}; {self.described} has "
+                f"{_listed(each.value for each in Scope if each in self.scopes)}; "
+                f"who has tokens:admin makes one: honed tokens create NAME --scope {scope.value}",
+                scope=scope.value,
+            )
+        if model is not None and not self.sees(model):
+            raise InsufficientScope(
+                f"{self.described} is bound to {_listed(sorted(self.models or ()))}, and this "
+                f"concerns {model!r}; who has tokens:admin makes one for it: "
+                f"honed tokens create NAME --scope {scope.value} --model MODEL",
+                scope=scope.value,
+            )
+
+    @property
+    def described(self) -> str:
+        """`token 3 (photos)`."""
+        return self.id if self.name == self.id else f"{self.id} ({self.name})"
+
+
+ADMIN = Principal("admin", "admin", EVERY_SCOPE)
+"""Who has the token in DATA_DIR/admin.token."""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

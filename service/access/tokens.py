@@ -1,0 +1,201 @@
+"""Tokens of apps: made, checked, changed and ended. Valid ones are kept in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import string
+import threading
+import zlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from service.access.principal import DEVICE_WIDE, Principal, Scope
+from service.errors import InvalidInput, Unauthorized
+from storage.database.codec import utc_now
+from storage.errors import Problem
+from storage.records.access import Limits, NewToken, Token
+from storage.store import Store
+
+PREFIX = "hone_"
+"""How every secret begins, so that scanners of repositories find those that leaked."""
+ALPHABET = string.digits + string.ascii_letters
+RANDOM_CHARACTERS = 43
+"""62^43 is more than 2^256."""
+CHECK_CHARACTERS = 6
+"""Of a CRC-32 at the end, by which a scanner tells a secret from other text."""
+Listener = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    token: Token
+    principal: Principal
+
+
+class Tokens:
+    """The tokens of one store. Methods that change one block; `principal` does not.
+
+    now: the clock that tells which tokens have expired.
+    """
+
+    def __init__(self, store: Store, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._store = store
+        self._now = now
+        self._changing = threading.Lock()
+        self._known = {each.sha256: _known(each) for each in store.tokens.list()}
+        self._listeners: tuple[Listener, ...] = ()
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with a principal's id when its secret no longer counts. Any thread."""
+        self._listeners = (*self._listeners, listener)
+
+    def principal(self, secret: str) -> tuple[Principal, datetime | None]:
+        """Whose secret this is, and when that ends. Raises Unauthorized."""
+        digest = _digest(secret)
+        known = self._known.get(digest)
+        # The time of the look-up tells of digests alone; nobody finds a secret for one.
+        if known is None or not hmac.compare_digest(known.token.sha256, digest):
+            raise Unauthorized("no token has this secret; it may have been rotated")
+        token = known.token
+        if token.revoked_at is not None:
+            raise Unauthorized(f"{known.principal.described} was revoked; ask for a new token")
+        if token.expires_at is not None and token.expires_at <= self._now():
+            ended = token.expires_at.isoformat(timespec="seconds")
+            raise Unauthorized(f"{known.principal.described} expired at {ended}")
+        return known.principal, token.expires_at
+
+    def create(
+        self,
+        asker: Principal,
+        *,
+        name: str,
+        scopes: Collection[Scope],
+        models: Collection[str] | None,
+        limits: Limits,
+        expires_at: datetime | None,
+    ) -> tuple[Token, str]:
+        """A new token and its secret, which nobody can read again.
+
+        Raises AlreadyExists, InsufficientScope if the asker lacks one of the scopes, InvalidInput.
+        """
+        wanted = frozenset(scopes)
+        _refuse_unbindable(wanted, models)
+        self._refuse_past(expires_at)
+        _refuse_more(asker, wanted)
+        secret = new_secret()
+        new = NewToken(
+            name=name,
+            sha256=_digest(secret),
+            scopes=tuple(each.value for each in Scope if each in wanted),
+            models=None if models is None else tuple(sorted(set(models))),
+            limits=limits,
+            expires_at=expires_at,
+        )
+        with self._changing:
+            return self._adopt(self._store.tokens.add(new)), secret
+
+    def change(
+        self,
+        id: int,  # noqa: A002
+        *,
+        name: str,
+        limits: Limits,
+        expires_at: datetime | None,
+    ) -> Token:
+        """Replace what may change. Raises AlreadyExists, InvalidInput, NotFound, StateConflict."""
+        with self._changing:
+            before = self._store.tokens.get(id)
+            if expires_at != before.expires_at:
+                self._refuse_past(expires_at)
+            return self._adopt(
+                self._store.tokens.change(id, name=name, limits=limits, expires_at=expires_at)
+            )
+
+    def rotate(self, asker: Principal, id: int) -> tuple[Token, str]:  # noqa: A002
+        """A new secret; the old one counts no longer. Raises as `create`, NotFound, StateConflict.
+
+        The asker must have what the token has: the secret gives it to who asks.
+        """
+        secret = new_secret()
+        with self._changing:
+            before = self._store.tokens.get(id)
+            _refuse_more(asker, frozenset(map(Scope, before.scopes)))
+            token = self._adopt(self._store.tokens.rotate(id, _digest(secret)))
+        self._tell_ended(token)
+        return token, secret
+
+    def revoke(self, id: int) -> Token:  # noqa: A002
+        """End a token for good. Raises NotFound."""
+        with self._changing:
+            token = self._adopt(self._store.tokens.revoke(id))
+        self._tell_ended(token)
+        return token
+
+    def _adopt(self, token: Token) -> Token:
+        """Keep in memory what is stored now."""
+        others = {key: each for key, each in self._known.items() if each.token.id != token.id}
+        self._known = {**others, token.sha256: _known(token)}
+        return token
+
+    def _tell_ended(self, token: Token) -> None:
+        for listener in self._listeners:
+            listener(principal_id(token.id))
+
+    def _refuse_past(self, expires_at: datetime | None) -> None:
+        if expires_at is not None and expires_at <= self._now():
+            problem = Problem("/expires_at", "it is past; give a time to come, or none")
+            raise InvalidInput("the token would have expired already", problems=[problem])
+
+
+def new_secret() -> str:
+    """256 random bits as letters and digits, behind a prefix and before a checksum."""
+    drawn = "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
+    return PREFIX + drawn + _checksum(drawn)
+
+
+def principal_id(token_id: int) -> str:
+    """How samples and the audit log name a token."""
+    return f"token {token_id}"
+
+
+def _checksum(text: str) -> str:
+    rest, digits = zlib.crc32(text.encode()), ""
+    for _ in range(CHECK_CHARACTERS):
+        rest, digit = divmod(rest, len(ALPHABET))
+        digits = ALPHABET[digit] + digits
+    return digits
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def _known(token: Token) -> _Known:
+    principal = Principal(
+        id=principal_id(token.id),
+        name=token.name,
+        scopes=frozenset(map(Scope, token.scopes)),
+        models=None if token.models is None else frozenset(token.models),
+        limits=token.limits,
+    )
+    return _Known(token, principal)
+
+
+def _refuse_unbindable(scopes: frozenset[Scope], models: Collection[str] | None) -> None:
+    """Raises InvalidInput for scopes of the whole device in a token that is bound to models."""
+    wide = [each.value for each in Scope if each in scopes & DEVICE_WIDE]
+    if models is not None and wide:
+        detail = f"{', '.join(wide)} concern the whole device; leave out models, or these scopes"
+        raise InvalidInput(
+            "such a token cannot be bound to models", problems=[Problem("/models", detail)]
+        )
+
+
+def _refuse_more(asker: Principal, scopes: frozenset[Scope]) -> None:
+    """Raises InsufficientScope if a token could do what the asker cannot."""
+    for each in Scope:
+        if each in scopes:
+            asker.require(each)

@@ -1,0 +1,66 @@
+"""Tokens, and what each may use up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Most that a token may use, None for no limit.
+
+    connections: requests that are open at once, event streams and long polls included. uploads,
+    registrations: of samples and of models, at once. bytes_per_day: of request bodies, by UTC days.
+    """
+
+    connections: int | None = None
+    uploads: int | None = None
+    registrations: int | None = None
+    predictions_per_second: float | None = None
+    bytes_per_day: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token to be stored. sha256: of its secret, which is not stored.
+
+    models: the names that it is bound to, None for every model. expires_at: None for never.
+    """
+
+    name: str
+    sha256: bytes
+    scopes: tuple[str, ...]
+    models: tuple[str, ...] | None = None
+    limits: Limits = field(default_factory=Limits)
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token's row. Rows are kept when a token is revoked: samples and the audit refer to it.
+
+    used_on: the UTC day of `used_bytes`, which count for `Limits.bytes_per_day`.
+    """
+
+    id: int
+    name: str
+    sha256: bytes
+    scopes: tuple[str, ...]
+    models: tuple[str, ...] | None
+    limits: Limits
+    created_at: datetime
+    last_used_at: datetime | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    used_on: str | None = None
+    used_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUse:
+    """What became of a token since it was last written down."""
+
+    last_used_at: datetime
+    used_on: str
+    used_bytes: int

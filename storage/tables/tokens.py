@@ -1,0 +1,151 @@
+"""Tokens: who may ask the daemon for what. Secrets are not stored, only their digests."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+
+from storage.database.codec import dump, dump_time, load, load_optional_time, load_time
+from storage.database.connection import Readers, sqlite3
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
+from storage.errors import AlreadyExists, NotFound, StateConflict
+from storage.records.access import Limits, NewToken, Token, TokenUse
+
+_ADD = """
+INSERT INTO tokens (name, sha256, scopes, models, limits, created_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+RETURNING *
+"""
+_TAKEN = "SELECT id FROM tokens WHERE name = ? AND revoked_at IS NULL AND id <> ?"
+_CHANGE = "UPDATE tokens SET name = ?, limits = ?, expires_at = ? WHERE id = ?"
+_NOTE_USE = "UPDATE tokens SET last_used_at = ?, used_on = ?, used_bytes = ? WHERE id = ?"
+
+
+class Tokens:
+    """Tokens by id. A revoked one stays as a row, and never becomes valid again."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def add(self, new: NewToken) -> Token:
+        """Raises AlreadyExists if a token that is not revoked has the name."""
+
+        def insert(transaction: Transaction) -> Token:
+            _refuse_taken(transaction, new.name)
+            parameters = (
+                new.name,
+                new.sha256,
+                dump(new.scopes),
+                None if new.models is None else dump(new.models),
+                dump(asdict(new.limits)),
+                dump_time(transaction.now),
+                new.expires_at and dump_time(new.expires_at),
+            )
+            return _token(transaction.execute(_ADD, parameters).fetchone())
+
+        return self._writer.write(insert)
+
+    def get(self, id: int) -> Token:  # noqa: A002
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return _find(connection, id)
+
+    def list(self, *, limit: int = -1, after: int = 0) -> builtins.list[Token]:
+        """By id, revoked ones too; after: the last page's last id. limit: -1 for all."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                "SELECT * FROM tokens WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
+            ).fetchall()
+        return [_token(row) for row in rows]
+
+    def change(
+        self,
+        id: int,  # noqa: A002
+        *,
+        name: str,
+        limits: Limits,
+        expires_at: datetime | None,
+    ) -> Token:
+        """Raises NotFound, AlreadyExists, and StateConflict for a revoked token."""
+
+        def update(transaction: Transaction) -> Token:
+            _find_valid(transaction.connection, id)
+            _refuse_taken(transaction, name, but=id)
+            end = expires_at and dump_time(expires_at)
+            transaction.execute(_CHANGE, (name, dump(asdict(limits)), end, id))
+            return _find(transaction.connection, id)
+
+        return self._writer.write(update)
+
+    def rotate(self, id: int, sha256: bytes) -> Token:  # noqa: A002
+        """Replace its secret. Raises NotFound, and StateConflict for a revoked token."""
+
+        def replace(transaction: Transaction) -> Token:
+            _find_valid(transaction.connection, id)
+            transaction.execute("UPDATE tokens SET sha256 = ? WHERE id = ?", (sha256, id))
+            return _find(transaction.connection, id)
+
+        return self._writer.write(replace)
+
+    def revoke(self, id: int) -> Token:  # noqa: A002
+        """End it for good; one that is revoked stays as it is. Raises NotFound."""
+
+        def end(transaction: Transaction) -> Token:
+            transaction.execute(
+                "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?",
+                (dump_time(transaction.now), id),
+            )
+            return _find(transaction.connection, id)
+
+        return self._writer.write(end)
+
+    def note_use(self, uses: Mapping[int, TokenUse]) -> None:
+        """Write down when tokens were used last, and what they have sent that day."""
+        rows = [
+            (dump_time(use.last_used_at), use.used_on, use.used_bytes, token_id)
+            for token_id, use in uses.items()
+        ]
+        self._writer.write(lambda transaction: transaction.executemany(_NOTE_USE, rows))
+
+
+def _refuse_taken(transaction: Transaction, name: str, *, but: int = 0) -> None:
+    row = transaction.execute(_TAKEN, (name, but)).fetchone()
+    if row is not None:
+        raise AlreadyExists(
+            f"token {row['id']} is named {name!r}; revoke it or choose another name"
+        )
+
+
+def _find(connection: sqlite3.Connection, token_id: int) -> Token:
+    row = connection.execute("SELECT * FROM tokens WHERE id = ?", (token_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no token {token_id}; GET /v1/tokens lists them")
+    return _token(row)
+
+
+def _find_valid(connection: sqlite3.Connection, token_id: int) -> Token:
+    token = _find(connection, token_id)
+    if token.revoked_at is not None:
+        raise StateConflict(f"token {token_id} is revoked for good; make a new one")
+    return token
+
+
+def _token(row: sqlite3.Row) -> Token:
+    return Token(
+        id=row["id"],
+        name=row["name"],
+        sha256=row["sha256"],
+        scopes=tuple(load(row["scopes"])),
+        models=None if row["models"] is None else tuple(load(row["models"])),
+        limits=Limits(**load(row["limits"])),
+        created_at=load_time(row["created_at"]),
+        last_used_at=load_optional_time(row["last_used_at"]),
+        expires_at=load_optional_time(row["expires_at"]),
+        revoked_at=load_optional_time(row["revoked_at"]),
+        used_on=row["used_on"],
+        used_bytes=row["used_bytes"],
+    )
