@@ -43,9 +43,7 @@ QUANTIZED = "quantized; export the float model"
 CONTROL = "control flow; an If decided by constants or fixed sizes is replaced by its branch"
 DRAWN = "drawn at random; a Dropout takes its draws as an input"
 REASONS = {
-    "AffineGrid": "not written by usual exporters of float networks",
     "Bernoulli": DRAWN,
-    "Col2Im": "not written by usual exporters of float networks",
     "Constant": "a constant",
     "ConstantOfShape": "a constant",
     "DFT": "not written by usual exporters of float networks",
@@ -54,7 +52,6 @@ REASONS = {
     "Det": "not written by usual exporters of float networks",
     "DynamicQuantizeLinear": QUANTIZED,
     "EyeLike": "a constant",
-    "GridSample": "not written yet",
     "Hardmax": "constant wherever it has a derivative; use Softmax",
     "If": CONTROL,
     "Loop": "control flow; export it unrolled",
@@ -89,6 +86,7 @@ HOW = {
     "Dropout": "active if it was exported so; its mask is drawn outside the graph",
     "Einsum": "without diagonals",
     "GRU": "backwards in time by a Scan; not with clip or layout",
+    "GridSample": "not cubic",
     "LSTM": "backwards in time by a Scan; not with clip, layout, input_forget or peepholes",
     "MaxPool": "to the first of equal values",
     "RNN": "backwards in time by a Scan; not with clip or layout",

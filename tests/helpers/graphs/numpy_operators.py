@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from numpy_recurrent import GRU, LSTM, RNN
+from numpy_sampling import AffineGrid, GridSample
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import op_scan
 
@@ -237,11 +238,13 @@ OPERATORS = [
     LRN,
     LSTM,
     RNN,
+    AffineGrid,
     Conv,
     ConvTranspose,
     Erf,
     Gelu,
     GlobalLpPool,
+    GridSample,
     MaxPool,
     Pad,
     Scan,

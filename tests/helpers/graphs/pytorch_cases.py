@@ -55,6 +55,14 @@ def recurrent(gates: int, states: int) -> list[Array | None]:
     ]
 
 
+GRID = np.random.default_rng(7).uniform(-1.6, 1.6, (2, 3, 5, 2)).astype(np.float32)
+GRID_SAMPLES = [
+    (mode, padding, corners)
+    for mode in ("bilinear", "nearest")
+    for padding in ("zeros", "border", "reflection")
+    for corners in ("corners", "edges")
+]
+
 CASES: dict[str, Case] = {
     "relu": Case("Relu", [LINE]),
     "abs": Case("Abs", [LINE]),
@@ -137,6 +145,39 @@ CASES: dict[str, Case] = {
             "cubic_coeff_a": -0.75,
         },
         constants=(3,),
+    ),
+    **{
+        f"grid_sample_{mode}_{padding}_{corners}": Case(
+            "GridSample",
+            [X, GRID],
+            {
+                "mode": {"bilinear": "linear"}.get(mode, mode),
+                "padding_mode": padding,
+                "align_corners": int(corners == "corners"),
+            },
+        )
+        for mode, padding, corners in GRID_SAMPLES
+    },
+    "grid_sample_volume": Case(
+        "GridSample", [normal(1, 2, 3, 4, 5), normal(1, 2, 3, 2, 3, seed=1)]
+    ),
+    **{
+        f"affine_grid_{corners}": Case(
+            "AffineGrid",
+            [normal(2, 2, 3), ints(2, 1, 3, 4)],
+            {"align_corners": int(corners == "corners")},
+            constants=(1,),
+        )
+        for corners in ("corners", "edges")
+    },
+    "affine_grid_volume": Case(
+        "AffineGrid", [normal(1, 3, 4), ints(1, 1, 2, 3, 4)], constants=(1,)
+    ),
+    "fold": Case(
+        "Col2Im",
+        [normal(2, 12, 20), ints(5, 6), ints(2, 3)],
+        {"dilations": [2, 1], "pads": [1, 2, 1, 2], "strides": [1, 2]},
+        constants=(1, 2),
     ),
     "einsum": Case("Einsum", [X, normal(2, 4, 3, 6, seed=1)], {"equation": "bhid,bhjd->bhij"}),
     "rnn": Case("RNN", recurrent(1, 1), {"hidden_size": 5}, outputs=2),

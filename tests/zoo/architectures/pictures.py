@@ -110,6 +110,42 @@ class InstanceNormed(nn.Module):
         return self.layers(image)
 
 
+class SpatialTransformer(nn.Module):
+    """Jaderberg and others (2015): a part of the network turns the image before it is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = nn.Sequential(
+            nn.Conv2d(3, 4, 5, stride=2), nn.MaxPool2d(2), nn.Tanh(), nn.Flatten(), nn.Linear(36, 6)
+        )
+        with torch.no_grad():
+            self.place[-1].weight *= 0.3
+            self.place[-1].bias += torch.tensor([1.0, 0, 0, 0, 1.0, 0])
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.ReLU(), nn.Flatten())
+        self.head = nn.Linear(8 * 7 * 7, CLASSES)
+
+    def forward(self, image: Tensor) -> Tensor:
+        grid = F.affine_grid(
+            self.place(image).view(-1, 2, 3), [image.shape[0], 3, 16, 16], align_corners=False
+        )
+        return self.head(self.body(F.grid_sample(image, grid, align_corners=False)))
+
+
+class Patches(nn.Module):
+    """Overlapping patches, each changed by one layer and added up again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.change = nn.Linear(27, 27)
+        self.head = nn.Linear(3 * 16, CLASSES)
+
+    def forward(self, image: Tensor) -> Tensor:
+        patches = F.unfold(image, 3, stride=2, padding=1).transpose(1, 2)
+        changed = torch.tanh(self.change(patches)).transpose(1, 2)
+        image = F.fold(changed, (16, 16), 3, stride=2, padding=1)
+        return self.head(F.avg_pool2d(image, 4).flatten(1))
+
+
 def _super_resolution() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(3, 16, 5, padding=2),
@@ -154,5 +190,7 @@ ARCHITECTURES = {
     "style_transfer": Architecture(InstanceNormed, image(16), "l1", head="layers.10"),
     "super_resolution": Architecture(_super_resolution, image(16), "mse"),
     "autoencoder": Architecture(_convolutional_autoencoder, image(16), "mse"),
+    "spatial_transformer": Architecture(SpatialTransformer, image(16), head="head"),
+    "patches": Architecture(Patches, image(16), head="head"),
     "vgg": Architecture(_vgg, image(), head="10"),
 }

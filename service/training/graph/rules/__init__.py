@@ -13,6 +13,7 @@ from service.training.graph.rules import (
     recurrent,
     reduction,
     resize,
+    sampling,
 )
 
 RULES: dict[str, Rule] = {
@@ -27,6 +28,7 @@ RULES: dict[str, Rule] = {
     **recurrent.RULES,
     **reduction.RULES,
     **resize.RULES,
+    **sampling.RULES,
 }
 
 __all__ = ["RULES"]

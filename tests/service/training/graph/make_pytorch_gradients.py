@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as f
-from pytorch_cases import CASES, STORED, weights
+from pytorch_cases import CASES, GRID_SAMPLES, STORED, weights
 
 Tensor = torch.Tensor
 
@@ -76,6 +76,19 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pad_reflect": lambda x, _: f.pad(x, (1, 3, 2, 1), mode="reflect"),
     "bilinear": lambda x, _: f.interpolate(x, (10, 13), mode="bilinear"),
     "bicubic": lambda x, _: f.interpolate(x, (4, 11), mode="bicubic", align_corners=True),
+    **{
+        f"grid_sample_{mode}_{padding}_{corners}": (
+            lambda x, grid, mode=mode, padding=padding, corners=corners: f.grid_sample(
+                x, grid, mode, padding, align_corners=corners == "corners"
+            )
+        )
+        for mode, padding, corners in GRID_SAMPLES
+    },
+    "grid_sample_volume": lambda x, grid: f.grid_sample(x, grid, align_corners=False),
+    "affine_grid_corners": lambda x, _: f.affine_grid(x, [2, 1, 3, 4], align_corners=True),
+    "affine_grid_edges": lambda x, _: f.affine_grid(x, [2, 1, 3, 4], align_corners=False),
+    "affine_grid_volume": lambda x, _: f.affine_grid(x, [1, 1, 2, 3, 4], align_corners=False),
+    "fold": lambda x, *_: f.fold(x, (5, 6), (2, 3), (2, 1), (1, 2), (1, 2)),
     "einsum": lambda a, b: torch.einsum("bhid,bhjd->bhij", a, b),
     "rnn": layer("rnn_tanh", (0,)),
     "gru": layer("gru", (1, 0, 2)),
