@@ -55,10 +55,17 @@ def test_one_module_alone_imports_the_engine() -> None:
             assert not names or relative == door, f"{relative} imports {names}; use engines.runtime"
 
 
-def test_the_engine_is_imported_without_its_offline_tools() -> None:
-    """They bring onnx and protobuf: 13 MB for a predictor, which wants to run a model."""
+@pytest.mark.parametrize(
+    "modules",
+    [
+        "service.prediction.__main__, service.prediction.sessions",
+        "service.training.__main__, service.training.evaluation.evaluate",
+    ],
+)
+def test_models_are_run_without_the_engines_offline_tools(modules: str) -> None:
+    """They bring onnx and protobuf: 13 MB, and a third of what it takes to compare two models."""
     program = (
-        "import sys, service.prediction.__main__, service.prediction.sessions;"
+        f"import sys, {modules};"
         "print(sorted({'onnx', 'google.protobuf', 'torch', 'onnxruntime'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from service.training.engine import Array
 from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, open_session
@@ -62,18 +60,25 @@ class InferenceModel:
             if given != set(self._names) or self._output not in made:
                 part = _cut_out(path, self._names, self._output)
                 session = open_session(part, threads=threads, arena=False)
-        except (*LOAD_ERRORS, ValueError, onnx.checker.ValidationError, DecodeError) as error:
+        except (*LOAD_ERRORS, ValueError) as error:
             raise Unusable(f"it cannot be loaded: {error}") from error
         return session
 
 
 def _cut_out(path: Path, inputs: list[str], output: str) -> bytes:
-    """The part of the model between these tensors."""
-    model = onnx.load_model(path, load_external_data=False)
-    if output not in {value.name for value in (*model.graph.output, *model.graph.value_info)}:
-        # The extractor asks for a declaration; the type of the tensor was checked at registration.
-        inner = onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
-        model.graph.value_info.append(inner)
-    part: onnx.ModelProto = onnx.utils.Extractor(model).extract_model(inputs, [output])
+    """The part of the model between these tensors. Raises Unusable."""
+    # Late: exported models are run whole, and importing onnx takes longer than to compare two.
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model = onnx.load_model(path, load_external_data=False)
+        if output not in {value.name for value in (*model.graph.output, *model.graph.value_info)}:
+            # The extractor asks for a declaration; registration has checked the tensor's type.
+            inner = onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
+            model.graph.value_info.append(inner)
+        part: onnx.ModelProto = onnx.utils.Extractor(model).extract_model(inputs, [output])
+    except (onnx.checker.ValidationError, DecodeError) as error:
+        raise Unusable(f"it cannot be cut to its part that is run: {error}") from error
     content: bytes = part.SerializeToString()
     return content
