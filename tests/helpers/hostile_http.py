@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from random import Random
 from typing import Any
 from urllib.parse import quote, quote_from_bytes
@@ -13,6 +14,7 @@ from urllib.parse import quote, quote_from_bytes
 from hostile import as_body, changed, flip, json_value, odd_text, one_of, raw, text
 
 Schema = dict[str, Any]
+Operation = tuple[str, str, Schema]
 
 LONG = "9" * 5000
 METHODS = ["GET"] * 8 + ["HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]
@@ -106,7 +108,8 @@ def _header(r: Random) -> str:
     return f"{name if r.random() < 0.95 else text(r)}:{value}"
 
 
-def operations() -> list[tuple[str, str, Schema]]:
+@cache
+def operations() -> list[Operation]:
     """Method, path and description of every route, and every schema resolved."""
     said = subprocess.run(
         [sys.executable, "-m", "api.description"], stdout=subprocess.PIPE, check=True
