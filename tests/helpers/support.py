@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection
 from itertools import pairwise
@@ -20,6 +19,7 @@ from typing import Any
 import httpx
 import numpy as np
 import onnx
+from daemon_process import start_daemon
 from onnx import TensorProto, helper, numpy_helper
 
 DEADLINE_S = 180.0
@@ -90,15 +90,13 @@ class Served:
         self.log = data_dir.with_name(data_dir.name + ".log")
         kept = {k: v for k, v in os.environ.items() if not k.startswith("HONED_")}
         chosen = {f"HONED_{name.upper()}": str(value) for name, value in settings.items()}
-        with self.log.open("ab") as output:
-            self._said_from = output.tell()
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "cli", "serve", "--port", "0", "--data-dir", str(data_dir)],
-                env={**kept, "HONED_CONFIG": os.devnull, **chosen},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+        self.log.touch()
+        self._said_from = self.log.stat().st_size
+        self.process = start_daemon(
+            ["serve", "--port", "0", "--data-dir", str(data_dir)],
+            {**kept, "HONED_CONFIG": os.devnull, **chosen},
+            self.log,
+        )
         self.url = wait_until(self._announced, "the daemon to listen")
         wait_until(self._answers, "the daemon to be ready")
         self.token = (data_dir / "admin.token").read_text().strip()

@@ -1,0 +1,89 @@
+"""The daemon as a process of its own, forked where its modules are loaded already.
+
+To import them takes a second of a processor, to start the daemon itself a tenth. What a start from
+the command line is like, tests/cli and tests/installation ask of the program itself.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+PRELOADED = ["api.server", "cli.main", "cli.commands.serve", __name__]
+DECIDED_AT_EXEC = "LD_PRELOAD"
+"""A variable of the environment that only a new program heeds."""
+
+
+class Process(Protocol):
+    """What tests ask of it, as of `subprocess.Popen`."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+
+
+def start_daemon(arguments: list[str], environment: Mapping[str, str], log: Path) -> Process:
+    """Run `honed` with these arguments; what it says is added to the log."""
+    if sys.platform == "linux" and DECIDED_AT_EXEC not in environment:
+        return Forked(arguments, environment, log)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "cli", *arguments],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+class Forked:
+    """A daemon of the server of forks, which the first one starts."""
+
+    def __init__(self, arguments: list[str], environment: Mapping[str, str], log: Path) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        # Called a daemon, it does not keep the tests from ending where one has failed.
+        self._process = context.Process(
+            target=_run, args=(arguments, dict(environment), log), daemon=True
+        )
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code, once it has ended."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code. Raises TimeoutExpired."""
+        self._process.join(timeout)
+        code = self._process.exitcode
+        if code is None:
+            raise subprocess.TimeoutExpired("honed", timeout or 0)
+        return code
+
+    def send_signal(self, sig: int) -> None:
+        """Nothing once it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+
+def _run(arguments: list[str], environment: dict[str, str], log: Path) -> None:
+    from cli.main import honed
+
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    for standard in (sys.stdout, sys.stderr):
+        os.dup2(descriptor, standard.fileno())
+    os.close(descriptor)
+    honed(arguments, prog_name="honed")
