@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -18,6 +21,7 @@ STRICT_TABLES = (3, 37, 0)
 WAL_RACE = (3, 7, 0), (3, 51, 2)
 """SQLite may corrupt a WAL database that two connections write: first and last such release."""
 PROBE = command("cli.doctor.engine_probe")
+SANDBOX_PROBE = command("service.processes.sandbox")
 PROBE_TIMEOUT_S = 120.0
 LAST_WORDS = 400
 
@@ -61,15 +65,16 @@ def check_runtime(installed: InstalledVersion) -> Check:
 def check_engine_runs() -> Check:
     """Train one step in a child process: an engine that is broken may crash natively."""
     try:
-        done = subprocess.run(
-            PROBE,
-            capture_output=True,
-            text=True,
-            timeout=PROBE_TIMEOUT_S,
-            cwd=APPLICATION,
-            env={**environment(), "PYTHONWARNINGS": "ignore"},
-            check=False,
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [*PROBE, folder],
+                capture_output=True,
+                text=True,
+                timeout=PROBE_TIMEOUT_S,
+                cwd=APPLICATION,
+                env={**environment(), "PYTHONWARNINGS": "ignore"},
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         return _engine_broken(f"did not train one step in {PROBE_TIMEOUT_S:g} s")
     if done.returncode == 0:
@@ -77,6 +82,36 @@ def check_engine_runs() -> Check:
     how = f"exit code {done.returncode}" if done.returncode > 0 else f"signal {-done.returncode}"
     words = done.stderr.strip()[-LAST_WORDS:]
     return _engine_broken(f"the child that trains one step ended with {how}: {words}")
+
+
+def check_sandbox() -> Check:
+    """What keeps children, which work on models and pictures of strangers, from doing harm."""
+    if sys.platform != "linux":
+        return _no_sandbox("children may do all that this user may", "it needs Linux")
+    done = subprocess.run(
+        SANDBOX_PROBE,
+        capture_output=True,
+        text=True,
+        cwd=APPLICATION,
+        env=environment(),
+        check=False,
+    )
+    if done.returncode:
+        return Check("sandbox", "fail", done.stderr.strip()[-LAST_WORDS:], "report this")
+    found = json.loads(done.stdout)
+    if not found["seccomp"]:
+        remedy = "run a kernel with CONFIG_SECCOMP_FILTER, on x86-64 or aarch64"
+        return _no_sandbox("the kernel refuses children no system call", remedy)
+    if not found["landlock"]:
+        remedy = "run Linux 5.13 or newer, with landlock among the kernel's lsm="
+        return _no_sandbox("children may read all files of this user: no Landlock", remedy)
+    return Check(
+        "sandbox",
+        "ok" if len(found["refused"]) == 2 else "fail",
+        f"seccomp, Landlock ABI {found['landlock']}, {found['files']} descriptors, no core dumps; "
+        f"a child was refused: {', '.join(found['refused']) or 'nothing'}",
+        None if len(found["refused"]) == 2 else "report this",
+    )
 
 
 def check_onnx(installed: InstalledVersion) -> Check:
@@ -116,6 +151,10 @@ def _runtime(name: str, found: str) -> Check:
     if tested:
         return Check("runtime", "ok", f"{name} {found}, {trains}")
     return Check("runtime", "warn", f"{name} {found} is none that honed is tested with", remedy)
+
+
+def _no_sandbox(detail: str, remedy: str) -> Check:
+    return Check("sandbox", "warn", detail, f"{remedy}; else use only models that you trust")
 
 
 def _engine_broken(detail: str) -> Check:

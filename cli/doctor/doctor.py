@@ -24,6 +24,7 @@ from cli.doctor.checks import (
     check_onnx,
     check_python,
     check_runtime,
+    check_sandbox,
     check_sqlite,
 )
 from cli.options import as_json
@@ -75,6 +76,7 @@ def all_checks(client: Client, *, verify: bool) -> Iterator[Check]:
     yield check_python(sys.version_info[:3])
     yield check_runtime(installed_version)
     yield check_engine_runs()
+    yield check_sandbox()
     yield check_onnx(installed_version)
     yield check_sqlite()
     try:

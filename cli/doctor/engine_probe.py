@@ -1,18 +1,19 @@
-"""Trains one step, and says so: `python -m cli.doctor.engine_probe`.
+"""Trains one step, and says so: `python -m cli.doctor.engine_probe FOLDER`.
 
-A process of its own, since an engine that is broken may crash natively.
+A process of its own, since an engine that is broken may crash natively, and in the sandbox, as jobs
+are. FOLDER: an empty one, to write into.
 """
 
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import click
 
 from cli.demo import digits
+from service.processes import sandbox
 from service.training.engine import Engine
 from service.training.engines.opening import open_engine
 from service.training.preparation.step_models import make_step_models
@@ -23,15 +24,16 @@ BATCH_SIZE = 32
 
 def main() -> None:
     """Raises whatever the engine raises; a model that does not learn is a RuntimeError."""
+    folder = Path(sys.argv[1])
     images, labels = (array[:BATCH_SIZE] for array in digits.kept_back())
-    with tempfile.TemporaryDirectory() as folder:
-        engine = _engine(Path(folder))
-        before, _ = engine.evaluate([images], labels)
-        began = time.perf_counter()
-        engine.train_batch([images], labels)
-        engine.step(1e-3)
-        milliseconds = (time.perf_counter() - began) * 1000
-        after, _ = engine.evaluate([images], labels)
+    sandbox.enter(readable=[digits.folder()], writable=[folder])
+    engine = _engine(folder)
+    before, _ = engine.evaluate([images], labels)
+    began = time.perf_counter()
+    engine.train_batch([images], labels)
+    engine.step(1e-3)
+    milliseconds = (time.perf_counter() - began) * 1000
+    after, _ = engine.evaluate([images], labels)
     if not after < before:
         raise RuntimeError(f"one step took the loss from {before:.4g} to {after:.4g}")
     without = "without torch" if "torch" not in sys.modules else "with torch loaded"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import asdict
+from pathlib import Path
 
 from service.errors import ChildDied
 from service.processes.children import Children
@@ -18,18 +20,23 @@ GRACE_S = 5.0
 
 
 class Child:
-    """A fresh interpreter that carries out one task."""
+    """A fresh interpreter that carries out one task.
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    folder: where it may leave files. What it names elsewhere is not taken: the daemon would move it
+    among its own files, and it may be anything.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, *, folder: str | None = None) -> None:
         assert process.stderr is not None
         self._process = process
+        self._folder = folder
         self._errors = ErrorTail(process.stderr)
 
     @classmethod
     async def spawn(cls, children: Children, task: Task) -> Child:
         """Start `python -m service.training` and hand it the task. Raises Busy."""
         process = await children.spawn("service.training", buffer_bytes=MAX_LINE_BYTES)
-        child = cls(process)
+        child = cls(process, folder=getattr(task, "work_dir", None))
         await child._write(encode(task))
         return child
 
@@ -96,12 +103,27 @@ class Child:
 
     def _decode(self, line: bytes) -> Message:
         try:
-            return decode_message(line)
+            message = decode_message(line)
         except ValueError as error:
             raise ChildDied(f"the training child spoke out of turn: {line[:200]!r}") from error
+        for path in files_named(message):
+            if self._folder is None or not _is_below(self._folder, path):
+                raise ChildDied(f"the training child named a file that is not its own: {path!r}")
+        return message
 
     async def _obituary(self) -> str:
         code = await self._process.wait()
         await self._errors.wait()
         early = " before it was done" if code >= 0 else ""
         return f"the training child {describe_exit(code)}{early}{self._errors.quote()}"
+
+
+def files_named(message: Message) -> list[str]:
+    """The files that it says it has made."""
+    fields = asdict(message)
+    named = [fields.get("path"), fields.get("base_model"), *fields.get("artifacts", {}).values()]
+    return [path for path in named if path is not None]
+
+
+def _is_below(folder: str, path: str) -> bool:
+    return Path(path).resolve().is_relative_to(Path(folder).resolve())

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import SIZES, Frame, Tensors, decode, encode
 from service.prediction.preparation import prepare
+from service.processes import sandbox
 
 if TYPE_CHECKING:
     from service.prediction.sessions import Sessions
@@ -24,6 +25,7 @@ def main() -> int:
     # Ctrl-C reaches the whole terminal group; the daemon decides when the predictor ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     options = _options()
+    sandbox.enter(readable=[options.files])
     # Whatever a library prints to descriptor 1 must not land between frames.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -79,6 +81,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m service.prediction")
     for name in ("threads", "sessions", "model-bytes"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--files", help="the folder of all that may be loaded", required=True)
     return parser.parse_args()
 
 

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from service.prediction.errors import PredictionTimeout
 from service.prediction.frames import Frame
@@ -57,12 +58,18 @@ class Lanes:
     """
 
     def __init__(
-        self, settings: Settings, children: Children, *, on_idle: Callable[[], None]
+        self,
+        settings: Settings,
+        children: Children,
+        *,
+        files: Path,
+        on_idle: Callable[[], None],
     ) -> None:
         self._timeout_s = settings.prediction_timeout_s
         self._on_idle = on_idle
         self._lanes = [
-            _Lane(Worker(settings, children, on_idle=self._after_idle)) for _ in range(LANES)
+            _Lane(Worker(settings, children, files=files, on_idle=self._after_idle))
+            for _ in range(LANES)
         ]
         self._turns: deque[_Turn] = deque()
         self._answering: set[asyncio.Task[Frame]] = set()

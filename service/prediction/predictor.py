@@ -76,7 +76,9 @@ class Predictor:
         self._latest = latest
         self._feed = feed
         self._serving: dict[str, Serving] = {}
-        self._lanes = Lanes(settings, children, on_idle=self._serving.clear)
+        self._lanes = Lanes(
+            settings, children, files=store.files.folder, on_idle=self._serving.clear
+        )
         self._swaps: dict[str, asyncio.Task[None]] = {}
         feed.listen(self._on_event)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
+from pathlib import Path
 
 from service.errors import ChildDied
 from service.prediction.errors import PredictionTimeout
@@ -38,12 +39,15 @@ class PredictorProcess:
         self._answer_reader = asyncio.create_task(self._read_answers())
 
     @classmethod
-    async def spawn(cls, settings: Settings, children: Children) -> PredictorProcess:
+    async def spawn(
+        cls, settings: Settings, children: Children, *, files: Path
+    ) -> PredictorProcess:
         """Start `python -m service.prediction`. Raises Busy, ChildDied if the system refuses."""
         options = {
             "--threads": settings.prediction_threads,
             "--sessions": settings.prediction_sessions,
             "--model-bytes": settings.prediction_model_bytes,
+            "--files": files,
         }
         arguments = [str(part) for option in options.items() for part in option]
         try:

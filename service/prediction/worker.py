@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from service.errors import ChildDied
 from service.logs import event
@@ -21,18 +22,24 @@ TRIES = 2
 
 
 class Worker:
-    """Belongs to the event loop. on_idle: called when the process ends for want of questions."""
+    """Belongs to the event loop.
+
+    files: the folder of the models' files. on_idle: called when the process ends for want of
+    questions.
+    """
 
     def __init__(
         self,
         settings: Settings,
         children: Children,
         *,
+        files: Path,
         on_idle: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._children = children
+        self._files = files
         self._on_idle = on_idle
         self._monotonic = monotonic
         self._process: PredictorProcess | None = None
@@ -81,7 +88,9 @@ class Worker:
     async def _running(self) -> PredictorProcess:
         async with self._starting:
             if self._process is None or not self._process.alive:
-                self._process = await PredictorProcess.spawn(self._settings, self._children)
+                self._process = await PredictorProcess.spawn(
+                    self._settings, self._children, files=self._files
+                )
                 self._look_again_later()
             return self._process
 

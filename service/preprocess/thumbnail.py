@@ -7,11 +7,13 @@ import sys
 
 from service.preprocess.kind import Unreadable
 from service.preprocess.pictures import decode, flatten
+from service.processes import sandbox
 
 
 def main() -> int:
     """Exit code 1 and one line on stderr if the image cannot be read."""
     size = int(sys.argv[1])
+    sandbox.enter()
     try:
         picture = flatten(decode(sys.stdin.buffer.read()), "rgb")
     except Unreadable as error:

@@ -12,6 +12,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from service.training.confinement import confine
 from service.training.errors import OutOfMemory
 from service.training.limits import apply_limits, memory_limit_bytes
 from service.training.protocol.messages.shared import Failed, Stopped
@@ -43,6 +44,7 @@ def answer(task: Task, pipe: Pipe) -> Message:
     """Carry out the task and return its last message. Unknown errors pass through."""
     try:
         apply_limits(task.limits, threads=threads_of(task))
+        confine(task)
         return carry_out(task, pipe)
     except Interrupted as stop:
         return Stopped(stop.reason)

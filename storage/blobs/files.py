@@ -28,7 +28,7 @@ class FileStore:
     """Files below `folder`, as ab/abcdef…"""
 
     def __init__(self, folder: Path, *, writer: Writer, readers: Readers) -> None:
-        self._folder = folder
+        self.folder = folder
         self._writer = writer
         self._readers = readers
         # Adopted and not yet named by a row: the last row of the same content may go meanwhile.
@@ -40,7 +40,7 @@ class FileStore:
         """Where the file lies. Raises ValueError if sha256 is not 64 lower-case hex digits."""
         if not _SHA256.fullmatch(sha256):
             raise ValueError(f"{sha256!r} is not a SHA-256 in lower-case hex")
-        return self._folder / sha256[:2] / sha256
+        return self.folder / sha256[:2] / sha256
 
     def is_whole(self, sha256: str) -> bool:
         """Whether the file's bytes are those that were stored; read once, until it changes.
@@ -89,7 +89,7 @@ class FileStore:
         with file_faults("cannot sweep files"), self._lock:
             orphans = [
                 path
-                for path in self._folder.glob("*/*")
+                for path in self.folder.glob("*/*")
                 if path.name not in named and not self._awaited[path.name]
             ]
             for path in orphans:

@@ -12,12 +12,13 @@ from service.errors import ChildDied
 from service.jobs.child import Child
 from service.training.protocol.messages.lines import encode
 from service.training.protocol.messages.shared import Failed, Stopped
+from service.training.protocol.messages.training import LoopState, Saved
 from service.training.protocol.messages.unions import Message
 
 GOOD = encode(Failed(code="no_samples", detail="there is nothing")).decode()
 
 
-async def spawn(script: str) -> Child:
+async def spawn(script: str, folder: Path | None = None) -> Child:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -27,12 +28,14 @@ async def spawn(script: str) -> Child:
         stderr=asyncio.subprocess.PIPE,
         limit=2**20,
     )
-    return Child(process)
+    return Child(process, folder=None if folder is None else str(folder))
 
 
-def hear(script: str, *, silence_timeout_s: float = 30) -> list[Message]:
+def hear(
+    script: str, *, silence_timeout_s: float = 30, folder: Path | None = None
+) -> list[Message]:
     async def run() -> list[Message]:
-        child = await spawn(script)
+        child = await spawn(script, folder)
         try:
             return [m async for m in child.messages(silence_timeout_s=silence_timeout_s)]
         finally:
@@ -88,3 +91,23 @@ def test_a_child_ends_when_its_input_does(tmp_path: Path) -> None:
         return child.returncode
 
     assert asyncio.run(run()) == 0
+
+
+def saved(path: Path) -> str:
+    """A script that says that a checkpoint lies there, and that it is done."""
+    lines = encode(Saved(str(path), "periodic", LoopState())).decode() + GOOD
+    return f"print({lines!r}, end='')"
+
+
+def test_a_file_in_the_childs_own_folder_is_taken(tmp_path: Path) -> None:
+    heard = hear(saved(tmp_path / "state"), folder=tmp_path)
+    assert isinstance(heard[0], Saved)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../admin.token", "link/admin.token"])
+def test_a_file_that_lies_elsewhere_is_not_taken(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    with pytest.raises(ChildDied, match="named a file that is not its own"):
+        hear(saved(folder / name), folder=folder)

@@ -1,0 +1,64 @@
+"""The sandbox of a task: the files that it is about, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from service.processes import sandbox
+from storage.disk.durable import make_folder
+
+if TYPE_CHECKING:
+    from service.training.protocol.messages.shared import Artifacts
+    from service.training.protocol.messages.unions import Task
+
+ONE_FILE = ("source", "model", "candidate", "baseline")
+"""Fields of tasks that name a file to read."""
+
+
+def confine(task: Task) -> None:
+    """Keep this process to the task's files, for good."""
+    folders = list(own_folders(task))
+    for folder in folders:
+        make_folder(Path(folder))  # what does not exist cannot be allowed
+    sandbox.enter(
+        readable=readable(task),
+        writable=[*folders, *log_index(task)],
+        accelerators=bool(getattr(task, "providers", ())),
+    )
+
+
+def readable(task: Task) -> Iterator[str]:
+    """Models, checkpoints, the model's packs, and the database with its log."""
+    yield from (getattr(task, name) for name in ONE_FILE if hasattr(task, name))
+    if task.kind == "train":
+        yield from artifacts(task.artifacts)
+        yield from filter(None, (task.start.checkpoint, task.start.best_checkpoint))
+    if task.kind != "prepare":
+        samples = task if task.kind == "train" else task.measurement
+        yield str(Path(samples.packs) / str(samples.model_id))
+        yield samples.database
+        yield f"{samples.database}-wal"
+
+
+def own_folders(task: Task) -> Iterator[str]:
+    """Where it writes: its working folder, and the cache of the model's rows."""
+    if hasattr(task, "work_dir"):
+        yield task.work_dir
+    cache = getattr(getattr(task, "measurement", task), "cache", None)
+    if cache is not None:
+        yield cache
+
+
+def log_index(task: Task) -> Iterator[str]:
+    """The index of the database's log, in which SQLite's readers note how far they have read."""
+    if task.kind != "prepare":
+        samples = task if task.kind == "train" else task.measurement
+        yield f"{samples.database}-shm"
+
+
+def artifacts(named: Artifacts) -> Iterator[str]:
+    """Every file of a model's artifacts."""
+    yield from filter(None, astuple(named))

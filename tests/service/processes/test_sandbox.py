@@ -1,0 +1,162 @@
+"""The sandbox, from inside: real children, and what hostile code in them is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import DEADLINE_S, wait_until
+
+from service.prediction.frames import Frame
+from service.prediction.process import PredictorProcess
+from service.processes.children import Children
+from service.processes.interpreter import APPLICATION
+from service.settings import Settings
+from service.training.protocol.messages.lines import decode_message, encode
+from service.training.protocol.messages.preparation import Prepare
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
+
+FORBIDDEN = {
+    "a socket to the network": "socket.socket()",
+    "a socket to programs of the device": "socket.socket(socket.AF_UNIX)",
+    "io_uring": "syscall(425, 1, None)",
+    "a file of the system": "open('/etc/passwd')",
+    "a file beside the task's": "open(f'{folder}/../admin.token')",
+    "the environment of the daemon": "open(f'/proc/{os.getppid()}/environ')",
+    "a new file elsewhere": "open(f'{folder}/../new', 'w')",
+    "a change of a file to read": "open(source, 'a')",
+    "a shortened file": "os.truncate(source, 0)",
+    "another name for a file": "os.link(f'{folder}/../admin.token', f'{folder}/token')",
+    "a link to a file": "os.symlink('/etc/passwd', f'{folder}/link')",
+    "the mode of a file": "os.chmod(f'{folder}/../admin.token', 0o666)",
+    "the times of a file": "os.utime(source)",
+    "a new process": "os.fork()",
+    "a program": "os.execv('/bin/true', ['true'])",
+    "a signal to the daemon": "os.kill(os.getppid(), 0)",
+    "a signal to its group": "os.kill(0, 0)",
+    "limits of the daemon": "resource.prlimit(os.getppid(), resource.RLIMIT_CPU)",
+    "its priority": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+    "shared memory": "syscall(29, 1, 4096, 0o1600)",
+    "more descriptors": "resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))",
+}
+ALLOWED = {
+    "a thread": "threading.Thread(target=print, args=('',), kwargs={'end': ''}).start()",
+    "the source": "open(source).read()",
+    "a file of its own": "open(f'{folder}/made', 'w').write('made')",
+    "a temporary file": "tempfile.TemporaryFile().close()",
+    "another name of its own": "os.rename(f'{folder}/made', f'{folder}/done')",
+    "processors": "open('/proc/cpuinfo').read()",
+    "a late import": "__import__('onnxruntime')",
+    "nothing at all": "open('/dev/null', 'w').write('x')",
+    "a signal to itself": "os.kill(os.getpid(), 0)",
+}
+TRY = """
+import ctypes, errno, json, os, resource, socket, sys, tempfile, threading
+from service.training import __main__ as child
+from service.training.protocol.messages.shared import Failed
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+def syscall(number, *arguments):
+    if libc.syscall(number, *arguments) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+def hostile(task, pipe):
+    folder, source, tried = task.work_dir, task.source, {}
+    for name, code in json.loads(sys.argv[1]).items():
+        try:
+            eval(code)
+            tried[name] = "done"
+        except (OSError, ValueError) as error:
+            tried[name] = errno.errorcode.get(getattr(error, "errno", None), type(error).__name__)
+    return Failed("tried", json.dumps(tried))
+
+child.carry_out = hostile
+sys.exit(child.main())
+"""
+
+
+@pytest.fixture
+def attempts(tmp_path: Path) -> Callable[[dict[str, str]], dict[str, str]]:
+    """What becomes of statements that a training child runs in the place of its task."""
+    folder, source = tmp_path / "work", tmp_path / "model.onnx"
+    folder.mkdir()
+    source.write_text("a model")
+    (tmp_path / "admin.token").write_text("secret")
+    task = Prepare(str(source), "forward", str(folder), loss="cross_entropy")
+
+    def run(statements: dict[str, str]) -> dict[str, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", TRY, json.dumps(statements)],
+            input=encode(task),
+            capture_output=True,
+            cwd=APPLICATION,
+            check=True,
+        )
+        answer: Any = decode_message(done.stdout)
+        tried: dict[str, str] = json.loads(answer.detail)
+        return tried
+
+    return run
+
+
+def test_hostile_code_in_a_child_is_refused(
+    attempts: Callable[[dict[str, str]], dict[str, str]],
+) -> None:
+    tried = attempts(FORBIDDEN)
+    assert tried.keys() == FORBIDDEN.keys()
+    # EXDEV: Landlock lets nothing be linked from one folder to another. ValueError is Python's word
+    # for a limit that may not be raised.
+    refused = ("EPERM", "EACCES", "EXDEV", "ValueError")
+    assert [(name, how) for name, how in tried.items() if how not in refused] == []
+
+
+def test_a_child_has_what_its_task_needs(
+    attempts: Callable[[dict[str, str]], dict[str, str]],
+) -> None:
+    assert attempts(ALLOWED) == dict.fromkeys(ALLOWED, "done")
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("service.preprocess.thumbnail", ["64"]),
+        (
+            "service.prediction",
+            [*("--threads", "1", "--sessions", "1", "--model-bytes", "1"), "--files", "/nowhere"],
+        ),
+    ],
+)
+def test_thumbnails_and_predictors_are_confined_before_they_read(
+    module: str, arguments: list[str]
+) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-m", module, *arguments], cwd=APPLICATION, stdin=pipe, stderr=pipe
+    ) as process:
+        status = Path(f"/proc/{process.pid}/status")
+        wait_until(lambda: "Seccomp:\t2" in status.read_text(), "the filter to be in force")
+        process.communicate()
+
+
+def test_a_predictor_opens_no_file_outside_of_its_folder(tmp_path: Path) -> None:
+    async def ask() -> Frame:
+        settings = Settings(data_dir=tmp_path)
+        children = Children(memory_cap_bytes=None)
+        process = await PredictorProcess.spawn(settings, children, files=tmp_path / "files")
+        stranger = tmp_path / "admin.token"
+        stranger.write_text("secret")
+        file = {"sha256": "0" * 64, "path": str(stranger), "size_bytes": 6}
+        answer = await process.ask(Frame({"file": file, "forget": False}), timeout_s=DEADLINE_S)
+        await process.close()
+        return answer
+
+    (tmp_path / "files").mkdir()
+    assert "Permission denied" in asyncio.run(ask()).header["error"]["detail"]
