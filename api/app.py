@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from api import docs, errors, threads
+from api.access import require_scoped
 from api.bodies.uploads import BodyLimit
 from api.request_line import RequestLine
 from api.routes import (
@@ -38,7 +39,8 @@ from service.settings import Settings
 
 DESCRIPTION = (
     "Trains models on the device that produces the data. "
-    "Send `Authorization: Bearer …` with the token of `DATA_DIR/admin.token`."
+    "Send `Authorization: Bearer …` with the token of `DATA_DIR/admin.token`, or one that was made "
+    "for your app; each operation tells the scope that a token needs."
 )
 
 
@@ -81,7 +83,7 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
         verification,
         dashboard,
     ):
-        app.include_router(module.router)
+        app.include_router(require_scoped(module.router))
     docs.install(app)
     threads.install(app)
     app.state.daemon = daemon

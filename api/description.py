@@ -8,12 +8,15 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel, TypeAdapter
 
+from api.access import need_of
 from api.openapi import SCHEMAS, answers
 from api.schemas import ModelSpecBody, ProblemBody
 from api.schemas.device import EXAMPLE_POLICY
 from api.security import OPEN_PATHS
+from service.access.principal import SCOPES
 from service.policy import Policy
 
 Schema = dict[str, Any]
@@ -29,7 +32,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
     components = description["components"]
-    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    components["securitySchemes"] = {"token": _scheme()}
+    scopes = _scopes(app)
     schemas = components["schemas"]
     schemas |= _policy_changes()
     for body in (ProblemBody, ModelSpecBody):
@@ -38,15 +42,31 @@ def describe(app: FastAPI) -> dict[str, Any]:
     changes["application/json"]["schema"] = {"$ref": f"{SCHEMAS}PolicyChanges"}
     for path, operations in description["paths"].items():
         for operation in operations.values():
-            _complete(operation, path)
+            _complete(operation, path, scopes.get(operation["operationId"]))
     _make_whole(description)
     return description
 
 
-def _complete(operation: dict[str, Any], path: str) -> None:
-    """Add what holds for many routes: the token, and the faults of a JSON body."""
+def _scheme() -> dict[str, str]:
+    scopes = "\n".join(f"- `{scope.value}`: {what}" for scope, what in SCOPES.items())
+    return {"type": "http", "scheme": "bearer", "description": f"Scopes:\n\n{scopes}"}
+
+
+def _scopes(app: FastAPI) -> dict[str, str]:
+    """The scope of each operation that needs one, by its id."""
+    routes = (each.original_route for each in iter_route_contexts(app.routes))
+    needs = {route.name: need_of(route) for route in routes if isinstance(route, APIRoute)}
+    return {name: need.scope.value for name, need in needs.items() if need is not None}
+
+
+def _complete(operation: dict[str, Any], path: str, scope: str | None) -> None:
+    """Add what holds for many routes: the scope, and the faults of a JSON body.
+
+    OpenAPI 3.1 lets a bearer scheme name the roles that it must have.
+    """
     if path not in OPEN_PATHS:
-        operation["security"] = [{"token": []}]
+        operation["security"] = [{"token": [scope]}]
+        operation["description"] += f"\n\nScope: `{scope}`."
     if path.startswith("/v1/") and "requestBody" in operation:
         for status, answer in answers(*BODY_FAULTS).items():
             operation["responses"].setdefault(str(status), answer)

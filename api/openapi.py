@@ -13,11 +13,12 @@ SCHEMAS = "#/components/schemas/"
 PROBLEM = {"$ref": f"{SCHEMAS}ProblemBody"}
 """By reference: of a model FastAPI would keep a validator for every answer of every route."""
 GUARDED = ("wrong_host", "foreign_origin")
-"""Errors of every route; those that need the token have two more."""
+"""Errors of every route; those that need a token have three more."""
 DETAILS = {
     "already_exists": "a model named 'digits' exists; choose another name or delete it",
     "graph_refused": "2 nodes of the graph cannot be trained",
     "in_use": "version 3 is needed by the alias latest; move the alias first",
+    "insufficient_scope": "this needs the scope train; token 3 (photos) has samples:write; …",
     "invalid_input": "1 of 2 samples are bad, so none was stored",
     "model_not_loadable": "version 4 of model 'digits' cannot be loaded",
     "no_samples": "model 'digits' has no labelled training samples",
@@ -42,8 +43,8 @@ SAMPLE_FAULT = {
 
 
 def answers(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The error responses of a route that needs the token; codes: those of its own."""
-    return open_answers("invalid_input", "unauthorized", *codes)
+    """The error responses of a route that needs a token; codes: those of its own."""
+    return open_answers("invalid_input", "unauthorized", "insufficient_scope", *codes)
 
 
 def open_answers(*codes: str) -> dict[int | str, dict[str, Any]]:

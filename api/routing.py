@@ -7,10 +7,10 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import Message
 
+from api.access import ScopedRoute
 from api.bodies.uploads import read_small
 from api.errors import READS, pointer
 from service.daemon import Daemon
@@ -20,7 +20,7 @@ from storage.errors import Problem
 MAX_JSON_BYTES = 2**20
 
 
-class Route(APIRoute):
+class Route(ScopedRoute):
     """A mistyped parameter of GET shows too much; of DELETE it deletes too much."""
 
     too_large = "the JSON of this route has at most {max_bytes} bytes; send less"

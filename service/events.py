@@ -68,6 +68,7 @@ class Passing:
 
 Happening = Event | Passing
 REPLAYED_AT_ONCE = 500
+LOST = "events.lost"
 Announce = Callable[[str, str | None, dict[str, Any]], None]
 """Tells of something that is not stored: type, model, data. May be called from any thread."""
 Listener = Callable[[Happening], None]
@@ -191,4 +192,4 @@ async def replay(store: Store, *, after: int) -> AsyncIterator[tuple[int, Sequen
 
 
 def _lost(after: int, before: int) -> Passing:
-    return Passing("events.lost", None, {"after": after, "before": before}, utc_now())
+    return Passing(LOST, None, {"after": after, "before": before}, utc_now())

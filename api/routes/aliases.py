@@ -8,10 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from api import present
+from api.access import needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, page
 from api.openapi import answers
 from api.routing import Route
 from api.schemas import AliasBody, AliasTarget, ModelBody, Page, VersionBody
+from service.access.principal import Scope
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["aliases"], route_class=Route)
 
@@ -25,6 +27,7 @@ Alias = Annotated[
 
 
 @router.get("/aliases", summary="List aliases", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
 def list_aliases(
     model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[AliasBody]:
@@ -34,12 +37,14 @@ def list_aliases(
 
 
 @router.get("/aliases/{alias}", summary="Show an alias", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
 def show_alias(alias: Alias, model: TheModel, store: TheStore) -> AliasBody:
     """The version that it names."""
     return present.alias((alias, store.versions.by_alias(model.id, alias).version))
 
 
 @router.put("/aliases/{alias}", summary="Move an alias", responses=answers("not_found"))
+@needs(Scope.MODELS_ADMIN)
 def move_alias(alias: Alias, target: AliasTarget, model: TheModel, store: TheStore) -> AliasBody:
     """Atomic; creates the alias if it does not exist. Moving `latest` promotes a version."""
     return present.alias((alias, store.aliases.set(model.id, alias, target.version).version))
@@ -51,6 +56,7 @@ def move_alias(alias: Alias, target: AliasTarget, model: TheModel, store: TheSto
     summary="Delete an alias",
     responses=answers("not_found", "in_use"),
 )
+@needs(Scope.MODELS_ADMIN)
 async def delete_alias(alias: Alias, model: TheModel, store: TheStore) -> None:
     """The version is kept. `latest` cannot be deleted, because apps fetch it."""
     await asyncio.to_thread(store.aliases.delete, model.id, alias)
@@ -61,12 +67,14 @@ async def delete_alias(alias: Alias, model: TheModel, store: TheStore) -> None:
     summary="Take latest back",
     responses=answers("not_found", "state_conflict"),
 )
+@needs(Scope.MODELS_ADMIN)
 def roll_back(model: TheModel, store: TheStore) -> VersionBody:
     """`latest` moves back to the version before, and jobs do not move it until `release`."""
     return present.version(store.aliases.roll_back(model.id))
 
 
 @router.post("/release", summary="Let jobs move latest again", responses=answers("not_found"))
+@needs(Scope.MODELS_ADMIN)
 def release(model: TheModel, store: TheStore) -> ModelBody:
     """Ends the hold of a rollback; `latest` stays until the version of a job passes the gate."""
     store.aliases.release(model.id)

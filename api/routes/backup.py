@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Send
+from starlette.types import Scope as AsgiScope
 
+from api.access import ScopedRoute, needs
 from api.dependencies import TheStore
 from api.openapi import answers
 from api.protocol import ABORT
+from service.access.principal import Scope
 from service.logs import event
 
 if TYPE_CHECKING:
     from storage.backup.snapshot import Snapshot
 
-router = APIRouter(prefix="/v1", tags=["backup"])
+router = APIRouter(prefix="/v1", tags=["backup"], route_class=ScopedRoute)
 logger = logging.getLogger(__name__)
 
 ZIP = "application/zip"
@@ -33,6 +36,7 @@ PAYLOAD = "Hone-Payload-Bytes"
     response_class=StreamingResponse,
     responses={200: {"content": {ZIP: {}}}, **answers("busy", "not_ready", "storage_full")},
 )
+@needs(Scope.BACKUP)
 def back_up(store: TheStore) -> StreamingResponse:
     """A zip of the database, samples, models and checkpoints, as they are at this moment.
 
@@ -65,7 +69,7 @@ class BackupAnswer(StreamingResponse):
         )
         self._snapshot = snapshot
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Send it, to a reader that reads."""
 
         async def send_soon(message: Message) -> None:

@@ -5,19 +5,38 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
 from api import present
+from api.access import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.files import file_answer
 from api.openapi import answers
 from api.routing import Route
 from api.schemas import CheckpointBody, CheckpointPatch, Page
+from service.access.principal import Scope
+from storage.store import Store
+from storage.versions.checkpoints import no_checkpoint
 
 router = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=Route)
 
-CheckpointId = Annotated[int, Path(ge=1, lt=2**63)]
+
+async def seen_checkpoint(
+    checkpoint_id: Annotated[int, Path(ge=1, lt=2**63)], store: TheStore, principal: ThePrincipal
+) -> int:
+    """The id in the path. Raises NotFound for one of a model that the token is not bound to."""
+    is_bound = principal.models is not None
+    if is_bound and not principal.sees(await asyncio.to_thread(_model_of, store, checkpoint_id)):
+        raise no_checkpoint(checkpoint_id)
+    return checkpoint_id
+
+
+def _model_of(store: Store, checkpoint_id: int) -> str:
+    return store.models.get_by_id(store.checkpoints.get(checkpoint_id).model_id).name
+
+
+CheckpointId = Annotated[int, Depends(seen_checkpoint)]
 
 
 @router.get(
@@ -25,6 +44,7 @@ CheckpointId = Annotated[int, Path(ge=1, lt=2**63)]
     summary="List checkpoints",
     responses=answers("not_found"),
 )
+@needs(Scope.MODELS_READ)
 def list_checkpoints(
     model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[CheckpointBody]:
@@ -38,6 +58,7 @@ def list_checkpoints(
 @router.get(
     "/checkpoints/{checkpoint_id}", summary="Show a checkpoint", responses=answers("not_found")
 )
+@needs(Scope.MODELS_READ)
 def show_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> CheckpointBody:
     """Its job, and the step after which it was saved."""
     row = store.checkpoints.get(checkpoint_id)
@@ -49,6 +70,7 @@ def show_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> CheckpointB
     summary="Pin a checkpoint",
     responses=answers("not_found"),
 )
+@needs(Scope.MODELS_ADMIN)
 def change_checkpoint(
     checkpoint_id: CheckpointId, patch: CheckpointPatch, store: TheStore
 ) -> CheckpointBody:
@@ -63,6 +85,7 @@ def change_checkpoint(
     summary="Delete a checkpoint",
     responses=answers("not_found", "in_use"),
 )
+@needs(Scope.MODELS_ADMIN)
 async def delete_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> None:
     """Refused while a version or an unfinished job needs it."""
     await asyncio.to_thread(store.checkpoints.delete, checkpoint_id)
@@ -77,6 +100,7 @@ async def delete_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> Non
         **answers("not_found", "range_not_satisfiable"),
     },
 )
+@needs(Scope.MODELS_READ)
 def checkpoint_content(checkpoint_id: CheckpointId, request: Request, store: TheStore) -> Response:
     """The engine's checkpoint file, parameters and optimizer state."""
     row = store.checkpoints.get(checkpoint_id)

@@ -9,12 +9,14 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from api import present, threads
+from api.access import needs
 from api.bodies.uploads import require_media_type, spooled
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import answers, body
 from api.routing import Route
 from api.schemas import Page
 from api.schemas.samples import DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
+from service.access.principal import Scope
 from service.samples.disk_reserve import require_room
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["samples"], route_class=Route)
@@ -28,6 +30,7 @@ ZIP = "application/zip"
     response_class=StreamingResponse,
     responses={200: {"content": {ZIP: {}}}, **answers("not_found")},
 )
+@needs(Scope.SAMPLES_READ)
 def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
     """A zip of all samples with key, label, split and pin, for import on any device."""
     from service.samples.archive import write_archive
@@ -43,6 +46,7 @@ def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
     responses=answers("busy", "not_found", "storage_full", "too_large", "unsupported_media_type"),
     openapi_extra=body({ZIP: {"schema": {"type": "string", "format": "binary"}}}),
 )
+@needs(Scope.SAMPLES_WRITE)
 async def import_samples(request: Request, daemon: TheDaemon, model: TheModel) -> SamplesAccepted:
     """All or nothing. A key that the model already has is a duplicate, not an error."""
     from service.samples.archive import read_archive
@@ -62,6 +66,7 @@ async def import_samples(request: Request, daemon: TheDaemon, model: TheModel) -
 
 
 @router.get("/samples/duplicates", summary="Find duplicates", responses=answers("not_found"))
+@needs(Scope.SAMPLES_READ)
 def list_duplicates(
     model: TheModel,
     store: TheStore,
@@ -77,6 +82,7 @@ def list_duplicates(
     summary="List the samples that a version was trained on",
     responses=answers("not_found"),
 )
+@needs(Scope.SAMPLES_READ)
 def samples_of_version(
     number: Annotated[int, Path(ge=1, lt=2**63)],
     model: TheModel,

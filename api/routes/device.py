@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 
+from api.access import needs
 from api.dependencies import TheDaemon
 from api.openapi import answers
 from api.protocol import ENDS
@@ -21,6 +22,7 @@ from api.schemas.device import (
     SnoozeRequest,
     VerdictBody,
 )
+from service.access.principal import Scope
 from service.device import Moment, Reading
 from service.errors import InvalidInput, NoSession
 from service.policy import Policy, to_dict
@@ -45,6 +47,7 @@ IdleSeconds = Annotated[
 
 
 @router.get("/device", summary="Show device and verdict", responses=answers("not_ready"))
+@needs(Scope.DEVICE_POLICY)
 async def show_device(daemon: TheDaemon) -> DeviceBody:
     """Every signal with its source and age, and whether a job may train now."""
     daemon.monitor.watch()
@@ -63,6 +66,7 @@ async def show_device(daemon: TheDaemon) -> DeviceBody:
     summary="Report the last input of a session",
     responses=answers("invalid_input", "no_session", "not_ready"),
 )
+@needs(Scope.DEVICE_POLICY)
 async def report_input(daemon: TheDaemon, request: Request, idle_seconds: IdleSeconds) -> None:
     """What `honed watch-input` sends. On Windows it needs no token, and no body is read: the kernel
     says which process sends it, and the report counts only for the session of that process.
@@ -74,12 +78,14 @@ async def report_input(daemon: TheDaemon, request: Request, idle_seconds: IdleSe
 
 
 @router.get("/policy", summary="Show the policy", responses=answers("not_ready"))
+@needs(Scope.DEVICE_POLICY)
 async def show_policy(daemon: TheDaemon) -> PolicyBody:
     """When a job may train and what it may take."""
     return _policy((await daemon.monitor.look()).policy)
 
 
 @router.put("/policy", summary="Change the policy", responses=WRITES)
+@needs(Scope.DEVICE_POLICY)
 async def change_policy(
     daemon: TheDaemon, changes: Annotated[dict[str, Any], Body()]
 ) -> PolicyBody:
@@ -88,12 +94,14 @@ async def change_policy(
 
 
 @router.delete("/policy", summary="Reset the policy", responses=WRITES)
+@needs(Scope.DEVICE_POLICY)
 async def reset_policy(daemon: TheDaemon) -> PolicyBody:
     """Restores the defaults of the device, as before the first change."""
     return _policy(await daemon.monitor.reset_policy())
 
 
 @router.post("/snooze", summary="Snooze", responses=WRITES)
+@needs(Scope.DEVICE_POLICY)
 async def snooze(daemon: TheDaemon, request: SnoozeRequest) -> VerdictBody:
     """Stops training for a while, whatever the policy and a job say; a running job is paused."""
     until = _end_of_snooze(request, daemon.monitor.now())
@@ -101,18 +109,21 @@ async def snooze(daemon: TheDaemon, request: SnoozeRequest) -> VerdictBody:
 
 
 @router.delete("/snooze", summary="End the snooze", responses=WRITES)
+@needs(Scope.DEVICE_POLICY)
 async def end_snooze(daemon: TheDaemon) -> VerdictBody:
     """Train again as the policy says."""
     return _verdict(await daemon.monitor.snooze(None))
 
 
 @router.post("/pause", summary="Pause all training", responses=WRITES)
+@needs(Scope.DEVICE_POLICY)
 async def pause_all(daemon: TheDaemon) -> VerdictBody:
     """Stops training until it is resumed, also across restarts; a running job is paused."""
     return _verdict(await daemon.monitor.pause_all(paused=True))
 
 
 @router.post("/resume", summary="Resume all training", responses=WRITES)
+@needs(Scope.DEVICE_POLICY)
 async def resume_all(daemon: TheDaemon) -> VerdictBody:
     """Trains again when the policy allows it. Jobs that were paused individually stay paused."""
     return _verdict(await daemon.monitor.pause_all(paused=False))

@@ -9,16 +9,19 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
+from api.access import ScopedRoute, ThePrincipal, needs
 from api.dependencies import TheDaemon
 from api.openapi import answers
 from api.protocol import ABORT
 from api.waiting import client_of
+from service.access.principal import Scope
 from service.daemon import Daemon
-from service.events import Happening, Reader, replay
+from service.events import LOST, Happening, Reader, replay
 
-router = APIRouter(prefix="/v1", tags=["events"])
+router = APIRouter(prefix="/v1", tags=["events"], route_class=ScopedRoute)
 
 MEDIA_TYPE = "text/event-stream"
 RETRY_MS = 1000
@@ -41,20 +44,29 @@ Types = Annotated[
     response_class=Response,
     responses={200: {"content": {MEDIA_TYPE: {}}}, **answers("invalid_input", "not_ready")},
 )
+@needs(Scope.MODELS_READ)
 async def follow_events(
     request: Request,
     daemon: TheDaemon,
+    principal: ThePrincipal,
     model: Models = None,
     type: Types = None,  # noqa: A002
     last_event_id: LastEventId = None,
     after: Id = None,
 ) -> Response:
-    """Each has `id`, `event` (its type) and `data` (JSON). Without a last id: from now on."""
+    """Each has `id`, `event` (its type) and `data` (JSON). Without a last id: from now on.
+
+    A token that is bound to models is told of these, and of nothing else.
+    """
     models, types = frozenset(model or ()), tuple(type or ())
+    for name in models:
+        principal.require(Scope.MODELS_READ, name)
 
     def wants(happened: Happening) -> bool:
-        return (not models or happened.model in models) and (
-            not types or happened.type.startswith(types)
+        return (
+            (principal.sees(happened.model) or happened.type == LOST)
+            and (not models or happened.model in models)
+            and (not types or happened.type.startswith(types))
         )
 
     seen = after if last_event_id is None else last_event_id
@@ -83,7 +95,7 @@ class EventStream(Response):
         self._wants = wants
         self._after = after
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Send old events from the store, then new ones from the feed."""
         del receive
         abort = scope.get("extensions", {}).get(ABORT, {"abort": lambda: None})["abort"]

@@ -7,11 +7,12 @@ from importlib.metadata import version
 from fastapi import APIRouter
 
 from api import present
+from api.access import ScopedRoute
 from api.dependencies import TheDaemon
 from api.openapi import open_answers
 from api.schemas import Health, Readiness, RestoredBody
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=ScopedRoute)
 
 
 @router.get("/healthz", summary="Alive", responses=open_answers())

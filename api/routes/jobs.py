@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 
 from api import present
+from api.access import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.openapi import answers
 from api.routing import Route
 from api.schemas import JobBody, JobRequest, MetricPointBody, Page, ResumeRequest, State
+from service.access.principal import Scope
 from service.jobs import enqueue
 from storage.records.jobs import JobState
+from storage.tables.job_rows import no_job
 
 router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Route)
 
-JobId = Annotated[int, Path(ge=1, lt=2**63)]
+
+async def seen_job(
+    job_id: Annotated[int, Path(ge=1, lt=2**63)], store: TheStore, principal: ThePrincipal
+) -> int:
+    """The id in the path. Raises NotFound for a job of a model that the token is not bound to."""
+    if principal.models is not None:
+        job = await asyncio.to_thread(store.jobs.get, job_id)
+        if not principal.sees(job.model):
+            raise no_job(job_id)
+    return job_id
+
+
+JobId = Annotated[int, Depends(seen_job)]
 MOVES = answers("not_found", "state_conflict")
 
 
@@ -26,11 +42,21 @@ MOVES = answers("not_found", "state_conflict")
     summary="Train a model",
     responses=answers("busy", "no_samples", "not_found"),
 )
+@needs(Scope.TRAIN)
 def ask_for_job(
-    model: TheModel, store: TheStore, response: Response, request: JobRequest | None = None
+    model: TheModel,
+    store: TheStore,
+    principal: ThePrincipal,
+    response: Response,
+    request: JobRequest | None = None,
 ) -> JobBody:
-    """Queues a job on the samples stored now. Without a body, the model's defaults apply."""
+    """Queues a job on the samples stored now. Without a body, the model's defaults apply.
+
+    `ignore_policy` needs the scope `device:policy` as well.
+    """
     asked = request or JobRequest()
+    if asked.ignore_policy:
+        principal.require(Scope.DEVICE_POLICY)
     job = enqueue.enqueue(
         store,
         model,
@@ -45,17 +71,22 @@ def ask_for_job(
 
 
 @router.get("/jobs", summary="List jobs", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
 def list_jobs(
     store: TheStore,
     daemon: TheDaemon,
+    principal: ThePrincipal,
     model: Annotated[str | None, Query(description="Jobs of this model only.")] = None,
     state: Annotated[State | None, Query(description="Jobs in this state only.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[JobBody]:
-    """Newest first."""
+    """Newest first; of a token that is bound to models, theirs."""
+    if model is not None:
+        principal.require(Scope.MODELS_READ, model)
     rows = store.jobs.list(
         model=model,
+        models=principal.models,
         state=JobState(state) if state else None,
         limit=limit + 1,
         after=after_id(cursor),
@@ -69,31 +100,41 @@ def list_jobs(
 
 
 @router.get("/jobs/{job_id}", summary="Show a job", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
 def show_job(job_id: JobId, store: TheStore, daemon: TheDaemon) -> JobBody:
     """Its state, what it waits for, its progress and metrics."""
     return present.job(daemon.scheduler.shown(store.jobs.get(job_id)))
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job", responses=MOVES)
+@needs(Scope.TRAIN)
 async def cancel_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
     """Ends it without a version. A running job ends after its current step."""
     return present.job(await daemon.scheduler.cancel(job_id))
 
 
 @router.post("/jobs/{job_id}/pause", summary="Pause a job", responses=MOVES)
+@needs(Scope.TRAIN)
 async def pause_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
     """Saves a checkpoint after the current step. A paused job is held until `resume`."""
     return present.job(await daemon.scheduler.pause(job_id))
 
 
 @router.post("/jobs/{job_id}/resume", summary="Resume a job", responses=MOVES)
+@needs(Scope.TRAIN)
 async def resume_job(
-    job_id: JobId, daemon: TheDaemon, request: ResumeRequest | None = None
+    job_id: JobId,
+    daemon: TheDaemon,
+    principal: ThePrincipal,
+    request: ResumeRequest | None = None,
 ) -> JobBody:
     """Let a paused job go on, bit for bit as if it had never stopped. With `ignore_policy` it runs
-    now, in spite of the policy; so does a job that is queued, or waits in memory.
+    now, in spite of the policy; so does a job that is queued, or waits in memory. That needs the
+    scope `device:policy` as well.
     """
     asked = request or ResumeRequest()
+    if asked.ignore_policy:
+        principal.require(Scope.DEVICE_POLICY)
     return present.job(await daemon.scheduler.resume(job_id, ignore_policy=asked.ignore_policy))
 
 
@@ -102,6 +143,7 @@ async def resume_job(
     summary="Show a job's curves",
     responses=answers("not_found"),
 )
+@needs(Scope.MODELS_READ)
 def job_metrics(
     job_id: JobId, store: TheStore, limit: Limit = 1000, cursor: Cursor = None
 ) -> Page[MetricPointBody]:

@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import version
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from api.access import ScopedRoute, ThePrincipal, needs
 from api.dependencies import TheDaemon
 from api.openapi import answers
+from service.access.principal import Scope
 from service.policy.observer import Look
 from storage.records.jobs import JobState
 from storage.records.models import Model
 from storage.store import Store
 
-router = APIRouter(tags=["metrics"])
+router = APIRouter(tags=["metrics"], route_class=ScopedRoute)
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MODELS_AT_A_TIME = 1000
@@ -31,16 +33,22 @@ Sample = tuple[Labels, float]
     response_class=Response,
     responses={200: {"content": {"text/plain": {}}}, **answers("not_ready")},
 )
-async def metrics(daemon: TheDaemon) -> Response:
-    """Models, samples, jobs, versions and the verdict, as gauges."""
-    look = await daemon.monitor.look()
-    families = await asyncio.to_thread(lambda: list(_families(daemon.store, look)))
+@needs(Scope.MODELS_READ)
+async def metrics(daemon: TheDaemon, principal: ThePrincipal) -> Response:
+    """Models, samples, jobs, versions and the verdict, as gauges.
+
+    A token that is bound to models gets the gauges of these, without the verdict.
+    """
+    look = await daemon.monitor.look() if principal.models is None else None
+    names = principal.models
+    families = await asyncio.to_thread(lambda: list(_families(daemon.store, look, names)))
     return Response("".join(families), media_type=MEDIA_TYPE)
 
 
-def _families(store: Store, look: Look) -> Iterator[str]:
-    models = list(_models(store))
-    counts = store.jobs.counts()
+def _families(store: Store, look: Look | None, names: Collection[str] | None) -> Iterator[str]:
+    """look: None without the verdict. names: the only models to tell of, None for all."""
+    models = list(_models(store, names))
+    counts = store.jobs.counts(names)
     yield _gauge("honed_info", "The daemon's version.", [({"version": version("honed")}, 1)])
     yield _gauge(
         "honed_samples",
@@ -61,6 +69,11 @@ def _families(store: Store, look: Look) -> Iterator[str]:
         "Jobs by state.",
         [({"state": state.value}, counts.get(state, 0)) for state in JobState],
     )
+    if look is not None:
+        yield from _verdict(look)
+
+
+def _verdict(look: Look) -> Iterator[str]:
     yield _gauge(
         "honed_eligible", "Whether a job may train now.", [({}, float(look.verdict.eligible))]
     )
@@ -71,9 +84,9 @@ def _families(store: Store, look: Look) -> Iterator[str]:
     )
 
 
-def _models(store: Store) -> Iterator[Model]:
+def _models(store: Store, names: Collection[str] | None) -> Iterator[Model]:
     last: str | None = None
-    while rows := store.models.list(MODELS_AT_A_TIME, last):
+    while rows := store.models.list(MODELS_AT_A_TIME, last, names=names):
         yield from rows
         last = rows[-1].name
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from api import present
+from api.access import ThePrincipal, needs
 from api.bodies.uploads import require_media_type, spooled_part
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, page
 from api.errors import problems_of
@@ -19,6 +20,7 @@ from api.openapi import answers, body
 from api.routing import Route
 from api.schemas import ModelBody, ModelPatch, ModelSpecBody, Page
 from api.waiting import unless_gone
+from service.access.principal import Scope
 from service.errors import InvalidInput
 from service.models import updates as model_updates
 from service.models.registry import Form, ModelSpec
@@ -61,11 +63,15 @@ UPLOAD = body(
     ),
     openapi_extra=UPLOAD,
 )
-async def register(request: Request, response: Response, daemon: TheDaemon) -> ModelBody:
+@needs(Scope.MODELS_ADMIN)
+async def register(
+    request: Request, response: Response, daemon: TheDaemon, principal: ThePrincipal
+) -> ModelBody:
     """Parts: `spec` (JSON) and either `model` (a forward ONNX file) or `artifacts` (a zip)."""
     require_media_type(request, "multipart/form-data")
     async with request.form(max_files=2, max_fields=4) as form:
         spec = await _spec(form)
+        principal.require(Scope.MODELS_ADMIN, spec.name)
         name, upload = _upload(form)
         async with spooled_part(upload, folder=daemon.store.tmp_dir) as path:
             registering = daemon.registry.register(spec, Path(path), form=PARTS[name])
@@ -75,19 +81,24 @@ async def register(request: Request, response: Response, daemon: TheDaemon) -> M
 
 
 @router.get("", summary="List models", responses=answers())
-def list_models(store: TheStore, limit: Limit = 100, cursor: Cursor = None) -> Page[ModelBody]:
-    """By name."""
-    rows = store.models.list(limit + 1, cursor)
+@needs(Scope.MODELS_READ)
+def list_models(
+    store: TheStore, principal: ThePrincipal, limit: Limit = 100, cursor: Cursor = None
+) -> Page[ModelBody]:
+    """By name; of a token that is bound to models, those."""
+    rows = store.models.list(limit + 1, cursor, names=principal.models)
     return page(rows, limit, cursor=lambda row: row.name, show=present.model)
 
 
 @router.get("/{name}", summary="Show a model", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
 def show_model(model: TheModel) -> ModelBody:
     """With its signature, and the counts of its samples."""
     return present.model(model)
 
 
 @router.patch("/{name}", summary="Change a model", responses=answers("not_found", "storage_full"))
+@needs(Scope.MODELS_ADMIN)
 def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBody:
     """Changes default hyperparameters, classes, CSV columns, gate, retention or quota."""
     hyperparameters = patch.hyperparameters
@@ -108,6 +119,7 @@ def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBo
 @router.delete(
     "/{name}", status_code=204, summary="Delete a model", responses=answers("not_found", "in_use")
 )
+@needs(Scope.MODELS_ADMIN)
 async def delete_model(model: TheModel, store: TheStore) -> None:
     """Deletes it with its samples, jobs, checkpoints and versions. Refused while it trains."""
     await asyncio.to_thread(store.models.delete, model.name)

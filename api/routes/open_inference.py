@@ -10,14 +10,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Request
 from starlette.responses import JSONResponse, Response
 
+from api.access import ScopedRoute, needs
 from api.dependencies import TheDaemon
 from api.errors import STATUS
 from api.inference import near, not_loaded, read_body
 from api.openapi import DETAILS, GUARDED, body
+from service.access.principal import Scope
 from service.errors import UnsupportedMediaType
 from service.prediction.open_inference import describe, read_request, write_answer
 
-router = APIRouter(prefix="/v2", tags=["open inference protocol v2"])
+router = APIRouter(prefix="/v2", tags=["open inference protocol v2"], route_class=ScopedRoute)
 
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 HeaderLength = Annotated[
@@ -44,7 +46,7 @@ ANSWER: dict[int | str, dict[str, Any]] = {
 def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
     """The error responses of a route, in the protocol's form."""
     by_status: dict[int | str, dict[str, Any]] = {}
-    for code in ("unauthorized", "invalid_input", *codes, *GUARDED):
+    for code in ("unauthorized", "insufficient_scope", "invalid_input", *codes, *GUARDED):
         content = by_status.setdefault(
             STATUS[code],
             {
@@ -74,6 +76,7 @@ INFER = {
 
 
 @router.get("", summary="Server metadata", responses=failures())
+@needs(Scope.PREDICT)
 async def server_metadata() -> JSONResponse:
     """Name, version and extensions."""
     extensions = ["binary_tensor_data"]
@@ -82,18 +85,21 @@ async def server_metadata() -> JSONResponse:
 
 
 @router.get("/health/live", summary="Server live", responses=failures())
+@needs(Scope.PREDICT)
 async def server_live() -> JSONResponse:
     """The process answers."""
     return JSONResponse({"live": True})
 
 
 @router.get("/health/ready", summary="Server ready", responses=failures("not_ready"))
+@needs(Scope.PREDICT)
 async def server_ready(_: TheDaemon) -> JSONResponse:
     """The store is open and the scheduler runs."""
     return JSONResponse({"ready": True})
 
 
 @router.get("/models/{name}", summary="Model metadata", responses=OF_MODEL)
+@needs(Scope.PREDICT)
 async def model_metadata(name: str, daemon: TheDaemon) -> JSONResponse:
     """Tensors of the model, and the numbers of its versions."""
     model = (await daemon.latest.get(name)).model
@@ -108,6 +114,7 @@ async def model_metadata(name: str, daemon: TheDaemon) -> JSONResponse:
     summary="Version metadata",
     responses=OF_MODEL,
 )
+@needs(Scope.PREDICT)
 async def version_metadata(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
     """Tensors of the model."""
     model = (await daemon.latest.get(name)).model
@@ -117,6 +124,7 @@ async def version_metadata(name: str, number: Number, daemon: TheDaemon) -> JSON
 
 
 @router.get("/models/{name}/ready", summary="Model ready", responses=OF_MODEL)
+@needs(Scope.PREDICT)
 async def model_ready(name: str, daemon: TheDaemon) -> JSONResponse:
     """It is registered; its session is loaded by the first request."""
     await daemon.latest.get(name)
@@ -128,6 +136,7 @@ async def model_ready(name: str, daemon: TheDaemon) -> JSONResponse:
     summary="Version ready",
     responses=OF_MODEL,
 )
+@needs(Scope.PREDICT)
 async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
     """It exists; its session is loaded by the first request."""
     model = (await daemon.latest.get(name)).model
@@ -142,6 +151,7 @@ async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONRes
     responses=INFER,
     openapi_extra=TENSORS,
 )
+@needs(Scope.PREDICT)
 async def infer(
     name: str, request: Request, daemon: TheDaemon, header_length: HeaderLength = None
 ) -> Response:
@@ -156,6 +166,7 @@ async def infer(
     responses=INFER,
     openapi_extra=TENSORS,
 )
+@needs(Scope.PREDICT)
 async def infer_with_version(
     name: str,
     number: Number,

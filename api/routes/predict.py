@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from api.access import ThePrincipal, needs
 from api.bodies.samples import IMAGES, JSON, NPZ
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon
@@ -17,6 +18,7 @@ from api.openapi import answers, body
 from api.routes.uploads import BINARY
 from api.routing import Route
 from api.schemas import PredictionsBody
+from service.access.principal import Scope
 from service.daemon import Daemon
 from service.prediction import inputs as bodies
 from service.prediction.inputs import READERS, Batch
@@ -74,10 +76,12 @@ INPUTS = body(
     ),
     openapi_extra=INPUTS,
 )
+@needs(Scope.PREDICT)
 async def predict(
     name: str,
     request: Request,
     daemon: TheDaemon,
+    principal: ThePrincipal,
     keep: Annotated[
         bool, Query(description="Store the inputs as unlabelled samples and return their ids.")
     ] = False,
@@ -86,8 +90,10 @@ async def predict(
 
     Inputs are as they were uploaded for training: the model's `preprocess` is applied. Tensors for
     a model that takes images are taken as they are. Header `Honed-Not-Loaded`: the promoted
-    version, if it is broken.
+    version, if it is broken. `keep` needs the scope `samples:write` as well.
     """
+    if keep:
+        principal.require(Scope.SAMPLES_WRITE, name)
     model = (await daemon.latest.get(name)).model
     images = IMAGES if takes_images(model) else ()
     given = require_media_type(request, *READERS, *images)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import present
+from api.access import needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.openapi import answers
 from api.routing import LabelRoute
@@ -21,6 +22,7 @@ from api.schemas.samples import (
     SampleStats,
     SplitName,
 )
+from service.access.principal import Scope
 from service.errors import InvalidInput
 from service.samples import updates as sample_updates
 from storage.errors import NotFound, Problem
@@ -61,6 +63,7 @@ TheFilter = Annotated[SampleFilter, Depends(filter_of)]
 
 
 @router.get("", summary="List samples", responses=answers("child_died", "not_found"))
+@needs(Scope.SAMPLES_READ)
 async def list_samples(
     daemon: TheDaemon,
     model: TheModel,
@@ -93,6 +96,7 @@ async def list_samples(
 
 
 @router.patch("", summary="Relabel a sample by its key", responses=answers("not_found"))
+@needs(Scope.SAMPLES_WRITE)
 def change_sample_by_key(
     key: Annotated[str, Query(max_length=512, description="The app's own id.")],
     patch: SamplePatch,
@@ -106,6 +110,7 @@ def change_sample_by_key(
 
 
 @router.delete("", summary="Delete samples by filter", responses=answers("not_found"))
+@needs(Scope.MODELS_ADMIN)
 async def delete_samples(
     daemon: TheDaemon,
     model: TheModel,
@@ -123,6 +128,7 @@ async def delete_samples(
 
 
 @router.get("/stats", summary="Count samples", responses=answers("not_found"))
+@needs(Scope.SAMPLES_READ)
 def sample_stats(model: TheModel, store: TheStore) -> SampleStats:
     """By split, and by class for a model with classes."""
     classes = model.signature.target.classes
@@ -147,6 +153,7 @@ def sample_stats(model: TheModel, store: TheStore) -> SampleStats:
 
 
 @router.get("/{sample_id:digits}", summary="Show a sample", responses=answers("not_found"))
+@needs(Scope.SAMPLES_READ)
 def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> SampleBody:
     """Its label, split and size."""
     return present.sample(store.samples.get(model.id, sample_id), model)
@@ -158,6 +165,7 @@ def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> Sample
     response_class=Response,
     responses={200: {"content": {sample_updates.NPZ: {}, "image/*": {}}}, **answers("not_found")},
 )
+@needs(Scope.SAMPLES_READ)
 def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Response:
     """Its inputs and label as npz, or the image, as it may be uploaded again."""
     data, media_type = sample_updates.content(store, model, sample_id)
@@ -170,6 +178,7 @@ def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Res
     response_class=Response,
     responses={200: {"content": {"image/png": {}}}, **answers("child_died", "not_found")},
 )
+@needs(Scope.SAMPLES_READ)
 async def sample_thumbnail(
     sample_id: SampleId,
     model: TheModel,
@@ -183,6 +192,7 @@ async def sample_thumbnail(
 
 
 @router.patch("/{sample_id:digits}", summary="Relabel a sample", responses=answers("not_found"))
+@needs(Scope.SAMPLES_WRITE)
 def change_sample(
     sample_id: SampleId, patch: SamplePatch, model: TheModel, store: TheStore
 ) -> SampleBody:
@@ -198,6 +208,7 @@ def change_sample(
     response_model=None,
     responses={202: {"model": DeletionBody}, **answers("not_found")},
 )
+@needs(Scope.MODELS_ADMIN)
 async def delete_sample(
     sample_id: SampleId,
     model: TheModel,

@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
+from api.access import needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.openapi import answers
 from api.routing import Route
 from api.schemas import Page
 from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
+from service.access.principal import Scope
 from service.triggers.rule import Rule, change, checked_rule
 from service.triggers.schedule import next_time
 from storage.errors import NotFound
@@ -28,6 +30,7 @@ WRITES = answers("busy", "not_found", "storage_full")
 
 
 @router.post("", status_code=201, summary="Make a trigger", responses=WRITES)
+@needs(Scope.TRAIN)
 def make_trigger(
     model: TheModel, store: TheStore, request: TriggerRequest, response: Response
 ) -> TriggerBody:
@@ -38,6 +41,7 @@ def make_trigger(
 
 
 @router.get("", summary="List triggers", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
 def list_triggers(
     model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[TriggerBody]:
@@ -47,12 +51,14 @@ def list_triggers(
 
 
 @router.get("/{trigger_id}", summary="Show a trigger", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
 def show_trigger(model: TheModel, store: TheStore, trigger_id: TriggerId) -> TriggerBody:
     """With what became of its last try."""
     return _body(_of(model, store, trigger_id))
 
 
 @router.patch("/{trigger_id}", summary="Change a trigger", responses=WRITES)
+@needs(Scope.TRAIN)
 def change_trigger(
     model: TheModel, store: TheStore, trigger_id: TriggerId, patch: TriggerPatch
 ) -> TriggerBody:
@@ -69,6 +75,7 @@ def change_trigger(
 @router.delete(
     "/{trigger_id}", status_code=204, summary="Delete a trigger", responses=answers("not_found")
 )
+@needs(Scope.TRAIN)
 def delete_trigger(model: TheModel, store: TheStore, trigger_id: TriggerId) -> None:
     """Jobs that it has asked for stay."""
     store.triggers.delete(_of(model, store, trigger_id).id)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import present, threads
+from api.access import needs
 from api.bodies.samples import (
     CSV,
     FORM,
@@ -25,6 +26,7 @@ from api.dependencies import TheDaemon, TheModel
 from api.openapi import answers, body
 from api.routing import Route
 from api.schemas.samples import SamplesAccepted, SplitName
+from service.access.principal import Scope
 from service.daemon import Daemon
 from service.samples.disk_reserve import require_room
 from service.samples.ingest.intake import UploadOptions
@@ -127,6 +129,7 @@ UPLOAD = body(
     ),
     openapi_extra=UPLOAD,
 )
+@needs(Scope.SAMPLES_WRITE)
 async def add_samples(
     request: Request,
     response: Response,

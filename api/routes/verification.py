@@ -7,22 +7,26 @@ import asyncio
 from fastapi import APIRouter
 
 from api import present
+from api.access import needs
 from api.dependencies import TheDaemon
 from api.openapi import answers
 from api.routing import Route
 from api.schemas import VerificationBody
+from service.access.principal import Scope
 from service.daemon import Daemon
 
 router = APIRouter(prefix="/v1/verification", tags=["backup"], route_class=Route)
 
 
 @router.get("", summary="Show the verification", responses=answers("not_ready"))
+@needs(Scope.BACKUP)
 async def show_verification(daemon: TheDaemon) -> VerificationBody:
     """How far it is, when all was read last, and what is known to be damaged."""
     return await _verification(daemon)
 
 
 @router.post("", status_code=202, summary="Verify all that is kept", responses=answers("not_ready"))
+@needs(Scope.BACKUP)
 async def verify(daemon: TheDaemon) -> VerificationBody:
     """Begin to read, unless that goes on already; at 16 MiB a second, whatever the device does."""
     daemon.verification.begin()

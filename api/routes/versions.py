@@ -13,15 +13,17 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from api import present
+from api.access import ScopedRoute, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.files import IMMUTABLE, REVALIDATE, file_answer, is_known
 from api.openapi import answers
 from api.schemas import Page, VersionBody
 from api.waiting import client_of
+from service.access.principal import Scope
 from service.daemon import Daemon
 from storage.records.versions import VARIANTS, VariantName, Version
 
-router = APIRouter(prefix="/v1/models/{name}", tags=["versions"])
+router = APIRouter(prefix="/v1/models/{name}", tags=["versions"], route_class=ScopedRoute)
 
 MEDIA_TYPE = "application/onnx"
 CONTENT: dict[str, Any] = {MEDIA_TYPE: {}} | {kind.media_type: {} for kind in VARIANTS.values()}
@@ -51,6 +53,7 @@ MODEL_FILE: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/versions", summary="List versions", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
 def list_versions(
     model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[VersionBody]:
@@ -60,6 +63,7 @@ def list_versions(
 
 
 @router.get("/versions/{number}", summary="Show a version", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
 def show_version(number: Number, model: TheModel, store: TheStore) -> VersionBody:
     """Its metrics, aliases, and whether and why it was promoted."""
     return present.version(store.versions.get(model.id, number))
@@ -71,6 +75,7 @@ def show_version(number: Number, model: TheModel, store: TheStore) -> VersionBod
     response_class=Response,
     responses=MODEL_FILE,
 )
+@needs(Scope.MODELS_READ)
 async def version_file(
     number: Number,
     name: str,
@@ -93,6 +98,7 @@ async def version_file(
     response_model=VersionBody,
     responses={**KNOWN, **answers("not_found")},
 )
+@needs(Scope.MODELS_READ)
 async def show_latest(name: str, request: Request, daemon: TheDaemon, wait: Wait = 0) -> Response:
     """What `latest` names now. Its ETag is of this answer, not of the model's file."""
 
@@ -114,6 +120,7 @@ async def show_latest(name: str, request: Request, daemon: TheDaemon, wait: Wait
     response_class=Response,
     responses=MODEL_FILE,
 )
+@needs(Scope.MODELS_READ)
 async def latest_file(
     name: str,
     request: Request,

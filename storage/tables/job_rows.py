@@ -35,7 +35,7 @@ def find_job(connection: sqlite3.Connection, job_id: int) -> Job:
     """Raises NotFound."""
     found = fetch_jobs(connection, "WHERE jobs.id = ?", (job_id,))
     if not found:
-        raise _no_job(job_id)
+        raise no_job(job_id)
     return found[0]
 
 
@@ -105,7 +105,7 @@ def update_job(transaction: Transaction, job_id: int, columns: dict[str, Any]) -
         (*columns.values(), job_id),
     ).rowcount
     if not updated:
-        raise _no_job(job_id)
+        raise no_job(job_id)
 
 
 def job_columns(**fields: Any) -> dict[str, Any]:
@@ -118,7 +118,8 @@ def job_columns(**fields: Any) -> dict[str, Any]:
     return given
 
 
-def _no_job(job_id: int) -> NotFound:
+def no_job(job_id: int) -> NotFound:
+    """The error for a job that does not exist."""
     return NotFound(f"there is no job {job_id}; GET /v1/jobs lists them")
 
 

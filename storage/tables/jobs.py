@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -18,10 +19,14 @@ from storage.tables.job_rows import (
     move_job,
     update_job,
 )
+from storage.tables.model_rows import among
 
 _LAST_STARTS = """
 SELECT model_id, max(started_at) AS started_at FROM jobs
 WHERE started_at IS NOT NULL GROUP BY model_id
+"""
+_COUNTS = """
+SELECT state, count(*) FROM jobs JOIN models ON models.id = model_id WHERE {} GROUP BY state
 """
 
 
@@ -45,12 +50,14 @@ class Jobs:
         self,
         *,
         model: str | None = None,
+        models: Collection[str] | None = None,
         state: JobState | None = None,
         limit: int,
         after: int | None = None,
     ) -> builtins.list[Job]:
-        """Jobs, newest first; after: the last page's last id."""
-        where, parameters = ["1"], builtins.list[Any]()
+        """Jobs, newest first; models: of these only. after: the last page's last id."""
+        condition, chosen = among("models.name", models)
+        where, parameters = [condition], builtins.list[Any](chosen)
         for condition, value in (
             ("models.name = ?", model),
             ("jobs.state = ?", state and state.value),
@@ -68,10 +75,11 @@ class Jobs:
         """Queued and paused jobs, oldest first."""
         return self._fetch("WHERE state IN ('queued', 'paused') ORDER BY jobs.id")
 
-    def counts(self) -> dict[JobState, int]:
-        """How many jobs are in each state; states without a job are absent."""
+    def counts(self, models: Collection[str] | None = None) -> dict[JobState, int]:
+        """How many jobs are in each state; states without a job are absent. models: of these."""
+        condition, chosen = among("models.name", models)
         with self._readers.snapshot() as connection:
-            rows = connection.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall()
+            rows = connection.execute(_COUNTS.format(condition), chosen).fetchall()
         return {JobState(row[0]): row[1] for row in rows}
 
     def last_starts(self) -> dict[int, datetime]:

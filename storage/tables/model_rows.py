@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
@@ -61,6 +62,14 @@ def fetch_models(
     """Models by what follows the SELECT: WHERE, ORDER BY, LIMIT."""
     rows = connection.execute(f"{_SELECT} {clauses}", parameters).fetchall()
     return [_model(row) for row in rows]
+
+
+def among(column: str, names: Collection[str] | None) -> tuple[str, tuple[str, ...]]:
+    """The condition that a column holds one of the names, and its parameters; None: any."""
+    if names is None:
+        return "1", ()
+    condition = f"{column} IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own
+    return condition, (dump(sorted(names)),)
 
 
 def name_taken(name: str) -> AlreadyExists:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from storage.errors import InUse
 from storage.records.models import FileRecord, Model, NewModel
 from storage.samples.quota import enforce_quota
 from storage.tables.model_rows import (
+    among,
     fetch_models,
     find_model,
     insert_files,
@@ -90,11 +91,16 @@ class Models:
             found = fetch_models(connection, _HAS_FILE, (role, sha256))
         return found[0] if found else None
 
-    def list(self, limit: int, after: str | None = None) -> builtins.list[Model]:
-        """Models by name; after: the name that the last page ended with."""
+    def list(
+        self, limit: int, after: str | None = None, *, names: Collection[str] | None = None
+    ) -> builtins.list[Model]:
+        """Models by name; after: the name that the last page ended with. names: of these only."""
+        condition, chosen = among("name", names)
         with self._readers.snapshot() as connection:
             return fetch_models(
-                connection, "WHERE name > ? ORDER BY name LIMIT ?", (after or "", limit)
+                connection,
+                f"WHERE name > ? AND {condition} ORDER BY name LIMIT ?",
+                (after or "", *chosen, limit),
             )
 
     def update(

@@ -172,10 +172,15 @@ def _needed_elsewhere(transaction: Transaction, checkpoint_id: int) -> bool:
     )
 
 
+def no_checkpoint(checkpoint_id: int) -> NotFound:
+    """The error for a checkpoint that does not exist."""
+    return NotFound(f"there is no checkpoint {checkpoint_id}")
+
+
 def _one(connection: sqlite3.Connection, checkpoint_id: int) -> Checkpoint:
     row = connection.execute(f"{_SELECT} WHERE id = ?", (checkpoint_id,)).fetchone()
     if row is None:
-        raise NotFound(f"there is no checkpoint {checkpoint_id}")
+        raise no_checkpoint(checkpoint_id)
     return _checkpoint(row)
 
 

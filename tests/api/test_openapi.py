@@ -16,6 +16,7 @@ import pytest
 from support import Served, blobs, mlp
 
 from api.schemas import ModelSpecBody
+from service.access.principal import EVERY_SCOPE
 from service.policy import Policy
 from service.policy.policy import LEVELS
 
@@ -195,12 +196,16 @@ def test_the_daemon_never_loads_what_makes_the_description() -> None:
 
 
 def test_the_token_is_described(description: dict[str, Any]) -> None:
-    assert description["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    scheme = description["components"]["securitySchemes"]["token"]
+    assert scheme["scheme"] == "bearer"
+    assert [each for each in EVERY_SCOPE if f"`{each.value}`" not in scheme["description"]] == []
     for method, path, operation in operations(description):
         if path in ("/healthz", "/readyz"):
             assert not operation.get("security"), path
         else:
-            assert operation["security"] == [{"token": []}], f"{method} {path}"
+            ((scope,),) = (each["token"] for each in operation["security"])
+            assert scope in EVERY_SCOPE, f"{method} {path}"
+            assert operation["description"].endswith(f"Scope: `{scope}`."), f"{method} {path}"
 
 
 def test_the_pages_policy_lets_its_own_script_run_and_no_other(served: Served) -> None:
