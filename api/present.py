@@ -13,7 +13,7 @@ from service.samples.updates import shown_label
 from storage.erasure.unlearning import Deletion
 from storage.integrity import Damage
 from storage.records.jobs import Job
-from storage.records.models import Model
+from storage.records.models import Model, NamedLoss
 from storage.records.samples import Sample
 from storage.records.versions import Checkpoint, Variant, Version
 
@@ -25,7 +25,7 @@ def model(row: Model) -> schemas.ModelBody:
         created_at=row.created_at,
         inputs=[schemas.InputBody(**asdict(spec)) for spec in row.signature.inputs],
         target=schemas.TargetBody(**asdict(row.signature.target)),
-        loss=row.loss,
+        loss=_loss(row),
         optimizer=row.hyperparameters.get("optimizer", row.optimizer),
         engine=row.engine,
         output=row.output,
@@ -46,6 +46,12 @@ def model(row: Model) -> schemas.ModelBody:
         duplicates="keep" if row.keeps_duplicates else "merge",
         features=None if row.features is None else list(row.features),
     )
+
+
+def _loss(row: Model) -> NamedLoss | schemas.LossOutput:
+    if row.loss == "output":
+        return schemas.LossOutput(output=row.loss_output or "")
+    return row.loss
 
 
 def accepted(result: IngestResult) -> SamplesAccepted:

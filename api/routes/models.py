@@ -18,7 +18,7 @@ from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, page
 from api.errors import problems_of
 from api.openapi import answers, body
 from api.routing import Route
-from api.schemas import ModelBody, ModelPatch, ModelSpecBody, Page
+from api.schemas import LossOutput, ModelBody, ModelPatch, ModelSpecBody, Page
 from api.waiting import unless_gone
 from service.access.principal import Scope
 from service.errors import InvalidInput
@@ -140,7 +140,8 @@ async def _spec(form: FormData) -> ModelSpec:
         raise _wrong_form("/spec", f"not JSON: {error}") from error
     return ModelSpec(
         name=spec.name,
-        loss=spec.loss,
+        loss="output" if isinstance(spec.loss, LossOutput) else spec.loss,
+        loss_output=spec.loss.output if isinstance(spec.loss, LossOutput) else None,
         optimizer=spec.optimizer,
         output=spec.output,
         trainable=tuple(spec.trainable) if spec.trainable else None,

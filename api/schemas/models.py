@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from api.schemas.base import Body, Request, Text
 from api.schemas.jobs import JobHyperparameters
-from storage.records.models import BatchNorm, Engine, Loss, Optimizer, WhenFull
+from storage.records.models import BatchNorm, Engine, NamedLoss, Optimizer, WhenFull
 
 
 class ModelHyperparameters(JobHyperparameters):
@@ -47,6 +47,16 @@ class RetentionSettings(Request):
     max_bytes: int | None = Field(None, ge=0, lt=2**63)
 
 
+class LossOutput(Request):
+    """A loss that the model computes itself.
+
+    output: the tensor's name; one number, or one for each sample. The input that only it reads is
+    the label.
+    """
+
+    output: Text
+
+
 Duplicates = Literal["merge", "keep"]
 """Whether samples with equal inputs are one sample of a model."""
 Features = Annotated[list[Text] | None, Field(min_length=1, max_length=1_000_000)]
@@ -56,15 +66,16 @@ class ModelSpecBody(Request):
     """The description of a model at registration; only name and loss are required.
 
     trainable: glob patterns over initializer names, "last:N" for the last N layers, "head" for the
-    last; one may stand alone; default: every float weight. output: the tensor that the loss takes;
-    default: the graph's only output. duplicates: `keep` stores samples with equal inputs, for
-    sensors that repeat themselves. features: names of CSV columns, in the order of the inputs;
-    default: those of the first CSV. batch_norm: by `inference` every BatchNormalization keeps the
-    statistics that it came with, by `training` it uses those of each batch and moves them.
+    last; one may stand alone; default: every float weight. loss: a name, or a tensor that the model
+    itself computes. output: the tensor that the loss takes, and that apps get; default: the graph's
+    only output beside its loss. duplicates: `keep` stores samples with equal inputs, for sensors
+    that repeat themselves. features: names of CSV columns, in the order of the inputs; default:
+    those of the first CSV. batch_norm: by `inference` every BatchNormalization keeps the statistics
+    that it came with, by `training` it uses those of each batch and moves them.
     """
 
     name: str
-    loss: Loss
+    loss: NamedLoss | LossOutput
     optimizer: Optimizer = "adamw"
     output: Text | None = None
     trainable: Annotated[list[Text] | None, BeforeValidator(_listed)] = Field(
@@ -116,7 +127,10 @@ class InputBody(Body):
 
 
 class TargetBody(InputBody):
-    """What a label is. num_classes: class indices run from 0 to num_classes - 1."""
+    """What a label is. num_classes: class indices run from 0 to num_classes - 1.
+
+    A shape that holds 0: the loss takes no label.
+    """
 
     num_classes: int | None
     classes: list[str] | None
@@ -160,7 +174,7 @@ class ModelBody(Body):
     created_at: datetime
     inputs: list[InputBody]
     target: TargetBody
-    loss: Loss
+    loss: NamedLoss | LossOutput
     optimizer: Optimizer
     engine: Engine
     output: str

@@ -25,10 +25,10 @@ from cli.options import (
 )
 from cli.output import echo_fields, echo_json, echo_table
 from cli.progress import Watched, bar
-from storage.records.models import BatchNorm, Loss
+from storage.records.models import BatchNorm, NamedLoss
 
 ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
-LOSSES = get_args(Loss)
+LOSSES = get_args(NamedLoss)
 
 
 @click.group(cls=Group)
@@ -39,7 +39,12 @@ def models() -> None:
 @models.command("add")
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.option("--name", help="Name of the model. Default: the file's name without its extension.")
-@click.option("--loss", type=click.Choice(LOSSES), required=True, help="What training lowers.")
+@click.option("--loss", type=click.Choice(LOSSES), help="What training lowers.")
+@click.option(
+    "--loss-output",
+    metavar="NAME",
+    help="In the place of --loss: a tensor of the model's own that training lowers.",
+)
 @output_option
 @trainable_option
 @click.option(
@@ -96,7 +101,7 @@ def list_models(client: Client, *, as_json: bool) -> None:
         return
     echo_table(
         ("NAME", "LOSS", "TRAIN", "VALIDATION", "UNLABELLED", "LATEST"),
-        ([m["name"], m["loss"], *_counts(m), m["latest_version"]] for m in found),
+        ([m["name"], _loss(m), *_counts(m), m["latest_version"]] for m in found),
     )
 
 
@@ -115,8 +120,8 @@ def show(client: Client, model: str, *, as_json: bool) -> None:
             ("name", found["name"]),
             ("created", found["created_at"]),
             *(("input", _tensor(tensor)) for tensor in found["inputs"]),
-            ("target", _tensor(found["target"])),
-            ("loss", found["loss"]),
+            ("target", "none" if 0 in found["target"]["shape"] else _tensor(found["target"])),
+            ("loss", _loss(found)),
             ("optimizer", found["optimizer"]),
             ("parameters", _parameters(found)),
             ("hyperparameters", found["hyperparameters"]),
@@ -145,12 +150,17 @@ def _spec(
     trainable: Any,
     classes: Any,
     preprocess: str | None,
+    loss: str | None,
+    loss_output: str | None,
     **rest: Any,
 ) -> dict[str, Any]:
-    own = {key: rest.pop(key) for key in ("loss", "optimizer", "output", "batch_norm")}
+    if (loss is None) == (loss_output is None):
+        raise click.UsageError("name the loss, either with --loss or with --loss-output")
+    own = {key: rest.pop(key) for key in ("optimizer", "output", "batch_norm")}
     return given(
         {
             "name": name or source.stem,
+            "loss": loss or {"output": loss_output},
             **own,
             "trainable": list(trainable) or None,
             "classes": list(classes) or None,
@@ -201,6 +211,11 @@ def _pack(folder: Path, packed: IO[bytes]) -> None:
 def _parameters(model: dict[str, Any]) -> str:
     counts = model["parameters"]
     return f"{counts['trainable']:,} parameters train, {counts['frozen']:,} are frozen"
+
+
+def _loss(model: dict[str, Any]) -> str:
+    loss = model["loss"]
+    return loss if isinstance(loss, str) else f"its output {loss['output']}"
 
 
 def _counts(model: dict[str, Any]) -> list[int]:

@@ -11,7 +11,13 @@ from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
 from service.training.engines.names import has_made
 from service.training.hyperparameters import Hyperparameters
-from service.training.protocol.messages.comparison import Convert, Evaluate, Measurement, Rank
+from service.training.protocol.messages.comparison import (
+    Convert,
+    Evaluate,
+    Measurement,
+    OwnLoss,
+    Rank,
+)
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.messages.training import LoopState, Start, Train
 from storage.records.jobs import Job
@@ -116,7 +122,16 @@ def measurement(model: Model, store: Store) -> Measurement:
         reference=model.reference_frozen_at is not None,
         preprocess=model.preprocess,
         cache=str(store.cache_dir / str(model.id)),
+        own_loss=_own_loss(model, store),
     )
+
+
+def _own_loss(model: Model, store: Store) -> OwnLoss | None:
+    if model.loss != "output":
+        return None
+    made = artifacts(model, store)
+    assert made.manifest is not None  # only the engine of sessions trains such a loss
+    return OwnLoss(made.manifest, made.eval_model, made.checkpoint)
 
 
 def artifacts_sha256(model: Model) -> str:

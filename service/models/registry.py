@@ -71,6 +71,7 @@ class ModelSpec:
     keeps_duplicates: bool = False
     features: tuple[str, ...] | None = None
     batch_norm: BatchNorm = "inference"
+    loss_output: str | None = None
 
 
 class Registry:
@@ -143,6 +144,7 @@ class Registry:
             form=form,
             work_dir=str(work_dir),
             loss=spec.loss,
+            loss_output=spec.loss_output,
             optimizer=fixed.get("optimizer", "adamw"),
             output=spec.output,
             trainable=spec.trainable,
@@ -170,6 +172,7 @@ class Registry:
         new = NewModel(
             name=spec.name,
             loss=spec.loss,
+            loss_output=spec.loss_output,
             optimizer=spec.optimizer,
             engine="sessions" if prepared.artifacts.manifest else "ort_training",
             output=prepared.output,

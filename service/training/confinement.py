@@ -41,6 +41,9 @@ def readable(task: Task) -> Iterator[str]:
         yield str(Path(samples.packs) / str(samples.model_id))
         yield samples.database
         yield f"{samples.database}-wal"
+    own_loss = getattr(getattr(task, "measurement", None), "own_loss", None)
+    if own_loss is not None:
+        yield from astuple(own_loss)
 
 
 def own_folders(task: Task) -> Iterator[str]:

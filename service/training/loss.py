@@ -14,7 +14,8 @@ CLASS_VECTORS = ("hone.class_on", "hone.class_off", "hone.class_counts")
 class Loss:
     """What is minimized.
 
-    name: of LOSSES, or `output` for a tensor of the model that is a loss itself.
+    name: of LOSSES, or `output` for a tensor of the model that is a loss itself. tensor: its name,
+    empty for the tensor that is measured. target: the input of the model that only it reads.
     class_axis: of the logits; targets have all other axes. label_smoothing, class_weights,
     ignore_index: of cross entropy, as in PyTorch. by_class: these three are fed, as the vectors of
     `class_vectors`. delta: of huber, in target units.
@@ -27,6 +28,8 @@ class Loss:
     ignore_index: int | None = None
     delta: float = 1.0
     by_class: bool = False
+    tensor: str = ""
+    target: str | None = None
 
     def weight(self, target: NDArray[np.generic]) -> float:
         """What the batch's losses are divided by, in samples: 1/weight is the scale to feed.

@@ -13,6 +13,7 @@ from storage.database.initial_schema import TABLES
 from storage.database.steps import (
     ENGINES,
     GATE,
+    OWN_LOSSES,
     POLICY_AND_TRIGGERS,
     SAMPLES,
     SET,
@@ -64,3 +65,9 @@ def m006_engines(db: Database) -> None:
 @migrations()
 def m007_tokens(db: Database) -> None:
     db.conn.execute(TOKENS)
+
+
+@migrations()
+def m008_own_losses(db: Database) -> None:
+    for statement in OWN_LOSSES:
+        db.conn.execute(statement)

@@ -25,7 +25,8 @@ CREATE TABLE models (
   sample_bytes INTEGER NOT NULL DEFAULT 0,
   keeps_duplicates INTEGER NOT NULL DEFAULT 0,
   features TEXT,
-  engine TEXT NOT NULL DEFAULT 'ort_training'
+  engine TEXT NOT NULL DEFAULT 'ort_training',
+  loss_output TEXT
 ) STRICT;
 
 CREATE TABLE model_files (

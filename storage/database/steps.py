@@ -14,6 +14,7 @@ KNOWN = (
     "m005_twins_and_damage",
     "m006_engines",
     "m007_tokens",
+    "m008_own_losses",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -212,3 +213,5 @@ CREATE TABLE tokens (
   used_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT
 """
+
+OWN_LOSSES = ("ALTER TABLE models ADD COLUMN loss_output TEXT",)

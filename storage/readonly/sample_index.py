@@ -181,7 +181,7 @@ def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[Any]]:
 
 def _to_labels(values: Sequence[int | bytes], target: TargetSpec) -> NDArray[Any]:
     """(len(values), *target shape); the copy of a chunk ends with it."""
-    if target.dtype == "int64" and target.shape == ():
+    if target.num_classes is not None and target.shape == ():
         if any(isinstance(value, bytes) for value in values):
             raise ValueError("a class index is an integer")
         return np.array(values, np.int64)

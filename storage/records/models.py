@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 from storage.records.signatures import Signature
 
-Loss = Literal["cross_entropy", "mse", "bce_with_logits", "l1", "huber"]
+NamedLoss = Literal["cross_entropy", "mse", "bce_with_logits", "l1", "huber"]
+Loss = Literal[NamedLoss, "output"]
+"""`output`: a tensor that the model itself computes."""
 BatchNorm = Literal["inference", "training"]
 Optimizer = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
 Engine = Literal["sessions", "ort_training"]
@@ -66,6 +68,7 @@ class NewModel:
     preprocess: tuple[dict[str, Any], ...] = ()
     keeps_duplicates: bool = False
     features: tuple[str, ...] | None = None
+    loss_output: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ class Model:
     retention: what differs from the defaults. held_since: since when jobs must not move `latest`,
     None while they may. reference_frozen_at: when the reference set was frozen, None without one.
     keeps_duplicates: samples with the inputs of another are stored. features: the names of CSV
-    columns, in the order of the inputs, None while they are not known.
+    columns, in the order of the inputs, None while they are not known. loss_output: the tensor that
+    is the loss, where loss is `output`.
     """
 
     id: int
@@ -104,3 +108,4 @@ class Model:
     quota: Quota = Quota()
     keeps_duplicates: bool = False
     features: tuple[str, ...] | None = None
+    loss_output: str | None = None

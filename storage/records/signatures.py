@@ -19,8 +19,9 @@ class TensorSpec:
 class TargetSpec:
     """What a label is.
 
-    dtype: `int64` (class indices) or `float32`. shape: of one label, `()` for one class index.
-    num_classes: for class indices, labels are in [0, num_classes). classes: their names, or None.
+    dtype: `int64` (class indices, or what a loss of the model's own takes) or `float32`. shape: of
+    one label, `()` for one class index. num_classes: for class indices, labels are in
+    [0, num_classes). classes: their names, or None.
     """
 
     name: str
@@ -28,6 +29,14 @@ class TargetSpec:
     shape: tuple[int, ...]
     num_classes: int | None = None
     classes: tuple[str, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the loss takes no label; each sample then has an empty one."""
+        return 0 in self.shape
+
+
+NO_TARGET = TargetSpec("", "float32", (0,))
 
 
 @dataclass(frozen=True, slots=True)

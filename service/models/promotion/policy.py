@@ -16,6 +16,7 @@ METRICS = {
     "mse": ("mae", "loss"),
     "l1": ("mae", "loss"),
     "huber": ("mae", "loss"),
+    "output": ("loss",),
 }
 """Loss → metrics that the gate may look at, the default first."""
 SIGNIFICANCE = 0.05

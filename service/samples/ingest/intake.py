@@ -132,6 +132,8 @@ class Intake:
         """Stage good samples, unless the upload will be refused for its bad ones."""
         if self.faults.samples and not self._skip_bad:
             return
+        if self._model.signature.target.is_empty:
+            labels = [b""] * len(labels)  # The loss takes none, so that all are labelled.
         self._staging.add(records, labels, lengths=lengths, **columns)
         if self._statistics is not None and len(labels):
             rows = np.frombuffer(records, np.uint8) if isinstance(records, bytes) else records

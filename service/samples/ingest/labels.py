@@ -21,6 +21,7 @@ from storage.records.signatures import TargetSpec, TensorSpec
 
 Label = int | bytes | None
 SHOWN_CHARACTERS = 100
+NO_LABEL = "label: the model's loss takes none; leave it out"
 
 
 class LabelReader:
@@ -39,6 +40,8 @@ class LabelReader:
         """A label from JSON: (label, None) or (None, what is wrong)."""
         if value is None:
             return None, None
+        if self._target.is_empty:
+            return None, NO_LABEL
         if isinstance(value, str):
             return self._by_name(value)
         if not isinstance(value, list) and self._target.shape == (1,):
@@ -62,6 +65,8 @@ class LabelReader:
 
     def array_complaint(self, array: NDArray[Any]) -> str | None:
         """What is wrong with an array of labels as a whole, batch first; None if nothing is."""
+        if self._target.is_empty:
+            return NO_LABEL
         named = array.dtype.kind == "U" and array.ndim == 1
         if named and self._target.classes and not self._target.shape:
             return None

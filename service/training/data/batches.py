@@ -136,8 +136,8 @@ def num_classes(target: TargetSpec) -> int:
 
 def check_labels(ids: Indices, labels: NDArray[Any], target: TargetSpec) -> None:
     """Raises SamplesInvalid if an engine would crash on a label, or learn NaN from it."""
-    if target.dtype == "int64":
-        classes = num_classes(target)
+    if target.num_classes is not None:
+        classes = target.num_classes
         bad, valid = (labels < 0) | (labels >= classes), f"in [0, {classes})"
     else:
         bad, valid = ~np.isfinite(labels), "finite"

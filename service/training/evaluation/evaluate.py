@@ -15,6 +15,7 @@ from service.training.data.samples import SampleReader
 from service.training.errors import ExportMismatch
 from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.evaluation.metrics import metrics_for
+from service.training.evaluation.own_loss import LossModel
 from service.training.evaluation.per_sample import (
     LOSSES,
     PerSample,
@@ -27,6 +28,7 @@ from service.training.protocol.messages.comparison import (
     Evaluated,
     Interval,
     Measurement,
+    OwnLoss,
 )
 from service.training.protocol.pipe import Heartbeat, Pipe
 from storage.readonly.sample_index import read_reference_ids
@@ -75,8 +77,6 @@ class ModelComparer:
         self._measurement = measurement
         self._threads = threads
         self._tick = tick
-        self._metric_of = per_sample_metric(measurement.metric, measurement.loss)
-        self._loss = LOSSES[measurement.loss]
 
     def compare_everywhere(
         self, candidate: str, baseline: str
@@ -119,7 +119,10 @@ class ModelComparer:
     def measure(self, path: str, chosen: Indices) -> ModelMetrics:
         """Raises Unusable if the model cannot be run."""
         measurement = self._measurement
+        if measurement.own_loss is not None:
+            return self._measure_own_loss(measurement.own_loss, path, chosen)
         target = measurement.signature.target
+        metric_of = per_sample_metric(measurement.metric, measurement.loss)
         model = InferenceModel(
             Path(path),
             signature=measurement.signature,
@@ -133,8 +136,8 @@ class ModelComparer:
         for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
             output = model.run(inputs)
             metrics.update(output, truth)
-            loss_sum += float(self._loss(output, truth).sum())
-            per_sample[done : done + len(truth)] = self._metric_of(output, truth)
+            loss_sum += float(LOSSES[measurement.loss](output, truth).sum())
+            per_sample[done : done + len(truth)] = metric_of(output, truth)
             if len(counts):
                 counts += np.bincount(truth.ravel(), minlength=len(counts))
             done += len(truth)
@@ -145,6 +148,17 @@ class ModelComparer:
             per_sample=per_sample,
             class_counts=tuple(counts.tolist()),
         )
+
+    def _measure_own_loss(self, files: OwnLoss, path: str, chosen: Indices) -> ModelMetrics:
+        model = LossModel(files, Path(path), threads=self._threads)
+        losses = [np.empty(0)]
+        for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
+            losses.append(model.of_samples(inputs, truth))
+            self._tick(len(truth))
+        found = np.concatenate(losses)
+        mean = finite_or_none(float(found.mean())) if len(found) else None
+        result = {"samples": len(found), "loss": mean} if len(found) else {}
+        return ModelMetrics(metrics=result, per_sample=found, class_counts=())
 
     @property
     def _decides_once(self) -> bool:

@@ -131,11 +131,23 @@ class Regression:
         return {"mae": float(np.mean(self._absolute) / self._samples), "r2": r2}
 
 
+class LossAlone:
+    """Nothing but the loss, which is measured with any: what the output means is not known."""
+
+    def update(self, output: Array, target: Array) -> None:
+        pass
+
+    def result(self) -> dict[str, Any]:
+        return {}
+
+
 def metrics_for(loss: str, target: TargetSpec) -> Callable[[], Metrics]:
     """What makes the metrics of one validation pass under this loss."""
     if loss == "cross_entropy":
         classes = num_classes(target)
         return lambda: Classification(classes)
+    if loss == "output":
+        return LossAlone
     return MultiLabel if loss == "bce_with_logits" else Regression
 
 

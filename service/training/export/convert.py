@@ -28,7 +28,12 @@ Form = tuple[str, Path]
 
 
 def convert(task: Convert, pipe: Pipe) -> Converted:
-    """Raises VariantRefused if the model has no such form that can be run."""
+    """Raises VariantRefused if the model has no such form that can be run and measured."""
+    if task.measurement.own_loss is not None:
+        raise VariantRefused(
+            "a model that computes its loss itself has no variants: they do not have the loss, so"
+            " they could not be measured"
+        )
     tick = Heartbeat(pipe)
     comparer = ModelComparer(
         task.measurement, threads=task.limits.threads, tick=tick, model=task.source

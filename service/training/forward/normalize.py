@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import onnx
 from onnx import inliner
 
-from service.training.errors import refuse
+from service.training.errors import refusal
 from service.training.forward.graph import Graph, ints_attribute, is_default
 from service.training.forward.origins import recorded
 from service.training.forward.restore import restore
@@ -21,6 +21,7 @@ from service.training.graph.passes.canonical import (
     stamp,
 )
 from service.training.graph.passes.folding import fold
+from storage.errors import Problem
 
 OLDEST, NEWEST = 13, 21
 """Since 13, Softmax, ReduceSum, Squeeze and Split are those of today."""
@@ -53,45 +54,66 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
     return graph
 
 
-def select_output(graph: Graph, output: str | None, notes: list[str]) -> str:
+def select_output(
+    graph: Graph, output: str | None, notes: list[str], *, loss: str | None = None
+) -> str:
     """Make the chosen tensor the only output and drop what does not lead to it.
 
-    output: the name of any float tensor, None for the only output of the graph.
-    Raises GraphRefused if it does not exist, or if there are several to choose from.
+    output: the name of any float tensor, None for the only output of the graph. loss: a tensor that
+    stays as a second output, since training lowers it.
+    Raises GraphRefused if one does not exist, or if there are several to choose from.
     """
-    if output is None:
-        if len(graph.outputs) != 1:
-            raise refuse(
-                "/spec/output",
-                f"the model has {len(graph.outputs)} outputs; name the one to train and measure "
-                f"as output: {', '.join(graph.outputs)}",
-            )
-        output = graph.outputs[0]
-    if graph.producer(output) is None:
-        names = ", ".join(graph.outputs)
-        raise refuse(
-            "/spec/output", f'no node of the graph makes "{output}"; the outputs are: {names}'
-        )
-    kind = graph.elem_type(output)
-    if kind is not None and kind != onnx.TensorProto.FLOAT:
-        dtype = onnx.TensorProto.DataType.Name(kind).lower()
-        raise refuse(
-            "/spec/output", f'"{output}" is {dtype}; name a float32 tensor, the logits for example'
-        )
-    _cut(graph, output, notes)
+    problems = [] if loss is None else [*_problems(graph, loss, "/spec/loss/output", "the loss")]
+    others = [name for name in graph.outputs if name != loss]
+    if output is None and len(others) == 1:
+        output = others[0]
+    if output is None and not problems:
+        problems.append(Problem("/spec/output", _to_choose(others, has_loss=loss is not None)))
+    elif output is not None:
+        problems += _problems(graph, output, "/spec/output", "the logits for example")
+        if output == loss:
+            detail = f'"{output}" is the loss; name what apps are to get of the model'
+            problems.append(Problem("/spec/output", detail))
+    if output is None or problems:
+        raise refusal(problems)
+    _cut(graph, [output] if loss is None else [output, loss], notes)
     return output
 
 
-def _cut(graph: Graph, output: str, notes: list[str]) -> None:
-    needed, kept = {output}, []
+def _to_choose(outputs: Sequence[str], *, has_loss: bool) -> str:
+    if has_loss and not outputs:
+        return "the model has no output beside its loss; name the tensor that apps are to get"
+    return (
+        f"the model has {len(outputs)} outputs{' beside its loss' if has_loss else ''}; name the "
+        f"one to train and measure as output: {', '.join(outputs)}"
+    )
+
+
+def _problems(graph: Graph, name: str, place: str, example: str) -> Iterator[Problem]:
+    if graph.producer(name) is None:
+        names = ", ".join(graph.outputs)
+        yield Problem(place, f'no node of the graph makes "{name}"; the outputs are: {names}')
+    kind = graph.elem_type(name)
+    if kind is not None and kind != onnx.TensorProto.FLOAT:
+        dtype = onnx.TensorProto.DataType.Name(kind).lower()
+        yield Problem(place, f'"{name}" is {dtype}; name a float32 tensor, {example}')
+
+
+def _cut(graph: Graph, outputs: Sequence[str], notes: list[str]) -> None:
+    needed, kept = set(outputs), []
     for node in reversed(graph.proto.node):
         if needed.intersection(node.output):
             kept.append(node)
             needed.update(reads(node))
     unread = [v.name for v in graph.inputs if v.name not in needed]
     if unread:
-        notes.append(f'inputs that "{output}" does not depend on were dropped: {", ".join(unread)}')
-    dims = graph.dims(output)
+        shown = " and ".join(f'"{name}"' for name in outputs)
+        verb = "does" if len(outputs) == 1 else "do"
+        notes.append(f"inputs that {shown} {verb} not depend on were dropped: {', '.join(unread)}")
+    declared = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, graph.dims(name))
+        for name in outputs
+    ]
     initializers = [t for t in graph.proto.initializer if t.name in needed]
     inputs = [v for v in graph.inputs if v.name in needed]
     for field, values in ((graph.proto.initializer, initializers), (graph.proto.input, inputs)):
@@ -99,9 +121,7 @@ def _cut(graph: Graph, output: str, notes: list[str]) -> None:
         del field[:]
         field.extend(copies)
     del graph.proto.output[:]
-    graph.proto.output.append(
-        onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, dims)
-    )
+    graph.proto.output.extend(declared)
     graph.set_nodes(reversed(kept))
 
 

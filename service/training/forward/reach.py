@@ -17,14 +17,19 @@ from storage.errors import Problem
 
 
 def keep_reached(
-    graph: Graph, names: Sequence[str], patterns: Sequence[str] | None, notes: list[str]
+    graph: Graph,
+    names: Sequence[str],
+    patterns: Sequence[str] | None,
+    notes: list[str],
+    *,
+    end: str,
 ) -> tuple[tuple[str, ...], list[Problem]]:
-    """Those of the names that the output depends on smoothly, and what is wrong with the rest.
+    """Those of the names that `end` depends on smoothly, and what is wrong with the rest.
 
     A pattern all of whose parameters lie behind a stop is wrong, and so is a quantized operator
     behind a default choice; any other parameter without a gradient is left out, with a note.
     """
-    live = _reached(graph, names)
+    live = _reached(graph, names, end)
     stops = {name: _stops(graph, name) for name in names if name not in live}
     problems = {
         node.name: _stop_problem(node)
@@ -39,7 +44,7 @@ def keep_reached(
             problems[f"/spec/trainable/{index}"] = _pattern_problem(index, matched, stops)
     if not live and not problems:
         problems[""] = Problem(
-            "/model/graph", "no parameter has a smooth path to the output; export a float model"
+            "/model/graph", f'no parameter has a smooth path to "{end}"; export a float model'
         )
     if not problems:
         notes += _unreached(stops)
@@ -47,9 +52,9 @@ def keep_reached(
 
 
 def blocked(
-    graph: Graph, names: Sequence[str], output: str, *, has_shapes: bool
+    graph: Graph, names: Sequence[str], end: str, *, has_shapes: bool
 ) -> tuple[Problem, ...]:
-    """Every node between the parameters and the output that has no gradient.
+    """Every node between the parameters and `end` that has no gradient.
 
     has_shapes: of all tensors. Without them only operators are told that never have one.
     """
@@ -65,16 +70,16 @@ def blocked(
             and not is_default(node, "If")  # perhaps its condition is a constant
         )
     try:
-        differentiate(graph.model, loss=output, parameters=names)
+        differentiate(graph.model, loss=end, parameters=names)
     except GraphRefused as refused:
         return refused.problems
     return ()
 
 
-def _reached(graph: Graph, names: Sequence[str]) -> set[str]:
-    """Those that the output depends on by a gradient."""
+def _reached(graph: Graph, names: Sequence[str], end: str) -> set[str]:
+    """Those that `end` depends on by a gradient."""
     moving = graph.flow(names)
-    wanted, read = set(graph.outputs), set[str]()
+    wanted, read = {end}, set[str]()
     for node in reversed(graph.proto.node):
         if not moving.isdisjoint(wanted.intersection(node.output)):
             through = moving.intersection(reads(node))

@@ -12,6 +12,7 @@ from service.training.errors import GraphRefused, refusal
 from service.training.forward import (
     batch_axis,
     inventory,
+    own_loss,
     partition,
     reach,
     refusals,
@@ -26,7 +27,7 @@ from service.training.forward.graph import FLOAT, Graph
 from service.training.forward.normalize import normalize, select_output, spell_out
 from service.training.protocol.messages.preparation import Cut, Parameter
 from storage.errors import Problem
-from storage.records.signatures import Signature, TensorSpec
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 Result = TypeVar("Result")
 
@@ -35,8 +36,9 @@ Result = TypeVar("Result")
 class ForwardModel:
     """A graph that is to train. frozen: float32 parameters that do not, statistics included.
 
-    prefix: what runs before `model`, once a sample, and gives its inputs; None if the graph is
-    whole. cut: where it was cut, or would have been if that paid. frozen_parameters: on both sides.
+    model: gives its output, and its loss where that is the model's own, named loss_output. prefix:
+    what runs before `model`, once a sample, and gives its inputs; None if the graph is whole. cut:
+    where it was cut, or would have been if that paid. frozen_parameters: on both sides.
     """
 
     model: onnx.ModelProto
@@ -50,12 +52,25 @@ class ForwardModel:
     parameters: tuple[Parameter, ...] = ()
     prefix: onnx.ModelProto | None = None
     cut: Cut | None = None
+    loss_output: str | None = None
+
+    @property
+    def inference(self) -> onnx.ModelProto:
+        """What training exports, with the weights as they were uploaded; the loss is left out.
+
+        Weights that only the loss reads stay: whoever measures the model needs them.
+        """
+        form = trial.inference_form(self.model)
+        if self.loss_output is None:
+            return form
+        return own_loss.only(form, [self.output], leading_to=self.trainable)
 
 
 def read_forward(
     uploaded: onnx.ModelProto,
     *,
     loss: str,
+    loss_output: str | None = None,
     output: str | None = None,
     patterns: Sequence[str] | None = None,
     classes: tuple[str, ...] | None = None,
@@ -64,17 +79,22 @@ def read_forward(
     """The model in its normal form, cut in two where that was asked for and pays.
 
     patterns: names of the parameters that train, or globs over them; None for every weight.
-    divide: cut off what is frozen below them. Raises GraphRefused with every cause.
+    loss_output: the tensor that is the loss, where that is `output`. divide: cut off what is frozen
+    below the parameters. Raises GraphRefused with every cause.
     """
     notes: list[str] = []
     graph = normalize(uploaded, notes)
-    output = select_output(graph, output, notes)
-    read = _read(graph, output, loss=loss, patterns=patterns, classes=classes, notes=notes)
+    output = select_output(graph, output, notes, loss=loss_output)
+    if loss_output is not None:
+        own_loss.count_rows_by_inputs(graph.proto, output)
+        graph.refresh()
+    wanted = _Wanted(loss, loss_output, output, patterns, classes)
+    read = _read(graph, wanted, notes)
     names = read.trainable
     halves, cut = _divide(graph, names, notes) if divide and read.below else (None, None)
     parameters = inventory.parameters(graph, names, halves, read.inert)
     halves = halves if cut is not None and cut.pays else None
-    trained = _settle(graph if halves is None else halves.suffix, output, read.row)
+    trained = _settle(graph if halves is None else halves.suffix, wanted, read)
     return ForwardModel(
         model=trained.model,
         output=output,
@@ -87,14 +107,31 @@ def read_forward(
         parameters=parameters,
         prefix=None if halves is None else halves.prefix,
         cut=cut,
+        loss_output=loss_output,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the spec asks for. end: where the gradient begins."""
+
+    loss: str
+    loss_output: str | None
+    output: str
+    patterns: Sequence[str] | None
+    classes: tuple[str, ...] | None
+
+    @property
+    def end(self) -> str:
+        return self.loss_output or self.output
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
     """What is known of a graph that can train. row: shape of one row of the output.
 
-    below: may other parameters lie below the trainable ones?
+    below: may other parameters lie below the trainable ones? loss_of_sample: has the model's own
+    loss a number for each sample?
     """
 
     signature: Signature
@@ -102,33 +139,44 @@ class _Read:
     trainable: tuple[str, ...]
     below: bool
     inert: Sequence[untrained.Inert]
+    loss_of_sample: bool
 
 
-def _read(
-    graph: Graph,
-    output: str,
-    *,
-    loss: str,
-    patterns: Sequence[str] | None,
-    classes: tuple[str, ...] | None,
-    notes: list[str],
-) -> _Read:
+def _read(graph: Graph, wanted: _Wanted, notes: list[str]) -> _Read:
     """Raises GraphRefused with every cause."""
     problems: list[Problem] = []
-    target = None
-    inputs, row = _shapes(graph, output, problems=problems, notes=notes)
-    if row is not None:
-        target = _gather(problems, lambda: signature.target_spec(loss, row, classes))
-        notes += signature.class_axis_note(loss, row)
+    target, of_sample = None, False
+    inputs, row = _shapes(graph, wanted.output, problems=problems, notes=notes)
+    if inputs is not None and row is not None:
+        fed = inputs
+        inputs, target = _gather(problems, lambda: _signature(graph, wanted, fed, row)) or (
+            fed,
+            None,
+        )
+        notes += signature.class_axis_note(wanted.loss, row)
+        if wanted.loss_output is not None:
+            of_sample = bool(_gather(problems, lambda: own_loss.check_shape(graph, wanted.end)))
     problems += refusals.draws(graph)
-    _gather(problems, lambda: signature.check_last_operator(graph, output, loss))
+    _gather(problems, lambda: signature.check_last_operator(graph, wanted.output, wanted.loss))
     inert = untrained.find(graph)
-    names, below = _chosen(graph, patterns, inert, problems=problems, notes=notes)
+    names, below = _chosen(graph, wanted, inert, problems=problems, notes=notes)
     if problems or inputs is None or row is None or target is None:
         known = {each.pointer for each in problems}
-        more = reach.blocked(graph, names, output, has_shapes=row is not None)
+        more = reach.blocked(graph, names, wanted.end, has_shapes=row is not None)
         raise refusal([*problems, *(each for each in more if each.pointer not in known)])
-    return _Read(Signature(inputs, target), row, names, below, inert)
+    return _Read(Signature(inputs, target), row, names, below, inert, of_sample)
+
+
+def _signature(
+    graph: Graph, wanted: _Wanted, fed: tuple[TensorSpec, ...], row: tuple[int, ...]
+) -> tuple[tuple[TensorSpec, ...], TargetSpec]:
+    """What apps send, and what a label is. fed: all inputs. Raises GraphRefused."""
+    if wanted.loss_output is None:
+        return fed, signature.target_spec(wanted.loss, row, wanted.classes)
+    leading = own_loss.inputs_of(graph.proto, wanted.output)
+    labels = [each for each in fed if each.name not in leading]
+    target = own_loss.target_spec(labels, wanted.classes)
+    return tuple(each for each in fed if each.name in leading), target
 
 
 def _shapes(
@@ -152,17 +200,18 @@ def _shapes(
 
 def _chosen(
     graph: Graph,
-    patterns: Sequence[str] | None,
+    wanted: _Wanted,
     inert: Sequence[untrained.Inert],
     *,
     problems: list[Problem],
     notes: list[str],
 ) -> tuple[tuple[str, ...], bool]:
     """The parameters that are to train, that the loss reaches; and may others lie below them?"""
+    patterns = wanted.patterns
     selected = _gather(problems, lambda: trainable.select(graph, patterns))
     if not selected:
         return (), False
-    names, stopped = reach.keep_reached(graph, selected, patterns, notes)
+    names, stopped = reach.keep_reached(graph, selected, patterns, notes, end=wanted.end)
     problems += stopped
     if patterns is not None:
         notes += untrained.lone_biases(graph, names)
@@ -188,10 +237,14 @@ def _divide(
     return halves, cut
 
 
-def _settle(graph: Graph, output: str, row: Sequence[int]) -> Graph:
-    """Declare the output with its shape, and drop what no node reads any more."""
-    value = onnx.helper.make_tensor_value_info(output, FLOAT, [batch_axis.BATCH, *row])
-    graph.proto.output[0].CopyFrom(value)
+def _settle(graph: Graph, wanted: _Wanted, read: _Read) -> Graph:
+    """Declare output and loss with their shapes, and drop what no node reads any more."""
+    shapes: dict[str, list[str | int]] = {wanted.output: [batch_axis.BATCH, *read.row]}
+    if wanted.loss_output is not None:
+        shapes[wanted.loss_output] = [batch_axis.BATCH] if read.loss_of_sample else []
+    for place, (name, shape) in enumerate(shapes.items()):
+        value = onnx.helper.make_tensor_value_info(name, FLOAT, shape)
+        graph.proto.output[place].CopyFrom(value)
     graph.drop_unread()
     return graph
 

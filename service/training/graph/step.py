@@ -74,12 +74,13 @@ def build_step(
     Raises GraphRefused with every node that has no gradient.
     """
     output = output or model.graph.output[0].name
-    prepared = prepare(model, output, training=True, parameters=parameters)
-    users = tuple(v.name for v in prepared.graph.input)
+    kept = None if loss.tensor else output
+    prepared = prepare(model, kept, training=True, parameters=parameters)
+    users = tuple(v.name for v in prepared.graph.input if v.name != loss.target)
     prepared, draws, updated = _in_training(prepared, parameters, batch_statistics=batch_statistics)
     graph = read_model(prepared)
     compared, fed = _append_loss(graph, output, loss, weighted=weighted)
-    found = backward(graph, {output: compared.gradient}, parameters)
+    found = backward(graph, {loss.tensor or output: compared.gradient}, parameters)
     results = {LOSS: compared.loss}
     results.update((gradient_of(name), found[name]) for name in parameters)
     results.update((name, graph.tensor(name)) for name in updated.values())
@@ -89,14 +90,14 @@ def build_step(
         model=write(graph, prepared, inputs=names, outputs=results),
         loss=loss,
         inputs=users,
-        target=TARGET if TARGET in by_name else None,
+        target=loss.target or (TARGET if TARGET in by_name else None),
         sample_weight=SAMPLE_WEIGHT if weighted else None,
         scalars=(LOSS_SCALE,),
         random=draws,
         parameters=tuple(parameters),
         updated=updated,
         batch_statistics=bool(updated)
-        or (loss.name == "output" and not graph.tensor(output).shape),
+        or (loss.name == "output" and not graph.tensor(loss.tensor or output).shape),
     )
 
 
@@ -117,8 +118,8 @@ def build_evaluation(
 ) -> onnx.ModelProto:
     """The same inputs without sample weights; outputs the loss and the tensor that is compared."""
     output = output or model.graph.output[0].name
-    prepared = prepare(model, output, parameters=parameters)
-    users = [v.name for v in prepared.graph.input]
+    prepared = prepare(model, None if loss.tensor else output, parameters=parameters)
+    users = [v.name for v in prepared.graph.input if v.name != loss.target]
     graph = Builder(prepared)
     compared, fed = _append_loss(graph, output, loss, weighted=False)
     names = [*users, *(t.name for t in fed), *parameters]
@@ -176,30 +177,35 @@ def _append_loss(
     graph: Builder, output: str, loss: Loss, *, weighted: bool
 ) -> tuple[Compared, list[Tensor]]:
     """The loss, and the inputs that it adds to the graph."""
-    value = graph.tensor(output)
+    value = graph.tensor(loss.tensor or output)
     shape = value.shape
-    assert shape is not None, f'the rank of "{output}" is not known'
+    assert shape is not None, f'the rank of "{value.name}" is not known'
     batch = _batch(graph)
     fed: list[Tensor] = []
-    if loss.name != "output":
+    if loss.target:
+        fed.append(graph.tensor(loss.target))
+    elif loss.name != "output":
         fed.append(_target(graph, loss, value.dtype, (batch, *shape[1:])))
-    if weighted:
-        fed.append(graph.input(SAMPLE_WEIGHT, value.dtype, (batch,)))
+    weight = graph.input(SAMPLE_WEIGHT, value.dtype, (batch,)) if weighted else None
     scale = graph.input(LOSS_SCALE, value.dtype, ())
-    fed.append(scale)
-    if loss.name != "output":
-        weight = fed[1] if weighted else None
-        vectors: list[Tensor] = []
-        if loss.by_class:
-            classes = shape[loss.class_axis % len(shape)]
-            vectors = [graph.input(name, value.dtype, (classes,)) for name in CLASS_VECTORS]
-        compared = compare(loss, value, fed[0], scale, weight, class_vectors=vectors)
-        return compared, [*fed, *vectors]
-    if shape == ():
-        first = next(iter(graph.inputs))
-        scale = scale * first.size(0).squeeze(0).cast_like(value)
-    factor = fed[0] * scale if weighted and shape != () else scale
-    return Compared((value * factor).sum(), factor.expand_like(value)), fed
+    more = [scale] if weight is None else [weight, scale]
+    if loss.name == "output":
+        return _own(graph, value, scale, weight), [*fed, *more]
+    vectors: list[Tensor] = []
+    if loss.by_class:
+        classes = shape[loss.class_axis % len(shape)]
+        vectors = [graph.input(name, value.dtype, (classes,)) for name in CLASS_VECTORS]
+    compared = compare(loss, value, fed[0], scale, weight, class_vectors=vectors)
+    return compared, [*fed, *more, *vectors]
+
+
+def _own(graph: Builder, value: Tensor, scale: Tensor, weight: Tensor | None) -> Compared:
+    """A loss that the graph makes: of each sample, or one number that is the batch's mean."""
+    if value.shape == ():
+        scale = scale * next(iter(graph.inputs)).size(0).squeeze(0).cast_like(value)
+    elif weight is not None:
+        scale = weight * scale
+    return Compared((value * scale).sum(), scale.expand_like(value))
 
 
 def _target(graph: Builder, loss: Loss, kind: int, shape: Shape) -> Tensor:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from service.training.engines.ort_training import proof
 from service.training.engines.ort_training.artifacts import Optimizer, write
-from service.training.forward import trial
 from service.training.preparation.step_models import build_models, read
 from service.training.preparation.versions import describe
 from service.training.protocol.messages.preparation import Prepare, Prepared
@@ -30,5 +29,4 @@ def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
         directory=Path(task.work_dir),
     )
     proof.prove(artifacts, forward.signature, forward.trainable, check_gradients=False)
-    inference = trial.inference_form(forward.model)
-    return describe(model_path, forward, artifacts, exported=inference)
+    return describe(model_path, forward, artifacts, exported=forward.inference)

@@ -31,10 +31,10 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     process that may crash.
     """
     forward = read(model_path, task)
-    inference = trial.inference_form(forward.model)
+    inference = forward.inference
     files = _compile(forward, inference, task)
     artifacts = with_prefix(
-        _artifacts(files, is_classification=forward.signature.target.num_classes is not None),
+        _artifacts(files),
         forward,
         Path(task.work_dir),
         feature_dtype=task.feature_dtype,
@@ -56,20 +56,29 @@ def read(model_path: Path, task: Prepare) -> ForwardModel:
     return read_forward(
         load(model_path),
         loss=task.loss,
+        loss_output=task.loss_output,
         output=task.output,
         patterns=task.trainable,
         classes=task.classes,
-        divide=task.divide,
+        divide=task.divide and task.loss_output is None,  # the label is no part of what is kept
     )
 
 
 def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.ModelProto]:
     """The step, which has been run, and the evaluation."""
-    model, output, loss = forward.model, forward.output, Loss(task.loss)
+    model, output, loss = forward.model, forward.output, loss_of(forward, task)
     step = _step(forward, task, loss)
     step = replace(step, batch_statistics=not rows_are_independent(step, forward))
     moved = (*step.parameters, *step.updated)
     return step, build_evaluation(model, loss=loss, parameters=moved, output=output)
+
+
+def loss_of(forward: ForwardModel, task: Prepare) -> Loss:
+    """What training lowers."""
+    if forward.loss_output is None:
+        return Loss(task.loss)
+    target = forward.signature.target.name or None
+    return Loss(task.loss, tensor=forward.loss_output, target=target)
 
 
 def _step(forward: ForwardModel, task: Prepare, loss: Loss) -> StepModel:
@@ -84,7 +93,7 @@ def _step(forward: ForwardModel, task: Prepare, loss: Loss) -> StepModel:
 
 def _compile(forward: ForwardModel, inference: onnx.ModelProto, task: Prepare) -> Files:
     step, evaluation = build_models(forward, task)
-    classes = forward.signature.target.num_classes
+    classes = forward.signature.target.num_classes if task.loss_output is None else None
     by_class = _step(forward, task, Loss(task.loss, by_class=True)) if classes else None
     return compile_model(
         step,
@@ -105,12 +114,13 @@ def _normalizes_by_batch(model: onnx.ModelProto) -> bool:
     )
 
 
-def _artifacts(files: Files, *, is_classification: bool) -> Artifacts:
+def _artifacts(files: Files) -> Artifacts:
+    by_class = files.class_step_model
     return Artifacts(
         training_model=str(files.step_model),
         eval_model=str(files.eval_model),
         checkpoint=str(files.checkpoint),
         manifest=str(files.manifest),
         inference_model=str(files.inference_model),
-        class_step_model=str(files.class_step_model) if is_classification else None,
+        class_step_model=str(by_class) if by_class is not None and by_class.is_file() else None,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 
 from service.training.export import remainder
-from service.training.forward import trial
+from service.training.forward import own_loss, trial
 from service.training.forward.load import load
 from service.training.forward.normalize import normalize
 from service.training.forward.reading import ForwardModel
@@ -41,11 +41,14 @@ def describe(
     exported: what training would export, with the weights as they were uploaded.
     """
     directory = Path(artifacts.training_model).parent
-    whole = _as_it_infers(model_path, forward.output)
+    uploaded, own_notes = _uploaded(model_path, forward)
+    whole = _as_it_infers(uploaded, forward.output)
     artifacts, notes = _with_other_outputs(
         artifacts, forward, whole=whole, exported=exported, directory=directory
     )
-    base, base_notes = _base_model(model_path, whole, directory, output=forward.output)
+    made, base_notes = _base_model(uploaded, whole, output=forward.output)
+    base, as_it_came = directory / BASE_MODEL, not (own_notes or base_notes)
+    base.write_bytes(model_path.read_bytes() if as_it_came else made.SerializeToString())
     return Prepared(
         artifacts=artifacts,
         base_model=str(base),
@@ -54,15 +57,30 @@ def describe(
         trainable=forward.trainable,
         trainable_parameters=forward.trainable_parameters,
         frozen_parameters=forward.frozen_parameters,
-        notes=(*forward.notes, *notes, *base_notes),
+        notes=(*forward.notes, *notes, *own_notes, *base_notes),
         parameters=forward.parameters,
         cut=forward.cut,
     )
 
 
-def _as_it_infers(path: Path, output: str) -> onnx.ModelProto:
+def _uploaded(path: Path, forward: ForwardModel) -> tuple[onnx.ModelProto, list[str]]:
+    """The upload, without the loss that it computes itself."""
+    uploaded, loss = load(path), forward.loss_output
+    if loss is None:
+        return uploaded, []
+    target = forward.signature.target.name
+    if not any(forward.output in node.output for node in uploaded.graph.node):
+        uploaded = normalize(uploaded, []).model  # a function of the model hides it
+    own_loss.count_rows_by_inputs(uploaded.graph, forward.output)
+    kept = own_loss.as_apps_get_it(uploaded, loss, target, output=forward.output)
+    lost = {value.name for value in uploaded.graph.output} - {v.name for v in kept.graph.output}
+    lacks = [f'the output "{name}"' for name in sorted(lost)]
+    lacks += [f'the input "{target}", which is the label'] if target else []
+    return kept, [f"versions do not have {' and '.join(lacks)}"] if lacks else []
+
+
+def _as_it_infers(uploaded: onnx.ModelProto, output: str) -> onnx.ModelProto:
     """The upload, and where it has other outputs its normal form, which opens functions."""
-    uploaded = load(path)
     if [value.name for value in uploaded.graph.output] == [output]:
         return uploaded
     return trial.inference_form(normalize(uploaded, []).model)
@@ -94,15 +112,14 @@ def _with_other_outputs(
 
 
 def _base_model(
-    path: Path, whole: onnx.ModelProto, directory: Path, *, output: str
-) -> tuple[Path, list[str]]:
-    """Version 1: the uploaded bytes, if apps and Hone can run them as they are.
+    uploaded: onnx.ModelProto, whole: onnx.ModelProto, *, output: str
+) -> tuple[onnx.ModelProto, list[str]]:
+    """Version 1: the upload, if apps and Hone can run it as it is.
 
     Else its inference form, if it would train as it infers, or with the inner tensor that trains as
     an output more, as all later versions have it.
     """
-    base, notes = directory / BASE_MODEL, []
-    made = uploaded = load(path)
+    made, notes = uploaded, []
     if any(trial.trains(node, uploaded.graph) for node in uploaded.graph.node):
         made = trial.inference_form(uploaded)
         notes.append(
@@ -111,8 +128,7 @@ def _base_model(
     if output not in {value.name for value in uploaded.graph.output}:
         made = _with_output(made, whole, output)
         notes.append(f'every version has one output more, "{output}", which trains')
-    base.write_bytes(made.SerializeToString() if notes else path.read_bytes())
-    return base, notes
+    return made, notes
 
 
 def _with_output(model: onnx.ModelProto, whole: onnx.ModelProto, output: str) -> onnx.ModelProto:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from own_losses import own_loss, squared
+
 from cli.demo import digits
 
 BASE = digits.folder() / "base.onnx"
@@ -40,6 +42,20 @@ def test_the_name_of_the_file_is_the_default_name(
     (tmp_path / "named-by-file.onnx").write_bytes(BASE.read_bytes())
     added = honed("models", "add", tmp_path / "named-by-file.onnx", "--loss", "cross_entropy")
     assert added.stdout == "named-by-file is ready to train: 9,930 parameters train, 0 are frozen\n"
+
+
+def test_a_model_is_added_with_a_loss_of_its_own(honed: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "own.onnx"
+    path.write_bytes(own_loss(*squared()).SerializeToString())
+    added = honed("models", "add", path, "--loss-output", "loss")
+    assert added.returncode == 0, added.stderr
+    shown = honed("models", "show", "own").stdout
+    assert "its output loss" in shown
+    assert "t: float32 [3]" in shown
+    for options in ((), ("--loss", "mse", "--loss-output", "loss")):
+        refused = honed("models", "add", path, "--name", "no", *options)
+        assert refused.returncode == 2
+        assert "either with --loss or with --loss-output" in refused.stderr
 
 
 def test_every_fault_of_a_refused_model_is_told(honed: Callable[..., Any], tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 import sqlite_utils
 
 import storage.database
 from service.processes.interpreter import start_silently
 from storage.database import migrations
 from storage.database.schema import is_current, migrated_meanwhile
-from storage.database.steps import KNOWN
+from storage.database.steps import KNOWN, SET
 from storage.store import Store
 
 SCHEMA = Path(storage.database.__file__).with_name("schema.sql").read_text(encoding="utf-8")
@@ -153,6 +154,26 @@ def test_a_database_of_the_sixth_schema_becomes_the_newest(data_dir, tmp_path):
     assert schema_of(store.database) == schema_of(of_schema_sql(tmp_path))
     assert [event.type for event in store.events.since(0, 10)] == ["model.deleted"]
     assert store.tokens.list() == []
+    store.close()
+
+
+@pytest.mark.parametrize("path", sorted(RELEASED.iterdir()), ids=lambda path: path.stem)
+def test_a_database_of_any_schema_before_becomes_the_newest(path, data_dir, tmp_path):
+    data_dir.mkdir()
+    done = KNOWN[: KNOWN.index(path.stem) + 1]
+    with closing(sqlite3.connect(data_dir / "hone.db")) as connection:
+        connection.executescript(path.read_text("utf-8"))
+        connection.execute(
+            "CREATE TABLE _sqlite_migrations"
+            " (id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT)"
+        )
+        connection.executemany(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, ?, '')",
+            [(SET, name) for name in done],
+        )
+        connection.commit()
+    store = Store.open(data_dir)
+    assert schema_of(store.database) == schema_of(of_schema_sql(tmp_path))
     store.close()
 
 

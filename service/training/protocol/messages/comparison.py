@@ -11,11 +11,20 @@ from storage.records.versions import VariantName
 
 
 @dataclass(frozen=True, slots=True)
+class OwnLoss:
+    """The artifacts that compute a loss of the model's own: paths."""
+
+    manifest: str
+    eval_model: str
+    checkpoint: str
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """What models are measured on and by. metric: `accuracy`, `loss` or `mae`.
 
     reference: whether to compare on the reference set as well. preprocess, cache: as
-    in Train.
+    in Train. own_loss: where loss is `output`.
     """
 
     signature: Signature
@@ -28,6 +37,7 @@ class Measurement:
     reference: bool = False
     preprocess: tuple[dict[str, Any], ...] = ()
     cache: str | None = None
+    own_loss: OwnLoss | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ class Prepare:
     names, `head` or `last:N`, None for every float parameter. divide: cut off what is frozen below
     them, if that pays. feature_dtype: in which float32 features are kept. batch_norm: by
     `training` each BatchNormalization uses its batch's statistics, as one that was exported so
-    always does. engine: what is to train
-    a forward model. Results are written below work_dir.
+    always does. loss_output: the tensor that is the loss, where that is `output`. engine: what is
+    to train a forward model. Results are written below work_dir.
     """
 
     source: str
@@ -29,6 +29,7 @@ class Prepare:
     loss: str
     optimizer: str = "adamw"
     output: str | None = None
+    loss_output: str | None = None
     trainable: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     weight_decay: float = 0.0

@@ -1,0 +1,68 @@
+"""The loss that a model computes itself, of inference models, which do not have it any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.engine import Array
+from service.training.engines import checkpoint
+from service.training.engines.manifest import read
+from service.training.engines.runtime import LOAD_ERRORS, open_session
+from service.training.evaluation.inference import Unusable
+from service.training.protocol.messages.comparison import OwnLoss
+
+LOSS, LOSS_SCALE = "hone.loss", "hone.loss_scale"
+Values = dict[str, NDArray[np.float32]]
+
+
+class LossModel:
+    """The model that training evaluates, with the weights of the inference model at `path`.
+
+    Version 1 may have them under other names: they are those that training starts from.
+    """
+
+    def __init__(self, files: OwnLoss, path: Path, *, threads: int) -> None:
+        self._manifest = read(Path(files.manifest))
+        self._session = open_session(Path(files.eval_model), threads=threads, arena=False)
+        self._fixed = {
+            **self._weights(path, Path(files.checkpoint)),
+            LOSS_SCALE: np.array(1, np.float32),
+        }
+
+    def of_samples(self, inputs: Sequence[Array], target: Array) -> NDArray[np.float64]:
+        """(batch,): each sample alone. Raises Unusable."""
+        losses = np.empty(len(target))
+        for at in range(len(target)):
+            losses[at] = self._of_one([each[at : at + 1] for each in (*inputs, target)])
+        return losses
+
+    def _of_one(self, arrays: Sequence[Array]) -> float:
+        *inputs, target = arrays
+        feeds: dict[str, Array] = {**self._fixed}
+        feeds.update(zip(self._manifest.inputs, inputs, strict=True))
+        if self._manifest.target is not None:
+            feeds[self._manifest.target] = target
+        try:
+            return float(self._session.run([LOSS], feeds)[0])
+        except (*LOAD_ERRORS, ValueError) as error:
+            raise Unusable(f"its loss cannot be computed: {error}") from error
+
+    def _weights(self, path: Path, start: Path) -> Values:
+        wanted = {t.name: t.shape for t in (*self._manifest.parameters, *self._manifest.statistics)}
+        import onnx  # late: few models have a loss of their own
+
+        graph = onnx.load_model(path, load_external_data=False).graph
+        found = {
+            tensor.name: onnx.numpy_helper.to_array(tensor)
+            for tensor in graph.initializer
+            if wanted.get(tensor.name) == tuple(tensor.dims)
+        }
+        if found.keys() == wanted.keys():
+            return found
+        values = {name: np.empty(shape, np.float32) for name, shape in wanted.items()}
+        checkpoint.load(start, values)
+        return values

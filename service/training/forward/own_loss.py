@@ -1,0 +1,157 @@
+"""A loss that the model computes itself: the input that only it reads, and the model without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import onnx
+
+from service.training.errors import pointer, refuse
+from service.training.forward import trial
+from service.training.forward.graph import Graph
+from service.training.graph.builder import STANDARD
+from service.training.graph.flow import duplicate, reads
+from service.training.graph.passes.simplify import prune
+from storage.records.signatures import NO_TARGET, TargetSpec, TensorSpec
+
+PLACE = "/spec/loss/output"
+LABEL_DTYPES = ("float32", "int64")
+
+
+def inputs_of(graph: onnx.GraphProto, output: str, *, shapes: bool = True) -> set[str]:
+    """Every tensor that leads to the output; the inputs among them are what apps send.
+
+    shapes: those too of which only the shape is wanted.
+    """
+    needed = {output}
+    for node in reversed(graph.node):
+        if needed.intersection(node.output) and (shapes or node.op_type != "Shape"):
+            needed.update(reads(node))
+    return needed
+
+
+def count_rows_by_inputs(graph: onnx.GraphProto, output: str) -> None:
+    """Count the batch in an input that the output is computed from, and not in the label.
+
+    PyTorch's dynamo exporter counts in the last input that has the batch's axis.
+    """
+    fixed = {tensor.name for tensor in graph.initializer}
+    inputs = {value.name: _dims(value) for value in graph.input if value.name not in fixed}
+    leading = inputs_of(graph, output, shapes=False)
+    counted = next((name for name, dims in inputs.items() if name in leading and dims), None)
+    nodes = [duplicate(node) for node in graph.node]
+    del graph.node[:]
+    for node in nodes:
+        is_shape = node.op_type == "Shape" and node.domain in STANDARD
+        dims = inputs.get(node.input[0]) if is_shape else None
+        if counted is None or not dims or node.input[0] in leading or None in dims[1:]:
+            graph.node.append(node)
+        else:
+            graph.node.extend(_shape(graph, node, dims, counted))
+
+
+def _shape(
+    graph: onnx.GraphProto, node: onnx.NodeProto, dims: Sequence[int | None], counted: str
+) -> list[onnx.NodeProto]:
+    """What Shape gives of an input of these sizes, with the rows of another one."""
+    limits = {each.name: each.i for each in node.attribute}
+    name = node.output[0]
+
+    def constant(hint: str, *values: int) -> str:
+        value = np.array(values, np.int64)
+        graph.initializer.append(onnx.numpy_helper.from_array(value, f"{name}/{hint}"))
+        return f"{name}/{hint}"
+
+    axes = range(len(dims))[slice(limits.get("start", 0), limits.get("end"))]
+    names = [f"{name}/rows" if axis == 0 else constant(str(axis), dims[axis] or 0) for axis in axes]
+    ends = [constant("first", 0), constant("last", 1)]
+    return [
+        onnx.helper.make_node("Shape", [counted], [f"{name}/shape"]),
+        onnx.helper.make_node("Slice", [f"{name}/shape", *ends], [f"{name}/rows"]),
+        onnx.helper.make_node("Concat", names or [constant("none")], [name], node.name, axis=0),
+    ]
+
+
+def _dims(value: onnx.ValueInfoProto) -> list[int | None]:
+    shape = value.type.tensor_type.shape
+    return [each.dim_value if each.HasField("dim_value") else None for each in shape.dim]
+
+
+def target_spec(specs: Sequence[TensorSpec], classes: tuple[str, ...] | None) -> TargetSpec:
+    """What a label is. specs: the inputs that only the loss reads.
+
+    Raises GraphRefused.
+    """
+    if len(specs) > 1:
+        shown = ", ".join(f'"{each.name}"' for each in specs)
+        raise refuse(
+            PLACE,
+            f"{len(specs)} inputs are read by the loss alone: {shown}; a sample has one label, so"
+            " export them as one input, which the model takes apart",
+        )
+    if classes is not None and (not specs or specs[0].dtype != "int64" or specs[0].shape):
+        raise refuse("/spec/classes", "the label is no class index, so leave the classes out")
+    if not specs:
+        return NO_TARGET
+    spec = specs[0]
+    if spec.dtype not in LABEL_DTYPES:
+        raise refuse(
+            pointer("model", "graph", "input", spec.name),
+            f'input "{spec.name}", the label, is {spec.dtype}; labels are float32 or int64: cast it'
+            " inside the model",
+        )
+    count = None if classes is None else len(classes)
+    return TargetSpec(spec.name, spec.dtype, spec.shape, count, classes)
+
+
+def check_shape(graph: Graph, loss: str) -> bool:
+    """Whether the loss has a number for each sample, found by running two rows and three.
+
+    Raises GraphRefused if it has neither that nor is one number.
+    """
+    model = trial.inference_form(graph.model)
+    shapes = [
+        np.shape(found[loss])
+        for found in trial.run_named(model, [trial.draw(graph, rows) for rows in (2, 3)])
+    ]
+    if shapes not in ([(), ()], [(2,), (3,)]):
+        raise refuse(
+            PLACE,
+            f'"{loss}" is no scalar: two samples give it the shape {list(shapes[0])}; a loss is one'
+            " number without axes, the mean over the batch, or one number for each sample",
+        )
+    return shapes[0] != ()
+
+
+def only(
+    model: onnx.ModelProto, outputs: Iterable[str], *, leading_to: Iterable[str] = ()
+) -> onnx.ModelProto:
+    """A copy with these outputs alone, and what leads to them. leading_to: what else stays."""
+    copy = duplicate(model)
+    graph, names = copy.graph, set(outputs)
+    declared = [duplicate(value) for value in graph.output if value.name in names]
+    del graph.output[:]
+    graph.output.extend(declared)
+    prune(graph, [*names, *leading_to])
+    read = {name for node in graph.node for name in reads(node)}
+    inputs = [duplicate(value) for value in graph.input if value.name in read]
+    del graph.input[:]
+    graph.input.extend(inputs)
+    return copy
+
+
+def as_apps_get_it(
+    model: onnx.ModelProto, loss: str, target: str, *, output: str
+) -> onnx.ModelProto:
+    """A copy without the loss, the label, and other outputs that are computed from either.
+
+    target: the name of the input that is the label, empty if there is none. output: may be an inner
+    tensor; what leads to it stays.
+    """
+    names = [
+        value.name
+        for value in model.graph.output
+        if not {loss, target} & inputs_of(model.graph, value.name)
+    ]
+    return only(model, names, leading_to=[output])
