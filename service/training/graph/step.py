@@ -17,6 +17,7 @@ from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_ba
 from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.simplify import prune
 from service.training.graph.passes.spatial_first import read_model
+from service.training.graph.passes.weights_first import put_weights_first
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
 from service.training.loss import CLASS_VECTORS, Loss
 
@@ -153,6 +154,7 @@ def write(
     inputs = list(inputs)
     names = [tensor.name for tensor in outputs.values()]
     nodes = accumulate(graph.nodes, lambda name: graph.tensor(name).shape, names)
+    nodes = list(put_weights_first(graph, nodes, inputs))
     made = {name for node in nodes for name in node.output}
     for name, tensor in outputs.items():
         if name != tensor.name:
