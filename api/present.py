@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from api import schemas
 from api.schemas.samples import DeletionBody, SampleBody, SamplesAccepted
+from service.access.principal import Principal, Scope
 from service.models.promotion.policy import gate_policy
 from service.models.retention import retention_policy
 from service.samples.ingest.intake import IngestResult
@@ -54,8 +55,9 @@ def _loss(row: Model) -> NamedLoss | schemas.LossOutput:
     return row.loss
 
 
-def accepted(result: IngestResult) -> SamplesAccepted:
-    """What became of an upload."""
+def accepted(result: IngestResult, principal: Principal) -> SamplesAccepted:
+    """What became of an upload. Who may not read samples is told nothing of those of others."""
+    may_read = principal.has(Scope.SAMPLES_READ)
     return SamplesAccepted(
         accepted=result.accepted,
         duplicates=result.duplicates,
@@ -64,7 +66,7 @@ def accepted(result: IngestResult) -> SamplesAccepted:
         errors=[schemas.FaultBody(**asdict(problem)) for problem in result.problems],
         evicted=result.evicted,
         conflicts=result.conflicts,
-        warnings=list(result.warnings),
+        warnings=list(result.warnings) if may_read else [],
     )
 
 

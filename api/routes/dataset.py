@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from api import present, threads
-from api.access import needs
+from api.access import ThePrincipal, needs
 from api.bodies.uploads import require_media_type, spooled
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import answers, body
@@ -47,7 +47,9 @@ def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
     openapi_extra=body({ZIP: {"schema": {"type": "string", "format": "binary"}}}),
 )
 @needs(Scope.SAMPLES_WRITE)
-async def import_samples(request: Request, daemon: TheDaemon, model: TheModel) -> SamplesAccepted:
+async def import_samples(
+    request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModel
+) -> SamplesAccepted:
     """All or nothing. A key that the model already has is a duplicate, not an error."""
     from service.samples.archive import read_archive
 
@@ -58,11 +60,17 @@ async def import_samples(request: Request, daemon: TheDaemon, model: TheModel) -
     )
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
         result = await threads.upload(
-            request, read_archive, daemon.store, model, path, max_bytes=settings.max_upload_bytes
+            request,
+            read_archive,
+            daemon.store,
+            model,
+            path,
+            max_bytes=settings.max_upload_bytes,
+            owner=principal.owner,
         )
     if result.evicted:
         await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)
-    return present.accepted(result)
+    return present.accepted(result, principal)
 
 
 @router.get("/samples/duplicates", summary="Find duplicates", responses=answers("not_found"))

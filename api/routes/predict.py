@@ -101,24 +101,24 @@ async def predict(
     content = await read_body(request, max_bytes=max_bytes)
     if given in IMAGES:
         prediction = await daemon.predictor.predict_images(name, [content])
-        ids = await _keep_image(daemon, model, content) if keep else None
+        ids = await _keep_image(daemon, model, content, principal.owner) if keep else None
     else:
         if keep:
             require_tensors(model)
         batch = await near(len(content), READERS[given], model, content, max_bytes)
         prediction = await daemon.predictor.predict(name, batch.tensors(model.signature.inputs))
-        ids = await _keep(daemon, model, batch) if keep else None
+        ids = await _keep(daemon, model, batch, principal.owner) if keep else None
     size = sum(output.nbytes for output in prediction.outputs.values())
     answer = await near(8 * size, _answer, prediction, ids)
     return Response(answer, media_type=JSON, headers=not_loaded(prediction.serving))
 
 
-async def _keep_image(daemon: Daemon, model: Model, content: bytes) -> list[int]:
-    return await asyncio.to_thread(bodies.keep_image, daemon.store, model, content)
+async def _keep_image(daemon: Daemon, model: Model, content: bytes, owner: str | None) -> list[int]:
+    return await asyncio.to_thread(bodies.keep_image, daemon.store, model, content, owner)
 
 
-async def _keep(daemon: Daemon, model: Model, batch: Batch) -> list[int]:
-    return await asyncio.to_thread(bodies.keep, daemon.store, model, batch)
+async def _keep(daemon: Daemon, model: Model, batch: Batch, owner: str | None) -> list[int]:
+    return await asyncio.to_thread(bodies.keep, daemon.store, model, batch, owner)
 
 
 def _answer(prediction: Prediction, ids: list[int] | None) -> bytes:

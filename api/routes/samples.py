@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import present
-from api.access import needs
+from api.access import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.openapi import answers
 from api.routing import LabelRoute
@@ -22,11 +22,13 @@ from api.schemas.samples import (
     SampleStats,
     SplitName,
 )
-from service.access.principal import Scope
+from service.access.principal import Principal, Scope
 from service.errors import InvalidInput
 from service.samples import updates as sample_updates
 from storage.errors import NotFound, Problem
+from storage.records.models import Model
 from storage.samples.filter import SampleFilter
+from storage.store import Store
 
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=LabelRoute)
 
@@ -102,11 +104,14 @@ def change_sample_by_key(
     patch: SamplePatch,
     model: TheModel,
     store: TheStore,
+    principal: ThePrincipal,
 ) -> SampleBody:
-    """Sets its label (null removes it) or its split, or pins it."""
-    sample = store.samples.by_key(model.id, key)
-    changes = patch.model_dump(exclude_unset=True)
-    return present.sample(sample_updates.change_sample(store, model, sample.id, changes), model)
+    """Sets its label (null removes it) or its split, or pins it.
+
+    A token without the scope `models:admin` changes only what it has added itself.
+    """
+    sample = store.samples.by_key(model.id, key, owner=principal.owner)
+    return _change(store, model, sample.id, patch, principal)
 
 
 @router.delete("", summary="Delete samples by filter", responses=answers("not_found"))
@@ -194,11 +199,17 @@ async def sample_thumbnail(
 @router.patch("/{sample_id:digits}", summary="Relabel a sample", responses=answers("not_found"))
 @needs(Scope.SAMPLES_WRITE)
 def change_sample(
-    sample_id: SampleId, patch: SamplePatch, model: TheModel, store: TheStore
+    sample_id: SampleId,
+    patch: SamplePatch,
+    model: TheModel,
+    store: TheStore,
+    principal: ThePrincipal,
 ) -> SampleBody:
-    """Sets its label (null removes it) or its split, or pins it."""
-    changes = patch.model_dump(exclude_unset=True)
-    return present.sample(sample_updates.change_sample(store, model, sample_id, changes), model)
+    """Sets its label (null removes it) or its split, or pins it.
+
+    A token without the scope `models:admin` changes only what it has added itself.
+    """
+    return _change(store, model, sample_id, patch, principal)
 
 
 @router.delete(
@@ -227,3 +238,11 @@ async def delete_sample(
     if deletion.job is not None:
         response.headers["Location"] = f"/v1/jobs/{deletion.job.id}"
     return present.deletion(deletion)
+
+
+def _change(
+    store: Store, model: Model, sample_id: int, patch: SamplePatch, principal: Principal
+) -> SampleBody:
+    changes = patch.model_dump(exclude_unset=True)
+    changed = sample_updates.change_sample(store, model, sample_id, changes, owner=principal.owner)
+    return present.sample(changed, model)

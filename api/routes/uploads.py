@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import present, threads
-from api.access import needs
+from api.access import ThePrincipal, needs
 from api.bodies.samples import (
     CSV,
     FORM,
@@ -134,6 +134,7 @@ async def add_samples(
     request: Request,
     response: Response,
     daemon: TheDaemon,
+    principal: ThePrincipal,
     model: TheModel,
     split: SplitQuery = None,
     on_error: OnError = "refuse",
@@ -159,6 +160,7 @@ async def add_samples(
         allow_duplicates=allow_duplicates,
         label_column=label_column,
         ignore_columns=ignore_columns,
+        owner=principal.owner,
     )
     if given in FEEDS:
         result = await FEEDS[given](request, daemon, model, options)
@@ -169,7 +171,7 @@ async def add_samples(
         await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)
     if result.ids is not None:
         response.headers["Location"] = f"/v1/models/{model.name}/samples/{result.ids[0]}"
-    return present.accepted(result)
+    return present.accepted(result, principal)
 
 
 async def _require_room(request: Request, daemon: Daemon) -> None:

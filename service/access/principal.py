@@ -59,6 +59,11 @@ class Principal:
     models: frozenset[str] | None = None
     limits: Limits = field(default_factory=Limits)
 
+    @property
+    def owner(self) -> str | None:
+        """How samples that it adds are marked as its own; None if it may change anybody's."""
+        return None if Scope.MODELS_ADMIN in self.scopes else self.id
+
     def sees(self, model: str | None) -> bool:
         """Whether it is bound to this model, or to none; model: None for what concerns no model."""
         return self.models is None or model in self.models

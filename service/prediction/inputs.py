@@ -89,23 +89,23 @@ READERS: dict[str, Reader] = {"application/json": read_json, "application/x-npz"
 """By media type."""
 
 
-def keep(store: Store, model: Model, batch: Batch) -> list[int]:
+def keep(store: Store, model: Model, batch: Batch, owner: str | None) -> list[int]:
     """Store the inputs as unlabelled samples; their ids, in order. Blocking.
 
-    Inputs that the model has already keep the id that is there.
+    Inputs that the model has already keep the id that is there; of an owner, that it has added.
     """
     ids: list[int] = []
     for start in range(0, len(batch.records), KEPT_AT_ONCE):
         some = batch.records[start : start + KEPT_AT_ONCE]
-        with stage(store, model) as staging:
+        with stage(store, model, owner=owner) as staging:
             staging.add(some, [None] * len(some))
             ids += _ids(staging.commit(), len(some))
     return ids
 
 
-def keep_image(store: Store, model: Model, image: bytes) -> list[int]:
+def keep_image(store: Store, model: Model, image: bytes, owner: str | None) -> list[int]:
     """Store an image as an unlabelled sample; its id. Blocking."""
-    with stage(store, model) as staging:
+    with stage(store, model, owner=owner) as staging:
         staging.add(image, [None], lengths=[len(image)])
         return _ids(staging.commit(), 1)
 

@@ -18,8 +18,18 @@ from storage.samples.filter import SampleFilter
 from storage.store import Store
 
 
-def change_sample(store: Store, model: Model, sample_id: int, changes: dict[str, Any]) -> Sample:
-    """Set label (None takes it away), split and pin of a sample. Raises InvalidInput, NotFound."""
+def change_sample(
+    store: Store,
+    model: Model,
+    sample_id: int,
+    changes: dict[str, Any],
+    *,
+    owner: str | None = None,
+) -> Sample:
+    """Set label (None takes it away), split and pin of a sample; owner: None for anybody's.
+
+    Raises InvalidInput, NotFound.
+    """
     label: Any = UNSET
     if "label" in changes:
         label, complaint = label_reader(model).parse(changes["label"])
@@ -27,7 +37,9 @@ def change_sample(store: Store, model: Model, sample_id: int, changes: dict[str,
             raise InvalidInput("the label is wrong", problems=[Problem("/label", complaint)])
     split = Split(changes["split"]) if changes.get("split") else UNSET
     pinned = changes["pinned"] if changes.get("pinned") is not None else UNSET
-    return store.samples.update(model.id, sample_id, label=label, split=split, pinned=pinned)
+    return store.samples.update(
+        model.id, sample_id, label=label, split=split, pinned=pinned, owner=owner
+    )
 
 
 def shown_label(model: Model, label: int | bytes | None) -> Any:

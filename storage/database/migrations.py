@@ -15,6 +15,7 @@ from storage.database.steps import (
     GATE,
     OWN_LOSSES,
     POLICY_AND_TRIGGERS,
+    SAMPLE_OWNERS,
     SAMPLES,
     SET,
     TOKENS,
@@ -71,3 +72,8 @@ def m007_tokens(db: Database) -> None:
 def m008_own_losses(db: Database) -> None:
     for statement in OWN_LOSSES:
         db.conn.execute(statement)
+
+
+@migrations()
+def m009_sample_owners(db: Database) -> None:
+    db.conn.execute(SAMPLE_OWNERS)

@@ -58,7 +58,8 @@ CREATE TABLE samples (
   sha256 BLOB NOT NULL,
   created_at TEXT NOT NULL,
   pinned INTEGER NOT NULL DEFAULT 0,
-  quarantine TEXT
+  quarantine TEXT,
+  owner TEXT
 ) STRICT;
 
 CREATE INDEX samples_by_model ON samples (model_id);

@@ -15,6 +15,7 @@ KNOWN = (
     "m006_engines",
     "m007_tokens",
     "m008_own_losses",
+    "m009_sample_owners",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -215,3 +216,5 @@ CREATE TABLE tokens (
 """
 
 OWN_LOSSES = ("ALTER TABLE models ADD COLUMN loss_output TEXT",)
+
+SAMPLE_OWNERS = "ALTER TABLE samples ADD COLUMN owner TEXT"

@@ -51,6 +51,7 @@ class Sample:
     """A sample's row; the fields are columns, but for size_bytes.
 
     pinned: no quota takes it away. quarantine: why training leaves it out, None where it does not.
+    owner: the token that has added it and may change it; None if that may change anybody's.
     """
 
     id: int
@@ -63,6 +64,7 @@ class Sample:
     created_at: datetime
     pinned: bool = False
     quarantine: str | None = None
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

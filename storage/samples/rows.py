@@ -17,7 +17,7 @@ from storage.samples.quota import validation_is_full
 _VALIDATION_BELOW = 2**64 // 10
 _NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
 _COLUMNS = (
-    *("id", "model_id", "pack", "offset", "created_at", "length", "sha256", "label"),
+    *("id", "model_id", "owner", "pack", "offset", "created_at", "length", "sha256", "label"),
     *SAMPLE_COLUMNS,
 )
 _SPLIT = list(SAMPLE_COLUMNS).index("split")
@@ -49,6 +49,8 @@ def insert_samples(
     model_id: int,
     staged: Iterable[tuple[Any, ...]],
     placement: Placement,
+    *,
+    owner: str | None,
 ) -> int:
     """Store the rows of an upload, counted and weighed; the first id, which the others follow.
 
@@ -59,6 +61,7 @@ def insert_samples(
         staged,
         placement,
         model_id=model_id,
+        owner=owner,
         first_id=first_id,
         created_at=dump_time(transaction.now),
         all_train=validation_is_full(transaction, model_id),
@@ -79,14 +82,25 @@ def split_of(sha256: bytes) -> Split:
     return Split.VALIDATION if is_validation else Split.TRAIN
 
 
-def find_sample_row(connection: sqlite3.Connection, model_id: int, sample_id: int) -> sqlite3.Row:
-    """Raises NotFound."""
+def find_sample_row(
+    connection: sqlite3.Connection, model_id: int, sample_id: int, *, owner: str | None = None
+) -> sqlite3.Row:
+    """owner: None for anybody's. Raises NotFound."""
     row: sqlite3.Row | None = connection.execute(
         "SELECT * FROM samples WHERE id = ? AND model_id = ?", (sample_id, model_id)
     ).fetchone()
-    if row is None:
-        raise NotFound(f"this model has no sample {sample_id}")
+    if row is None or owner not in (None, row["owner"]):
+        raise NotFound(f"this model has no sample {sample_id}{_added_by(owner)}")
     return row
+
+
+def no_key(owner: str | None) -> NotFound:
+    """The error for a key that no sample of the owner has."""
+    return NotFound(f"this model has no sample with that key{_added_by(owner)}")
+
+
+def _added_by(owner: str | None) -> str:
+    return "" if owner is None else f" that {owner} has added"
 
 
 def to_sample(row: sqlite3.Row) -> Sample:
@@ -110,6 +124,7 @@ def _placed(
     placement: Placement,
     *,
     model_id: int,
+    owner: str | None,
     first_id: int,
     created_at: str,
     all_train: bool,
@@ -119,6 +134,6 @@ def _placed(
     for sample_id, (length, sha256, label, *columns) in enumerate(staged, first_id):
         if columns[_SPLIT] is None:
             columns[_SPLIT] = (Split.TRAIN if all_train else split_of(sha256)).value
-        place = (sample_id, model_id, placement.pack, offset, created_at)
+        place = (sample_id, model_id, owner, placement.pack, offset, created_at)
         yield (*place, length, sha256, label, *columns)
         offset += length

@@ -18,12 +18,12 @@ from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
 from storage.erasure.sample_rows import delete_samples
-from storage.errors import Damaged, NotFound
+from storage.errors import Damaged
 from storage.records.models import Quota
 from storage.records.samples import CHANGED, UNSET, Label, Sample, Split, Unset
 from storage.samples.filter import SampleFilter
 from storage.samples.quota import enforce_quota
-from storage.samples.rows import find_sample_row, to_sample
+from storage.samples.rows import find_sample_row, no_key, to_sample
 from storage.samples.staging import Staging
 from storage.tables.model_rows import model_name
 
@@ -49,11 +49,17 @@ class Samples:
         self._tmp_dir = tmp_dir
 
     def stage(
-        self, model_id: int, record_bytes: int | None, *, keep_duplicates: bool = True
+        self,
+        model_id: int,
+        record_bytes: int | None,
+        *,
+        keep_duplicates: bool = True,
+        owner: str | None = None,
     ) -> Staging:
         """Begin an upload; record_bytes: all inputs of one sample, None where lengths differ.
 
-        keep_duplicates: store samples although the model has others with the same inputs.
+        keep_duplicates: store samples although the model has others with the same inputs. owner:
+        who adds them, None if that one may change anybody's.
 
         Raises StorageBroken, StorageFull.
         """
@@ -66,6 +72,7 @@ class Samples:
             readers=self._readers,
             packs=self._packs,
             keep_duplicates=keep_duplicates,
+            owner=owner,
         )
 
     def get(self, model_id: int, id: int) -> Sample:  # noqa: A002
@@ -73,12 +80,15 @@ class Samples:
         with self._readers.snapshot() as connection:
             return to_sample(find_sample_row(connection, model_id, id))
 
-    def by_key(self, model_id: int, key: str) -> Sample:
-        """The sample that has the key, or whose duplicate came with it. Raises NotFound."""
+    def by_key(self, model_id: int, key: str, *, owner: str | None = None) -> Sample:
+        """The sample that has the key, or whose duplicate came with it. owner: None for anybody's.
+
+        Raises NotFound.
+        """
         with self._readers.snapshot() as connection:
             row = connection.execute(_BY_KEY, (model_id, key, model_id, key)).fetchone()
-        if row is None:
-            raise NotFound("this model has no sample with that key")
+        if row is None or owner not in (None, row["owner"]):
+            raise no_key(owner)
         return to_sample(row)
 
     def by_ids(self, model_id: int, ids: Sequence[int]) -> dict[int, Sample]:
@@ -152,11 +162,15 @@ class Samples:
         label: Label | Unset = UNSET,
         split: Split | Unset = UNSET,
         pinned: bool | Unset = UNSET,
+        owner: str | None = None,
     ) -> Sample:
-        """Replace what is given; label None takes the label away. Raises NotFound."""
+        """Replace what is given; label None takes the label away. owner: None for anybody's.
+
+        Raises NotFound.
+        """
 
         def change(transaction: Transaction) -> Sample:
-            row = find_sample_row(transaction.connection, model_id, id)
+            row = find_sample_row(transaction.connection, model_id, id, owner=owner)
             if not (isinstance(label, Unset) and isinstance(split, Unset)):
                 transaction.execute(
                     "UPDATE samples SET label = ?, split = ? WHERE id = ?",

@@ -10,6 +10,7 @@ from typing import Any
 
 from storage.database.connection import sqlite3, translated
 from storage.disk.durable import file_faults
+from storage.errors import AlreadyExists
 from storage.records.samples import DAMAGED, SAMPLE_COLUMNS
 
 _ROWS_AT_ONCE = 500
@@ -30,7 +31,8 @@ VALUES (?, ?, ?, ?, ?, {", ".join("?" * len(SAMPLE_COLUMNS))})
 ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
 """  # noqa: S608 - our own names
 _KNOWN_KEYS = f"""
-SELECT taken.key, samples.id, coalesce(quarantine, '') LIKE '{DAMAGED}%' AS is_damaged FROM (
+SELECT taken.key, samples.id, coalesce(quarantine, '') LIKE '{DAMAGED}%' AS is_damaged, owner
+FROM (
   SELECT key, id FROM samples WHERE model_id = ? AND key IN ({{marks}})
   UNION ALL SELECT key, sample_id FROM sample_keys WHERE model_id = ? AND key IN ({{marks}})
 ) AS taken JOIN samples USING (id)
@@ -76,15 +78,26 @@ class StagedRows:
             self._connection.executemany(_INSERT, rows)
         self._keyed = self._keyed or keyed
 
-    def drop_known_keys(self, database: sqlite3.Connection, model_id: int) -> None:
-        """Drop the rows whose key the model has already, unless its sample is damaged."""
+    def drop_known_keys(
+        self, database: sqlite3.Connection, model_id: int, *, owner: str | None
+    ) -> None:
+        """Drop the rows whose key the model has already, unless its sample is damaged.
+
+        Raises AlreadyExists if the sample is another's: dropped, what an app sends would be lost
+        to it, and the key would name what it may not change.
+        """
         if not self._keyed:
             return
         for rows in self._pages(_KEYED):
             ordinals = {key: n for n, key in rows}
             query = _KNOWN_KEYS.format(marks=", ".join("?" * len(ordinals)))
             known = database.execute(query, (model_id, *ordinals, model_id, *ordinals)).fetchall()
-            for key, sample_id, is_damaged in known:
+            for key, sample_id, is_damaged, owned_by in known:
+                if owner not in (None, owned_by):
+                    raise AlreadyExists(
+                        f"another app's sample has the key {key!r}; nothing was stored: "
+                        "choose keys that no other app uses"
+                    )
                 if is_damaged:
                     self.keys_of_damaged.append(key)
                 else:

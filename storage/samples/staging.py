@@ -50,6 +50,7 @@ class Staging:
         readers: Readers,
         packs: Packs,
         keep_duplicates: bool,
+        owner: str | None,
     ) -> None:
         self._model_id = model_id
         self._record_bytes = record_bytes
@@ -57,6 +58,7 @@ class Staging:
         self._readers = readers
         self._packs = packs
         self._keep_duplicates = keep_duplicates
+        self._owner = owner
         self._added = 0
         self._spool = Spool(tmp_dir)
         self._rows = StagedRows(tmp_dir)
@@ -114,8 +116,10 @@ class Staging:
         duplicate: it is counted, and not stored. So is one with the inputs of another, unless
         duplicates are kept or both have labels, which differ. Damaged samples do not count, and
         give up their keys. A model over its quota gives samples
-        away in the same transaction. Raises NotFound if the model is gone, Busy, StorageFull,
-        StorageBroken; then nothing is stored.
+        away in the same transaction. Samples of an owner merge with its own alone.
+
+        Raises AlreadyExists for an owner's key that another's sample has, NotFound if the model is
+        gone, Busy, StorageFull, StorageBroken; then nothing is stored.
         """
         with self._packs.lock(self._model_id):
             accepted = self._drop_duplicates()
@@ -150,9 +154,9 @@ class Staging:
             exists = "SELECT 1 FROM models WHERE id = ?"
             if connection.execute(exists, (self._model_id,)).fetchone() is None:
                 raise no_model(self._model_id)
-            self._rows.drop_known_keys(connection, self._model_id)
+            self._rows.drop_known_keys(connection, self._model_id, owner=self._owner)
             if not self._keep_duplicates:
-                drop_stored(self._rows, connection, self._model_id)
+                drop_stored(self._rows, connection, self._model_id, owner=self._owner)
         if not self._keep_duplicates:
             drop_repeated(self._rows)
         return self._rows.count()
@@ -178,7 +182,9 @@ class Staging:
         self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int
     ) -> StageResult:
         self._free_keys(transaction)
-        first_id = insert_samples(transaction, self._model_id, self._rows, placement)
+        first_id = insert_samples(
+            transaction, self._model_id, self._rows, placement, owner=self._owner
+        )
         twins = self._apply_merges(transaction, first_id) if duplicates else {}
         result = StageResult(
             accepted=accepted,

@@ -24,6 +24,7 @@ _PREFIX = "substr(sha256, 1, 8)"
 _STORED = f"""
 SELECT id, sha256, label, split FROM samples INDEXED BY samples_by_content
 WHERE model_id = ? AND {_PREFIX} IN ({{marks}})
+  AND (? IS NULL OR owner IS ?)
   AND (quarantine IS NULL OR quarantine NOT LIKE '{DAMAGED}%') ORDER BY id
 """  # noqa: S608 - our own
 _TAKE_LABEL = "UPDATE samples SET label = ? WHERE id = ? AND label IS NULL"
@@ -43,10 +44,12 @@ Twins = dict[Label, _Twin]
 """Twins by their label, those of the same content."""
 
 
-def drop_stored(rows: StagedRows, database: sqlite3.Connection, model_id: int) -> None:
-    """Drop the staged rows that equal a stored sample."""
+def drop_stored(
+    rows: StagedRows, database: sqlite3.Connection, model_id: int, *, owner: str | None
+) -> None:
+    """Drop the staged rows that equal a stored sample; owner: None for anybody's."""
     for batch in rows.batches():
-        stored = _stored(database, model_id, {row[1] for row in batch}, rows)
+        stored = _stored(database, model_id, {row[1] for row in batch}, rows, owner=owner)
         for n, digest, label, key, _ in batch:
             twins = stored.get(digest)
             if twins is None:
@@ -107,13 +110,18 @@ def _match(twins: Twins, label: Label) -> tuple[_Twin | None, bool]:
 
 
 def _stored(
-    database: sqlite3.Connection, model_id: int, digests: Iterable[bytes], rows: StagedRows
+    database: sqlite3.Connection,
+    model_id: int,
+    digests: Iterable[bytes],
+    rows: StagedRows,
+    *,
+    owner: str | None,
 ) -> dict[bytes, Twins]:
     """Stored samples by digest; those that take a label from this upload already have it."""
     prefixes = sorted({digest[:8] for digest in digests})
     query = _STORED.format(marks=", ".join("?" * len(prefixes)))
     found: defaultdict[bytes, Twins] = defaultdict(dict)
-    for row in database.execute(query, (model_id, *prefixes)):
+    for row in database.execute(query, (model_id, *prefixes, owner, owner)):
         label = row["label"] if row["label"] is not None else rows.label_for(row["id"])
         found[row["sha256"]].setdefault(label, _Twin(row["id"], row["split"]))
     return found

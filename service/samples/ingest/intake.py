@@ -37,6 +37,7 @@ class UploadOptions:
     allow_duplicates: store samples whose inputs the model already has. label_column: for CSV, a
     column name, or several separated by commas if a label is a list; default: `label` if it exists.
     ignore_columns: for CSV, names separated by commas, or `*` for all that the model does not know.
+    owner: who adds the samples, None if that one may change anybody's.
     """
 
     split: Split | None = None
@@ -44,6 +45,7 @@ class UploadOptions:
     allow_duplicates: bool = False
     label_column: str | None = None
     ignore_columns: str | None = None
+    owner: str | None = None
 
 
 class Faults:
@@ -108,7 +110,9 @@ class Intake:
         self._skip_bad = options.skip_bad
         images = takes_images(model)
         self._statistics = None if images else Statistics(store, model)
-        self._staging = stage(store, model, allow_duplicates=options.allow_duplicates)
+        self._staging = stage(
+            store, model, allow_duplicates=options.allow_duplicates, owner=options.owner
+        )
 
     def __enter__(self) -> Intake:
         return self
@@ -158,8 +162,10 @@ class Intake:
         )
 
 
-def stage(store: Store, model: Model, *, allow_duplicates: bool = False) -> Staging:
+def stage(
+    store: Store, model: Model, *, allow_duplicates: bool = False, owner: str | None = None
+) -> Staging:
     """Begin an upload; equal inputs are merged unless the model or the options say otherwise."""
     size = None if takes_images(model) else tensors.record_bytes(model.signature.inputs)
     keep = model.keeps_duplicates or allow_duplicates
-    return store.samples.stage(model.id, size, keep_duplicates=keep)
+    return store.samples.stage(model.id, size, keep_duplicates=keep, owner=owner)

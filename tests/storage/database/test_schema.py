@@ -70,7 +70,17 @@ INSERT INTO _sqlite_migrations VALUES
   (3, 'hone', 'm003_policy_and_triggers', '2026-01-01'), (4, 'hone', 'm004_samples', '2026-01-01'),
   (5, 'hone', 'm005_twins_and_damage', '2026-01-01'), (6, 'hone', 'm006_engines', '2026-01-01');
 INSERT INTO policy (id) VALUES (1);
-INSERT INTO events VALUES (9, 'model.deleted', 'm', '{}', '2026-01-01T00:00:00+00:00');
+INSERT INTO events VALUES (9, 'model.updated', 'm', '{}', '2026-01-01T00:00:00+00:00');
+INSERT INTO models VALUES (
+  3, 'm', '2026-01-01T00:00:00+00:00', 'cross_entropy', 'adamw', 'logits',
+  '{"inputs": [], "target": {"name": "t", "dtype": "int64", "shape": [], "num_classes": 2,
+    "classes": null}}', '[]', 0, 0, '{}', '[]', '{}', '{}', NULL, NULL, '[]', '{}', 4, 0, NULL,
+  'sessions'
+);
+INSERT INTO packs VALUES (3, 1, 4, 0);
+INSERT INTO samples VALUES
+  (5, 3, 1, 0, 4, 'train', 1, 'k', x'00', '2026-01-01T00:00:00+00:00', 0, NULL);
+INSERT INTO sample_counts VALUES (3, 'train', 1, 1);
 """
 
 
@@ -143,16 +153,20 @@ def test_a_database_of_the_fourth_schema_keeps_its_rows(data_dir, tmp_path):
     store.close()
 
 
-def test_a_database_of_the_sixth_schema_becomes_the_newest(data_dir, tmp_path):
+def test_a_database_of_the_sixth_schema_keeps_its_rows(data_dir, tmp_path):
     data_dir.mkdir()
     with closing(sqlite3.connect(data_dir / "hone.db")) as connection:
         connection.executescript((RELEASED / "m006_engines.sql").read_text("utf-8"))
         connection.executescript(SIXTH_ROWS)
+    folder = data_dir / "packs" / "3"
+    folder.mkdir(parents=True)
+    (folder / "1.pack").write_bytes(b"1234")
 
     store = Store.open(data_dir)
 
     assert schema_of(store.database) == schema_of(of_schema_sql(tmp_path))
-    assert [event.type for event in store.events.since(0, 10)] == ["model.deleted"]
+    assert [event.id for event in store.events.since(0, 10)] == [9]
+    assert store.samples.by_key(3, "k").owner is None
     assert store.tokens.list() == []
     store.close()
 

@@ -123,6 +123,6 @@ def test_twins_are_sought_by_their_digests_not_among_all_samples(store, model):
     ):
         staging.add(os.urandom(16 * 500), [1] * 500)
         connection.set_progress_handler(lambda: steps.append(1), 100)
-        drop_stored(staging._rows, connection, model.id)
+        drop_stored(staging._rows, connection, model.id, owner=None)
         connection.set_progress_handler(None, 0)
     assert len(steps) < 500
