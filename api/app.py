@@ -12,6 +12,7 @@ from api.access import require_scoped
 from api.bodies.uploads import BodyLimit
 from api.request_line import RequestLine
 from api.routes import (
+    access,
     aliases,
     backup,
     checkpoints,
@@ -81,6 +82,7 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
         triggers,
         backup,
         verification,
+        access,
         dashboard,
     ):
         app.include_router(require_scoped(module.router))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from api import schemas
+from api.schemas.access import NewTokenBody, TokenBody
 from api.schemas.samples import DeletionBody, SampleBody, SamplesAccepted
 from service.access.principal import Principal, Scope
 from service.models.promotion.policy import gate_policy
@@ -13,6 +15,7 @@ from service.samples.ingest.intake import IngestResult
 from service.samples.updates import shown_label
 from storage.erasure.unlearning import Deletion
 from storage.integrity import Damage
+from storage.records.access import Token
 from storage.records.jobs import Job
 from storage.records.models import Model, NamedLoss
 from storage.records.samples import Sample
@@ -180,3 +183,17 @@ def alias(named: tuple[str, int]) -> schemas.AliasBody:
     """An alias and the number of its version."""
     name, version_number = named
     return schemas.AliasBody(alias=name, version=version_number)
+
+
+def token(row: Token) -> TokenBody:
+    """A token."""
+    return TokenBody.model_validate(_token(row))
+
+
+def new_token(row: Token, secret: str) -> NewTokenBody:
+    """A token and its secret."""
+    return NewTokenBody.model_validate({**_token(row), "secret": secret})
+
+
+def _token(row: Token) -> dict[str, Any]:
+    return {name: value for name, value in asdict(row).items() if name in TokenBody.model_fields}

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 MAX_FAULTS = 10
-COMMANDS = {"GET /v1/models": "`honed models list`", "GET /v1/jobs": "`honed jobs list`"}
+COMMANDS = {
+    "GET /v1/models": "`honed models list`",
+    "GET /v1/jobs": "`honed jobs list`",
+    "GET /v1/tokens": "`honed tokens list`",
+}
 """What a person types where an app asks a route."""
 
 

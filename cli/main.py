@@ -28,6 +28,7 @@ COMMANDS = {
     "serve": "cli.commands.serve",
     "snooze": "cli.commands.policy",
     "status": "cli.commands.status",
+    "tokens": "cli.commands.tokens",
     "train": "cli.commands.training",
     "triggers": "cli.commands.triggers",
     "versions": "cli.commands.versions",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ from starlette.routing import Mount
 
 from api.access import ScopedRoute, need_of, require_scoped
 from api.security import OPEN_PATHS
-from service.access.principal import Scope
+from service.access.principal import SCOPES, Scope
 
 ROUTES = """
 GET /metrics models:read
@@ -82,6 +83,12 @@ POST /v1/snooze device:policy
 DELETE /v1/snooze device:policy
 GET /v1/verification backup
 POST /v1/verification backup
+GET /v1/tokens tokens:admin
+POST /v1/tokens tokens:admin
+GET /v1/tokens/{token_id} tokens:admin
+PATCH /v1/tokens/{token_id} tokens:admin
+DELETE /v1/tokens/{token_id} tokens:admin
+POST /v1/tokens/{token_id}/rotate tokens:admin
 GET /v2 predict
 GET /v2/health/live predict
 GET /v2/health/ready predict
@@ -206,3 +213,9 @@ def test_a_method_that_a_path_has_not_is_405_whatever_the_scopes(
 ) -> None:
     assert app("predict").put("/v1/models/x/samples").status_code == 405
     assert app("train").get("/v1/nothing").status_code == 404
+
+
+def test_the_documentation_tells_every_scope() -> None:
+    page = (Path(__file__).parents[3] / "docs/tokens.md").read_text("utf-8")
+    told = dict(re.findall(r"^\| `([a-z:]+)` \| (.+) \|$", page, re.M))
+    assert told == {scope.value: what for scope, what in SCOPES.items()}

@@ -1,0 +1,108 @@
+"""Tokens: made, listed, changed, rotated, revoked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from api import present
+from api.access import ThePrincipal, needs
+from api.dependencies import Cursor, Limit, TheDaemon, TheStore, after_id, page
+from api.openapi import answers
+from api.routing import Route
+from api.schemas import Page
+from api.schemas.access import NewTokenBody, TokenBody, TokenPatch, TokenRequest
+from service.access.principal import Scope
+from storage.records.access import Limits
+
+router = APIRouter(prefix="/v1/tokens", tags=["tokens"], route_class=Route)
+
+TokenId = Annotated[int, Path(ge=1, lt=2**63)]
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+@router.post(
+    "", status_code=201, summary="Make a token", responses=answers("already_exists", "busy")
+)
+@needs(Scope.TOKENS_ADMIN)
+def make_token(
+    daemon: TheDaemon, principal: ThePrincipal, request: TokenRequest, response: Response
+) -> NewTokenBody:
+    """The answer holds the secret, which nobody can read again: only its digest is stored.
+
+    Nobody can give away scopes that he does not have.
+    """
+    token, secret = daemon.tokens.create(
+        principal,
+        name=request.name,
+        scopes=request.scopes,
+        models=request.models,
+        limits=Limits(**request.limits.model_dump()),
+        expires_at=request.expires_at,
+    )
+    response.headers.update({"Location": f"/v1/tokens/{token.id}", **NO_STORE})
+    return present.new_token(token, secret)
+
+
+@router.get("", summary="List tokens", responses=answers())
+@needs(Scope.TOKENS_ADMIN)
+def list_tokens(store: TheStore, limit: Limit = 100, cursor: Cursor = None) -> Page[TokenBody]:
+    """Oldest first, revoked and expired ones too. The admin token is a file, and not listed."""
+    rows = store.tokens.list(limit=limit + 1, after=after_id(cursor) or 0)
+    return page(rows, limit, cursor=lambda row: row.id, show=present.token)
+
+
+@router.get("/{token_id}", summary="Show a token", responses=answers("not_found"))
+@needs(Scope.TOKENS_ADMIN)
+def show_token(token_id: TokenId, store: TheStore) -> TokenBody:
+    """Scopes, models, limits; when it was used last."""
+    return present.token(store.tokens.get(token_id))
+
+
+@router.patch(
+    "/{token_id}",
+    summary="Change a token",
+    responses=answers("already_exists", "not_found", "state_conflict"),
+)
+@needs(Scope.TOKENS_ADMIN)
+def change_token(token_id: TokenId, patch: TokenPatch, daemon: TheDaemon) -> TokenBody:
+    """Changes name, limits or end, at once. For other scopes or models make another token."""
+    known = daemon.store.tokens.get(token_id)
+    given = patch.model_fields_set
+    limits = patch.limits.model_dump(exclude_unset=True) if patch.limits else {}
+    changed = daemon.tokens.change(
+        token_id,
+        name=patch.name or known.name,
+        limits=replace(known.limits, **limits),
+        expires_at=patch.expires_at if "expires_at" in given else known.expires_at,
+    )
+    return present.token(changed)
+
+
+@router.delete(
+    "/{token_id}", status_code=204, summary="Revoke a token", responses=answers("not_found")
+)
+@needs(Scope.TOKENS_ADMIN)
+def revoke_token(token_id: TokenId, daemon: TheDaemon) -> None:
+    """For good, at once; its open requests end within seconds. It stays in the list."""
+    daemon.tokens.revoke(token_id)
+
+
+@router.post(
+    "/{token_id}/rotate",
+    summary="Rotate a token",
+    responses=answers("not_found", "state_conflict"),
+)
+@needs(Scope.TOKENS_ADMIN)
+def rotate_token(
+    token_id: TokenId, daemon: TheDaemon, principal: ThePrincipal, response: Response
+) -> NewTokenBody:
+    """A new secret, shown once; the old one counts no longer. The samples it added stay its own.
+
+    Nobody can rotate a token that has scopes that he does not have.
+    """
+    token, secret = daemon.tokens.rotate(principal, token_id)
+    response.headers.update(NO_STORE)
+    return present.new_token(token, secret)

@@ -1,0 +1,85 @@
+"""JSON bodies of tokens."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, StringConstraints
+
+from api.schemas.base import Body, Request
+from service.access.principal import Scope
+
+EXAMPLE: dict[str, JsonValue] = {
+    "name": "camera",
+    "scopes": ["samples:write", "predict"],
+    "models": ["pets"],
+    "limits": {"uploads": 2, "bytes_per_day": 1_000_000_000},
+}
+TokenName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^\S(.*\S)?$")]
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+ScopeName = Annotated[Scope, Field(strict=False)]
+Moment = Annotated[AwareDatetime, Field(strict=False)]
+
+
+class LimitSettings(Request):
+    """Most that a token may use; null for no limit. A field that is absent stays."""
+
+    connections: int | None = Field(
+        None, ge=1, le=512, description="Requests open at once; event streams count."
+    )
+    uploads: int | None = Field(None, ge=1, le=512, description="Uploads of samples at once.")
+    registrations: int | None = Field(
+        None, ge=1, le=512, description="Registrations of models at once."
+    )
+    predictions_per_second: float | None = Field(
+        None, gt=0, le=1e6, allow_inf_nan=False, description="Requests for predictions a second."
+    )
+    bytes_per_day: int | None = Field(
+        None, ge=1, lt=2**53, description="Bytes of request bodies in a day (UTC)."
+    )
+
+
+class TokenRequest(Request):
+    """A token to be made. models: the only ones that it may touch, null for all.
+
+    expires_at: null for never.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+
+    name: TokenName
+    scopes: list[ScopeName] = Field(min_length=1)
+    models: list[ModelName] | None = Field(None, min_length=1, max_length=100)
+    limits: LimitSettings = LimitSettings()
+    expires_at: Moment | None = None
+
+
+class TokenPatch(Request):
+    """The changes. Fields that are absent stay; scopes and models never change."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"uploads": 1}}]})
+
+    name: TokenName | None = None
+    limits: LimitSettings | None = None
+    expires_at: Moment | None = None
+
+
+class TokenBody(Body):
+    """A token. last_used_at: within the hour, after a crash."""
+
+    id: int
+    name: str
+    scopes: list[Scope]
+    models: list[str] | None
+    limits: LimitSettings
+    created_at: datetime
+    last_used_at: datetime | None
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class NewTokenBody(TokenBody):
+    """A token with its secret, which is shown this one time."""
+
+    secret: str

@@ -1,0 +1,140 @@
+"""`honed tokens …`: a token for each app, which may do what the app needs and no more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any, TypeVar
+
+import click
+
+from cli.client import Client
+from cli.errors import Failure
+from cli.options import Group, as_json, given
+from cli.output import echo_json, echo_table, plain
+from service.access.principal import SCOPES
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_LIMITS: dict[str, dict[str, Any]] = {
+    "connections": {"type": int, "help": "Most requests open at once; event streams count."},
+    "uploads": {"type": int, "help": "Most uploads of samples at once."},
+    "registrations": {"type": int, "help": "Most registrations of models at once."},
+    "predictions_per_second": {"type": float, "help": "Most requests for predictions a second."},
+    "bytes_per_day": {"type": int, "help": "Most bytes of request bodies in a day (UTC)."},
+}
+
+
+def _limits(command: Command) -> Command:
+    for name, option in reversed(_LIMITS.items()):
+        command = click.option(f"--{name.replace('_', '-')}", name, **option)(command)
+    return command
+
+
+class End(click.ParamType[str]):
+    """A time from now, as 30d, or a moment in RFC 3339."""
+
+    name = "time"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """RFC 3339, with an offset."""
+        if found := re.fullmatch(r"(\d{1,5})([mhdw])", value):
+            left = timedelta(**{UNITS[found[2]]: int(found[1])})
+            return (datetime.now(timezone.utc) + left).isoformat(timespec="seconds")
+        try:
+            moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        except ValueError:
+            self.fail(f"{value!r} is neither like 30d, 12h, nor like 2031-05-01", param, ctx)
+        return moment.astimezone().isoformat(timespec="seconds")
+
+
+@click.group(cls=Group)
+def tokens() -> None:
+    """Make tokens for apps and revoke them; docs/tokens.md explains the scopes."""
+
+
+@tokens.command("create")
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    type=click.Choice([each.value for each in SCOPES]),
+    help="What it may do; may be repeated.",
+)
+@click.option(
+    "--model", "models", multiple=True, help="The only model that it may touch; may be repeated."
+)
+@click.option("--expires", "expires_at", type=End(), help="When it ends: 30d, 12h, or a date.")
+@_limits
+@as_json
+@click.pass_obj
+def create(client: Client, /, name: str, *, as_json: bool, **options: Any) -> None:
+    """Make a token called NAME and print its secret, which is shown this one time.
+
+    honed tokens create camera --scope samples:write --model pets
+    """
+    limits = given({name: options.pop(name) for name in _LIMITS})
+    body = {"name": name, "limits": limits, **given(options)}
+    _echo_secret(client.post("/v1/tokens", body), as_json=as_json)
+
+
+@tokens.command("list")
+@click.option("--all", "everything", is_flag=True, help="Revoked ones too.")
+@as_json
+@click.pass_obj
+def list_tokens(client: Client, *, everything: bool, as_json: bool) -> None:
+    """List tokens: what they may do, and when they were used last."""
+    found = [each for each in client.items("/v1/tokens") if everything or not each["revoked_at"]]
+    if as_json:
+        echo_json(found)
+        return
+    columns = ("id", "name", "scopes", "models", "last_used_at", "expires_at", "revoked_at")
+    echo_table(
+        ("ID", "NAME", "SCOPES", "MODELS", "LAST USED", "EXPIRES", "REVOKED"),
+        ([each[column] for column in columns] for each in found),
+    )
+
+
+@tokens.command("revoke")
+@click.argument("token")
+@click.pass_obj
+def revoke(client: Client, token: str) -> None:
+    """End TOKEN, its id or name, for good; its open requests end within seconds."""
+    found = _find(client, token)
+    client.request("DELETE", f"/v1/tokens/{found['id']}")
+    click.echo(f"token {found['id']} ({found['name']}) is revoked")
+
+
+@tokens.command("rotate")
+@click.argument("token")
+@as_json
+@click.pass_obj
+def rotate(client: Client, token: str, *, as_json: bool) -> None:
+    """Give TOKEN, its id or name, a new secret; the old one counts no longer."""
+    path = f"/v1/tokens/{_find(client, token)['id']}/rotate"
+    _echo_secret(client.post(path), as_json=as_json)
+
+
+def _find(client: Client, token: str) -> dict[str, Any]:
+    """A token by id, or a valid one by name."""
+    if token.isdecimal():
+        found: dict[str, Any] = client.get(f"/v1/tokens/{token}")
+        return found
+    for each in client.items("/v1/tokens"):
+        if each["name"] == token and not each["revoked_at"]:
+            return each
+    raise Failure(f"no valid token is named {token!r}; see `honed tokens list`")
+
+
+def _echo_secret(token: dict[str, Any], *, as_json: bool) -> None:
+    """The secret alone on stdout, so that a script can put it where the app finds it."""
+    if as_json:
+        echo_json(token)
+        return
+    about = f"{plain(token['scopes'])} on {plain(token['models'] or 'all models')}"
+    click.echo(f"token {token['id']} ({token['name']}): {about}", err=True)
+    click.echo("This is its secret, and it is not shown again:", err=True)
+    click.echo(token["secret"])
