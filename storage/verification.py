@@ -136,9 +136,9 @@ class Verification:
     def _fault(self, model_id: int, row: sqlite3.Row) -> str | None:
         if size_of(self._packs.path(model_id, row["pack"])) < row["offset"] + row["length"]:
             return LOST
-        place = {"pack": row["pack"], "offset_bytes": row["offset"], "length": row["length"]}
+        place = [(row["offset"], row["length"])]
         try:
-            data = self._packs.read(model_id, **place)
+            (data,) = self._packs.read(model_id, row["pack"], place)
         except StorageBroken:
             return _UNREADABLE
         return None if hashlib.sha256(data).digest() == row["sha256"] else CHANGED

@@ -28,9 +28,9 @@ class Moments:
         self.count += len(values)
         with np.errstate(over="ignore"):
             self._sum += values.sum(axis=0)
-            self._squares += np.square(values).sum(axis=0)
-        self.low = np.minimum(self.low, values.min(axis=0))
-        self.high = np.maximum(self.high, values.max(axis=0))
+            self._squares += np.einsum("ij,ij->j", values, values)
+        self.low = np.minimum(self.low, rows.min(axis=0))
+        self.high = np.maximum(self.high, rows.max(axis=0))
 
     @property
     def mean(self) -> Floats:

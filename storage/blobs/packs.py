@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from storage.database.connection import Readers
 from storage.disk.durable import file_faults, make_folder, publish, sync_file, sync_folder
@@ -107,14 +108,13 @@ class Packs:
             else:
                 cut(path, placement.offset_bytes)
 
-    def read(self, model_id: int, *, pack: int, offset_bytes: int, length: int) -> bytes:
-        """Bytes of a pack; fewer where it has lost some."""
+    def read(self, model_id: int, pack: int, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
+        """Bytes of each range (offset, length); fewer where the pack has lost some."""
         path = self.path(model_id, pack)
         if size_of(path) == 0:
-            return b""
+            return [b"" for _ in ranges]
         with file_faults("cannot read a sample"), path.open("rb") as file:
-            file.seek(offset_bytes)
-            return file.read(length)
+            return [_read_at(file, *each) for each in ranges]
 
     def erase(self, model_id: int, pack: int, ranges: Iterable[tuple[int, int]]) -> None:
         """Overwrite ranges (offset, length) with zeros, durably; doing it again does no harm."""
@@ -164,6 +164,11 @@ class Packs:
             sync_file(file.fileno())
         sync_folder(path.parent)
         return size
+
+
+def _read_at(file: BinaryIO, offset_bytes: int, length: int) -> bytes:
+    file.seek(offset_bytes)
+    return file.read(length)
 
 
 def size_of(path: Path) -> int:

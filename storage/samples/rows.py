@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
 from storage.blobs.packs import Placement
 from storage.database.codec import dump_time, load_time
-from storage.database.connection import sqlite3
+from storage.database.connection import insert_rows, sqlite3
 from storage.database.transaction import Transaction
 from storage.errors import NotFound
 from storage.records.samples import SAMPLE_COLUMNS, Sample, Split
 from storage.samples.quota import validation_is_full
+from storage.samples.staged_rows import StagedRows
 
-_VALIDATION_BELOW = 2**64 // 10
+_VALIDATION = (2**64 // 10).to_bytes(8, "big")
+"""Lower digests are for validation."""
 _NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
-_COLUMNS = (
-    *("id", "model_id", "owner", "pack", "offset", "created_at", "length", "sha256", "label"),
-    *SAMPLE_COLUMNS,
-)
-_SPLIT = list(SAMPLE_COLUMNS).index("split")
-_INSERT_SAMPLE = (
-    f"INSERT INTO samples ({', '.join(_COLUMNS)}) "  # noqa: S608 - our own names
-    f"VALUES ({', '.join('?' * len(_COLUMNS))})"
-)
-_COUNT_SAMPLES = """
-INSERT INTO sample_counts (model_id, split, class, count)
+_CONSTANT = ("model_id", "owner", "pack", "created_at")
+_STAGED = ("length", "sha256", "label", *(name for name in SAMPLE_COLUMNS if name != "split"))
+_COLUMNS = ("id", "offset", "split", *_STAGED, *_CONSTANT)
+# Samples that name no split are for validation if their digests are below the parameter.
+_SELECT = f"""
 SELECT
-  model_id, split,
-  CASE typeof(label) WHEN 'integer' THEN label WHEN 'null' THEN -1 ELSE -2 END AS kind, count(*)
-FROM samples WHERE id >= ? GROUP BY model_id, split, kind
+  coalesce(split, CASE WHEN sha256 < :validation
+    THEN '{Split.VALIDATION.value}' ELSE '{Split.TRAIN.value}' END),
+  {", ".join((*_STAGED, *(f":{name}" for name in _CONSTANT)))}
+FROM staged ORDER BY n
+"""  # noqa: S608 - our own names
+_COUNT_SAMPLES = """
+INSERT INTO sample_counts (model_id, split, class, count) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET count = count + excluded.count
 """
-_WEIGH_SAMPLES = """
-UPDATE models SET sample_bytes = sample_bytes +
-  (SELECT sum(length) FROM samples WHERE id >= ? AND model_id = models.id)
-WHERE id = ?
-"""
+_WEIGH_SAMPLES = "UPDATE models SET sample_bytes = sample_bytes + ? WHERE id = ?"
 _PACK_SIZE = """
 INSERT INTO packs (model_id, pack, size_bytes) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET size_bytes = excluded.size_bytes
@@ -47,28 +44,28 @@ ON CONFLICT DO UPDATE SET size_bytes = excluded.size_bytes
 def insert_samples(
     transaction: Transaction,
     model_id: int,
-    staged: Iterable[tuple[Any, ...]],
+    staged: StagedRows,
     placement: Placement,
     *,
     owner: str | None,
 ) -> int:
-    """Store the rows of an upload, counted and weighed; the first id, which the others follow.
-
-    staged: (length, digest, label, …SAMPLE_COLUMNS), in the order of the bytes in the pack.
-    """
+    """Store the rows of an upload, counted and weighed; the first id, which the others follow."""
     first_id: int = transaction.execute(_NEXT_ID).fetchone()[0]
-    rows = _placed(
-        staged,
-        placement,
-        model_id=model_id,
-        owner=owner,
-        first_id=first_id,
-        created_at=dump_time(transaction.now),
-        all_train=validation_is_full(transaction, model_id),
-    )
-    transaction.executemany(_INSERT_SAMPLE, rows)
-    transaction.execute(_COUNT_SAMPLES, (first_id,))
-    transaction.execute(_WEIGH_SAMPLES, (first_id, model_id))
+    constant = {
+        "model_id": model_id,
+        "owner": owner,
+        "pack": placement.pack,
+        "created_at": dump_time(transaction.now),
+        "validation": b"" if validation_is_full(transaction, model_id) else _VALIDATION,
+    }
+    counts: Counter[tuple[str, int]] = Counter()
+    rows = staged.select(_SELECT, constant)
+    placed = _placed(rows, counts, first_id=first_id, offset=placement.offset_bytes)
+    insert_rows(transaction.connection, "samples", _COLUMNS, placed)
+    counted = ((model_id, *kind, count) for kind, count in counts.items())
+    transaction.executemany(_COUNT_SAMPLES, counted)
+    added_bytes = placement.size_bytes - placement.offset_bytes
+    transaction.execute(_WEIGH_SAMPLES, (added_bytes, model_id))
     transaction.execute(_PACK_SIZE, (model_id, placement.pack, placement.size_bytes))
     return first_id
 
@@ -78,8 +75,7 @@ def split_of(sha256: bytes) -> Split:
 
     Equal inputs are in the same split, so that no sample is measured on what it was trained on.
     """
-    is_validation = int.from_bytes(sha256[:8], "big") < _VALIDATION_BELOW
-    return Split.VALIDATION if is_validation else Split.TRAIN
+    return Split.VALIDATION if sha256 < _VALIDATION else Split.TRAIN
 
 
 def find_sample_row(
@@ -120,20 +116,19 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def _placed(
-    staged: Iterable[tuple[Any, ...]],
-    placement: Placement,
+    rows: Iterable[tuple[Any, ...]],
+    counts: Counter[tuple[str, int]],
     *,
-    model_id: int,
-    owner: str | None,
     first_id: int,
-    created_at: str,
-    all_train: bool,
+    offset: int,
 ) -> Iterator[tuple[Any, ...]]:
-    """all_train: samples that name no split are for training, whatever their ids say."""
-    offset = placement.offset_bytes
-    for sample_id, (length, sha256, label, *columns) in enumerate(staged, first_id):
-        if columns[_SPLIT] is None:
-            columns[_SPLIT] = (Split.TRAIN if all_train else split_of(sha256)).value
-        place = (sample_id, model_id, owner, placement.pack, offset, created_at)
-        yield (*place, length, sha256, label, *columns)
+    """rows: (split, length, digest, label, …), in the order of the bytes in the pack.
+
+    counts: of the samples by split and class, which this counts.
+    """
+    for sample_id, row in enumerate(rows, first_id):
+        split, length, _, label, *_ = row
+        kind = label if isinstance(label, int) else -1 if label is None else -2
+        counts[split, kind] += 1
+        yield (sample_id, offset, *row)
         offset += length

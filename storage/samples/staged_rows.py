@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from storage.database.connection import sqlite3, translated
+from storage.database.connection import insert_rows, sqlite3, translated
 from storage.disk.durable import file_faults
 from storage.errors import AlreadyExists
 from storage.records.samples import DAMAGED, SAMPLE_COLUMNS
 
 _ROWS_AT_ONCE = 500
-_COLUMNS = ", ".join(SAMPLE_COLUMNS)
-_SCHEMA = (
+_STAGED = (
     "CREATE TABLE staged (n INTEGER PRIMARY KEY, sha256 BLOB NOT NULL, start INTEGER NOT NULL, "
     "length INTEGER NOT NULL, label ANY, "
     + "".join(f"{name} ANY, " for name in SAMPLE_COLUMNS)
-    + "conflicts INTEGER NOT NULL DEFAULT 0) STRICT",
-    "CREATE UNIQUE INDEX staged_by_key ON staged (key) WHERE key IS NOT NULL",
+    + "conflicts INTEGER NOT NULL DEFAULT 0) STRICT"
+)
+_BY_KEY = "CREATE UNIQUE INDEX staged_by_key ON staged (key) WHERE key IS NOT NULL"
+_MERGES = (
     # id: the stored sample that a dropped row equals; of: the staged row that it equals.
     "CREATE TABLE dropped (n INTEGER PRIMARY KEY, id INTEGER, of INTEGER, key TEXT) STRICT",
     "CREATE TABLE labelled (id INTEGER PRIMARY KEY, label ANY) STRICT",
 )
-_INSERT = f"""
-INSERT INTO staged (n, sha256, start, length, label, {_COLUMNS})
-VALUES (?, ?, ?, ?, ?, {", ".join("?" * len(SAMPLE_COLUMNS))})
-ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
-"""  # noqa: S608 - our own names
+_GIVEN = ("n", "sha256", "start", "length", "label", *SAMPLE_COLUMNS)
+_FIRST_OF_A_KEY = "ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING"
 _KNOWN_KEYS = f"""
 SELECT taken.key, samples.id, coalesce(quarantine, '') LIKE '{DAMAGED}%' AS is_damaged, owner
 FROM (
@@ -64,7 +62,8 @@ class StagedRows:
             descriptor, name = tempfile.mkstemp(prefix="staged-", dir=folder)
             os.close(descriptor)
         self._path = Path(name)
-        self._keyed = False
+        self._count = 0
+        self._keyed = self._merges = False
         self.keys_of_damaged: list[str] = []
         with translated():
             self._connection = _open(self._path)
@@ -74,9 +73,14 @@ class StagedRows:
 
         Raises StorageFull.
         """
+        if keyed and not self._keyed:
+            self._keyed = True
+            self._execute(_BY_KEY)
+        on_conflict = _FIRST_OF_A_KEY if self._keyed else ""
         with translated():
-            self._connection.executemany(_INSERT, rows)
-        self._keyed = self._keyed or keyed
+            self._count += insert_rows(
+                self._connection, "staged", _GIVEN, rows, on_conflict=on_conflict
+            )
 
     def drop_known_keys(
         self, database: sqlite3.Connection, model_id: int, *, owner: str | None
@@ -116,8 +120,10 @@ class StagedRows:
         self, n: int, *, stored: int | None = None, of: int | None = None, key: str | None = None
     ) -> None:
         """Drop a row that equals a stored sample or another row, and remember its key for that."""
+        self._begin_merges()
         self._execute("INSERT INTO dropped VALUES (?, ?, ?, ?)", (n, stored, of, key))
         self._execute("DELETE FROM staged WHERE n = ?", (n,))
+        self._count -= 1
 
     def conflict(self, n: int, *, split: str | None) -> None:
         """Note that others of the same content have another label; it goes where they are."""
@@ -131,14 +137,17 @@ class StagedRows:
 
     def label_stored(self, sample_id: int, label: object) -> None:
         """Remember that a stored sample without a label takes this one."""
+        self._begin_merges()
         self._execute("INSERT INTO labelled VALUES (?, ?)", (sample_id, label))
 
     def stored_labels(self) -> Iterator[tuple[int, Any]]:
         """(sample id, label) of the stored samples that take one."""
+        self._begin_merges()
         return self._connection.execute("SELECT id, label FROM labelled")
 
     def label_for(self, sample_id: int) -> Any:
         """The label that a stored sample is to take, None without one."""
+        self._begin_merges()
         query = "SELECT label FROM labelled WHERE id = ?"
         row = self._connection.execute(query, (sample_id,)).fetchone()
         return None if row is None else row[0]
@@ -152,7 +161,7 @@ class StagedRows:
 
     def count(self) -> int:
         """How many rows are left."""
-        return int(self._connection.execute("SELECT count(*) FROM staged").fetchone()[0])
+        return self._count
 
     def conflicts(self) -> int:
         """How many of those conflict with another label."""
@@ -171,34 +180,37 @@ class StagedRows:
             stop = offset_bytes + length
         yield start, stop - start
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """(length, digest, label, …SAMPLE_COLUMNS) by ordinal."""
-        return self._connection.execute(
-            f"SELECT length, sha256, label, {_COLUMNS} FROM staged ORDER BY n"  # noqa: S608
-        )
+    def select(self, sql: str, parameters: Mapping[str, object]) -> Iterator[tuple[Any, ...]]:
+        """Rows of a query of the table `staged`."""
+        return self._connection.execute(sql, parameters)
 
     def close(self) -> None:
         self._connection.close()
         self._path.unlink(missing_ok=True)
 
-    def _execute(self, sql: str, parameters: tuple[object, ...]) -> None:
+    def _begin_merges(self) -> None:
+        if not self._merges:
+            self._merges = True
+            for table in _MERGES:
+                self._execute(table)
+
+    def _execute(self, sql: str, parameters: tuple[object, ...] = ()) -> None:
         with translated():
             self._connection.execute(sql, parameters)
 
     def _pages(self, query: str) -> Iterator[list[Any]]:
         last = -1
-        while rows := self._connection.execute(query, (last, _ROWS_AT_ONCE)).fetchall():
-            last = rows[-1][0]
+        rows: list[Any] = []
+        while last < 0 or len(rows) == _ROWS_AT_ONCE:
+            rows = self._connection.execute(query, (last, _ROWS_AT_ONCE)).fetchall()
             yield rows
+            last = rows[-1][0] if rows else 0
 
 
 def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = OFF")
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA cache_size = -1024")
     connection.execute("BEGIN")
-    for statement in _SCHEMA:
-        connection.execute(statement)
+    connection.execute(_STAGED)
     return connection

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from enum import Enum
 from itertools import accumulate, chain, repeat
 from pathlib import Path
 from types import TracebackType
@@ -104,7 +103,7 @@ class Staging:
             *(_values(columns.get(name), default) for name, default in SAMPLE_COLUMNS.items()),
             strict=False,  # `repeat` has no end
         )
-        self._rows.add(rows, keyed="key" in columns)
+        self._rows.add(rows, keyed=any(columns.get("key") or ()))
         with file_faults("cannot stage samples"):
             self._spool.write(data)
         self._added += count
@@ -157,7 +156,7 @@ class Staging:
             self._rows.drop_known_keys(connection, self._model_id, owner=self._owner)
             if not self._keep_duplicates:
                 drop_stored(self._rows, connection, self._model_id, owner=self._owner)
-        if not self._keep_duplicates:
+        if not self._keep_duplicates and self._rows.count() > 1:
             drop_repeated(self._rows)
         return self._rows.count()
 
@@ -216,11 +215,7 @@ def _check_lengths(
 
 
 def _values(column: object, default: object) -> Iterable[object]:
-    """A column's values as SQLite keeps them; one for all, and none, are repeated."""
-    if column is None or isinstance(column, Enum):
-        return repeat(_plain(default if column is None else column))
-    return map(_plain, cast("Sequence[object]", column))
-
-
-def _plain(value: object) -> object:
-    return value.value if isinstance(value, Enum) else value
+    """A column's values; one for all, and none, are repeated."""
+    if column is None or isinstance(column, str):
+        return repeat(default if column is None else column)
+    return cast("Sequence[object]", column)

@@ -32,6 +32,9 @@ SELECT sha256, id FROM samples WHERE model_id = ? AND substr(sha256, 1, 8) = ?
 ORDER BY sha256, id LIMIT 1000
 """
 
+LabelCount = tuple[Split, int | None, int]
+"""(split, class index, samples); class None: those without a label."""
+
 
 class SampleStats:
     """What a model's samples come to. Only `duplicates` and `quarantined` look at their rows."""
@@ -41,18 +44,18 @@ class SampleStats:
 
     def counts(self, model_id: int) -> SampleCounts:
         """Maintained by SQL triggers, so that it is fast for a million samples too."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(_COUNTS, (model_id,)).fetchone()
-        return SampleCounts(**dict(row))
+        return self.balance(model_id)[0]
 
-    def label_counts(self, model_id: int) -> list[tuple[Split, int | None, int]]:
-        """(split, class index, samples); class None: those without a label.
+    def label_counts(self, model_id: int) -> list[LabelCount]:
+        """Labels that are not class indices are in no class, and are not listed."""
+        return self.balance(model_id)[1]
 
-        Labels that are not class indices are in no class, and are not listed.
-        """
+    def balance(self, model_id: int) -> tuple[SampleCounts, list[LabelCount]]:
+        """`counts` and `label_counts` of one moment."""
         with self._readers.snapshot() as connection:
+            counts = connection.execute(_COUNTS, (model_id,)).fetchone()
             rows = connection.execute(_LABEL_COUNTS, (model_id,)).fetchall()
-        return [
+        return SampleCounts(**dict(counts)), [
             (Split(row["split"]), None if row["class"] < 0 else row["class"], row["count"])
             for row in rows
         ]

@@ -21,10 +21,14 @@ _TOLD = 1000
 _PREFIX = "substr(sha256, 1, 8)"
 """As in the index `samples_by_content`; a whole digest would make it three times as large."""
 # Left to itself SQLite walks all samples of the model, since they are in the order of their ids.
+# The prefixes are one blob, so that any number of them is one statement, prepared once.
 _STORED = f"""
-SELECT id, sha256, label, split FROM samples INDEXED BY samples_by_content
-WHERE model_id = ? AND {_PREFIX} IN ({{marks}})
-  AND (? IS NULL OR owner IS ?)
+WITH RECURSIVE sought (at) AS (
+  SELECT 1 UNION ALL SELECT at + 8 FROM sought WHERE at + 8 < length(:prefixes)
+)
+SELECT id, sha256, label, split FROM sought CROSS JOIN samples INDEXED BY samples_by_content
+WHERE model_id = :model_id AND {_PREFIX} = substr(:prefixes, at, 8)
+  AND (:owner IS NULL OR owner IS :owner)
   AND (quarantine IS NULL OR quarantine NOT LIKE '{DAMAGED}%') ORDER BY id
 """  # noqa: S608 - our own
 _TAKE_LABEL = "UPDATE samples SET label = ? WHERE id = ? AND label IS NULL"
@@ -49,8 +53,8 @@ def drop_stored(
 ) -> None:
     """Drop the staged rows that equal a stored sample; owner: None for anybody's."""
     for batch in rows.batches():
-        stored = _stored(database, model_id, {row[1] for row in batch}, rows, owner=owner)
-        for n, digest, label, key, _ in batch:
+        stored = _stored(database, model_id, {row[1][:8] for row in batch}, rows, owner=owner)
+        for n, digest, label, key, _ in batch if stored else ():
             twins = stored.get(digest)
             if twins is None:
                 continue
@@ -112,16 +116,15 @@ def _match(twins: Twins, label: Label) -> tuple[_Twin | None, bool]:
 def _stored(
     database: sqlite3.Connection,
     model_id: int,
-    digests: Iterable[bytes],
+    prefixes: Iterable[bytes],
     rows: StagedRows,
     *,
     owner: str | None,
 ) -> dict[bytes, Twins]:
     """Stored samples by digest; those that take a label from this upload already have it."""
-    prefixes = sorted({digest[:8] for digest in digests})
-    query = _STORED.format(marks=", ".join("?" * len(prefixes)))
+    sought = {"model_id": model_id, "prefixes": b"".join(sorted(prefixes)), "owner": owner}
     found: defaultdict[bytes, Twins] = defaultdict(dict)
-    for row in database.execute(query, (model_id, *prefixes, owner, owner)):
+    for row in database.execute(_STORED, sought):
         label = row["label"] if row["label"] is not None else rows.label_for(row["id"])
         found[row["sha256"]].setdefault(label, _Twin(row["id"], row["split"]))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from itertools import chain
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 MAX_AXES = 32
 """An array of more axes has no place in a model, and numpy refuses more than 64."""
-ESCAPED_SURROGATES = tuple(f"\\u{d}{each}" for d in "dD" for each in "89abcdefABCDEF")
+ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(body: bytes | str) -> Any:
@@ -20,7 +21,7 @@ def read_json(body: bytes | str) -> Any:
     text = body if isinstance(body, str) else body.decode("utf-8-sig")
     try:
         value = json.loads(text)
-        if any(each in text for each in ESCAPED_SURROGATES):
+        if ESCAPED_SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

@@ -35,11 +35,13 @@ class LabelReader:
         self._probabilities = probabilities
         self._index = {name: i for i, name in enumerate(target.classes or ())}
         self._spec = TensorSpec(target.name, target.dtype, target.shape)
+        self._is_index = not target.shape and target.num_classes is not None
+        self._indices = range((self._is_index and target.num_classes) or 0)
 
     def parse(self, value: Any) -> tuple[Label, str | None]:
         """A label from JSON: (label, None) or (None, what is wrong)."""
-        if value is None:
-            return None, None
+        if value is None or (type(value) is int and value in self._indices):
+            return value, None
         if self._target.is_empty:
             return None, NO_LABEL
         if isinstance(value, str):
@@ -97,7 +99,7 @@ class LabelReader:
             or f"label {range_complaint(rows[i], self._target.dtype)}"
             for i in np.flatnonzero(bad)
         }
-        if not self._target.shape and self._target.num_classes is not None:
+        if self._is_index:
             return converted.tolist(), complaints
         return [row.tobytes() for row in converted], complaints
 
@@ -132,6 +134,6 @@ class LabelReader:
         return f"label {label.tolist()} is out of range; this loss takes values from 0 to 1"
 
     def _stored(self, label: NDArray[Any]) -> Label:
-        if not self._target.shape and self._target.num_classes is not None:
+        if self._is_index:
             return int(label)
         return label.astype(little_endian(self._target.dtype)).tobytes()

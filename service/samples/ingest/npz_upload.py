@@ -54,7 +54,7 @@ class Chunk:
 
     records: NDArray[np.uint8]
     labels: list[Label]
-    keys: list[str | None]
+    keys: list[str | None] | None
 
 
 class NpzBatch:
@@ -81,10 +81,10 @@ class NpzBatch:
             keys = self._keys(start, count, complaints)
             for row in sorted(complaints):
                 faults.sample(complaints[row])
-            good = [row for row in range(count) if row not in complaints]
-            if len(good) < count:
-                records = records[good]
-                labels, keys = [labels[row] for row in good], [keys[row] for row in good]
+            if complaints:
+                good = [row for row in range(count) if row not in complaints]
+                records, labels = records[good], [labels[row] for row in good]
+                keys = keys and [keys[row] for row in good]
             yield Chunk(records, labels, keys)
 
     def _records(
@@ -112,9 +112,9 @@ class NpzBatch:
 
     def _keys(
         self, start: int, count: int, complaints: dict[int, list[Problem]]
-    ) -> list[str | None]:
+    ) -> list[str | None] | None:
         if "key" not in self._members:
-            return [None] * count
+            return None
         given = self._members["key"].take(count)
         if given.dtype.kind != "U":
             return [str(key) for key in given.tolist()]

@@ -29,31 +29,33 @@ class Statistics:
     def __init__(self, store: Store, model: Model) -> None:
         self._store = store
         self._model = model
-        self._kinds = for_model(model).kinds
-        self._moments = {
-            spec.name: Moments(features)
-            for spec, features in _features(model)
-            if 0 < features <= MAX_FEATURES
-        }
+        self._few: list[NDArray[np.uint8]] = []
+        self._moments: dict[str, Moments] | None = None
 
     def add(self, records: NDArray[np.uint8]) -> None:
         """records: (n, record bytes)."""
-        for name, rows in _split(self._model, records):
-            if name in self._moments:
-                self._moments[name].add(rows)
+        if self._moments is None:
+            self._few.append(records)
+            if sum(map(len, self._few)) < MIN_ROWS:
+                return
+            records = np.concatenate(self._few)
+            self._few.clear()
+            self._moments = _no_moments(self._model)
+        _add(self._moments, self._model, records)
 
     def warnings(self) -> tuple[str, ...]:
         """Call this before the upload is committed, since it compares with stored samples."""
-        told = [(name, each) for name, each in self._moments.items() if each.count >= MIN_ROWS]
-        seen = self._seen() if told else {}
+        if not self._moments:
+            return ()
+        seen = self._seen()
         return tuple(
             warning
-            for name, moments in told
+            for name, moments in self._moments.items()
             for warning in self._about(name, moments, seen.get(name))
         )
 
     def _about(self, name: str, moments: Moments, seen: Moments | None) -> Iterator[str]:
-        kind = self._kinds.get(name)
+        kind = for_model(self._model).kinds.get(name)
         if isinstance(kind, Standardize) and kind.mean is not None and kind.std is not None:
             mean, std = np.array(kind.mean), np.array(kind.std)
             yield from self._far(name, moments, mean, std, whose="standardize has learned")
@@ -101,21 +103,33 @@ class Statistics:
 
     def _seen(self) -> dict[str, Moments]:
         """Moments of the newest stored samples by input; empty if there are too few."""
-        newest = self._store.samples.list(self._model.id, limit=SEEN_SAMPLES, newest_first=True)
+        newest = self._store.samples.newest_records(self._model.id, SEEN_SAMPLES)
         if len(newest) < MIN_ROWS:
             return {}
-        contents = b"".join(self._store.samples.content(self._model.id, each.id) for each in newest)
-        records = np.frombuffer(contents, np.uint8).reshape(len(newest), -1)
-        seen = {name: Moments(len(each.low)) for name, each in self._moments.items()}
-        for name, rows in _split(self._model, records):
-            if name in seen:
-                seen[name].add(rows)
+        records = np.frombuffer(b"".join(newest), np.uint8).reshape(len(newest), -1)
+        seen = _no_moments(self._model)
+        _add(seen, self._model, records)
         return seen
+
+
+def _no_moments(model: Model) -> dict[str, Moments]:
+    """Of the inputs that are vectors of floats, not too long."""
+    return {
+        spec.name: Moments(features)
+        for spec, features in _features(model)
+        if 0 < features <= MAX_FEATURES
+    }
+
+
+def _add(moments: dict[str, Moments], model: Model, records: NDArray[np.uint8]) -> None:
+    for name, rows in _split(model, records) if moments else ():
+        if name in moments:
+            moments[name].add(rows)
 
 
 def balance_warnings(store: Store, model: Model) -> Iterator[str]:
     """Warnings about the balance of classes and splits among all samples of a model."""
-    counts = store.sample_stats.counts(model.id)
+    counts, labels = store.sample_stats.balance(model.id)
     if counts.train >= MIN_ROWS and counts.validation < MIN_VALIDATION:
         yield (
             f"{counts.validation} labelled samples are for validation beside {counts.train} for "
@@ -124,7 +138,6 @@ def balance_warnings(store: Store, model: Model) -> Iterator[str]:
     target = model.signature.target
     if target.num_classes is None or target.num_classes < 2 or target.shape:
         return
-    labels = store.sample_stats.label_counts(model.id)
     found = {label for split, label, _ in labels if label is not None and split is Split.TRAIN}
     if len(found) == 1 and counts.train >= MIN_ROWS:
         (label,) = found

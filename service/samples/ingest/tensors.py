@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ def input_bytes(spec: TensorSpec) -> int:
     return int(np.prod(spec.shape, dtype=np.int64)) * np.dtype(spec.dtype).itemsize
 
 
+@lru_cache
 def little_endian(dtype: str) -> np.dtype[Any]:
     """The little-endian form of a dtype, as packs store it."""
     ordered: np.dtype[Any] = np.dtype(dtype).newbyteorder("<")
@@ -40,6 +42,7 @@ def parse(value: Any, spec: TensorSpec) -> NDArray[Any] | str:
     return range_complaint(array, spec.dtype) if bad[0] else converted[0]
 
 
+@lru_cache
 def type_complaint(given: np.dtype[Any], wanted: str) -> str | None:
     """Why values of dtype `given` cannot become `wanted`, or None if they can."""
     allowed = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[np.dtype(wanted).kind]

@@ -56,7 +56,7 @@ def test_another_label_for_the_same_inputs_is_a_conflict(store: Store, model: Mo
 
 
 def test_a_label_that_comes_later_goes_to_the_sample_that_waits(store: Store, model: Model) -> None:
-    (waiting,) = keep(store, model, Batch(np.zeros((1, 16), np.uint8)))
+    (waiting,) = keep(store, model, Batch(np.zeros((1, 16), np.uint8)), None)
     result = send(store, model, one(0, 7, key="app-1"))
 
     assert (result.accepted, result.duplicates) == (0, 1)
@@ -67,8 +67,8 @@ def test_a_label_that_comes_later_goes_to_the_sample_that_waits(store: Store, mo
 def test_a_question_that_is_kept_twice_has_one_id(store: Store, model: Model) -> None:
     records = np.zeros((3, 16), np.uint8)
     records[1] = 1
-    first = keep(store, model, Batch(records))
-    second = keep(store, model, Batch(records[::-1].copy()))
+    first = keep(store, model, Batch(records), None)
+    second = keep(store, model, Batch(records[::-1].copy()), None)
 
     assert first[0] == first[2] != first[1]
     assert second == first[::-1]
@@ -178,6 +178,18 @@ def test_inputs_of_another_scale_are_told_with_the_number(
 
     large = about_inputs(send_rows(store, model, path, ROWS * 50_000))
     assert any("standardize" in each for each in large)
+
+
+def test_a_damaged_sample_keeps_no_other_from_being_stored(
+    store: Store, model: Model, path: Path
+) -> None:
+    send_rows(store, model, path, ROWS)
+    (pack,) = store.packs_dir.glob("*/*")
+    content = bytearray(pack.read_bytes())
+    content[-1] ^= 255
+    pack.write_bytes(content)
+    assert about_inputs(send_rows(store, model, path, ROWS + 0.5)) == []
+    assert len(store.samples.newest_records(model.id, 200)) == 119
 
 
 def test_inputs_far_from_what_standardize_has_learned_are_told(store: Store, path: Path) -> None:
