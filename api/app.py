@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from api import docs, errors, threads
-from api.access import require_scoped
+from api.access import Metering, require_scoped
 from api.bodies.uploads import BodyLimit
 from api.request_line import RequestLine
 from api.routes import (
@@ -44,6 +44,30 @@ DESCRIPTION = (
     "for your app; each operation tells the scope that a token needs."
 )
 
+ROUTED = (
+    health,
+    models,
+    uploads,
+    dataset,
+    samples,
+    jobs,
+    metrics,
+    checkpoints,
+    versions,
+    aliases,
+    reference,
+    predict,
+    open_inference,
+    events,
+    device,
+    triggers,
+    backup,
+    verification,
+    access,
+    dashboard,
+)
+"""Modules of routes, in the order in which paths are looked up."""
+
 
 def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
     """The app of one daemon, which must be started before the first request."""
@@ -58,33 +82,13 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
         swagger_ui_oauth2_redirect_url=None,
     )
     app.add_middleware(BodyLimit, max_bytes=settings.max_upload_bytes)
+    app.add_middleware(Metering)
     app.add_middleware(
         Guard, allowed_hosts=settings.allowed_hosts, takes_reports=takes_input_reports()
     )
     app.add_middleware(RequestLine)
     errors.install(app)
-    for module in (
-        health,
-        models,
-        uploads,
-        dataset,
-        samples,
-        jobs,
-        metrics,
-        checkpoints,
-        versions,
-        aliases,
-        reference,
-        predict,
-        open_inference,
-        events,
-        device,
-        triggers,
-        backup,
-        verification,
-        access,
-        dashboard,
-    ):
+    for module in ROUTED:
         app.include_router(require_scoped(module.router))
     docs.install(app)
     threads.install(app)

@@ -17,7 +17,7 @@ from starlette.routing import Match, Mount
 from starlette.types import Receive, Scope, Send
 
 from api.hints import meant
-from service.errors import InsufficientScope
+from service.errors import InsufficientScope, QuotaExceeded
 from service.logs import event
 from storage.disk.durable import fault_of, is_of_disk
 from storage.errors import HoneError, Problem
@@ -48,6 +48,7 @@ STATUS: dict[str, int] = {
     "prediction_failed": 422,
     "prediction_timeout": 504,
     "preparation_failed": 422,
+    "quota_exceeded": 429,
     "range_not_satisfiable": 416,
     "state_conflict": 409,
     "storage_broken": 500,
@@ -140,6 +141,11 @@ def install(app: FastAPI) -> None:
 
 async def _hone_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HoneError)
+    return refusal(error)
+
+
+def refusal(error: HoneError) -> JSONResponse:
+    """The answer for one of our errors."""
     return problem(error.code, error.detail, errors=error.problems, headers=_headers(error))
 
 
@@ -148,6 +154,8 @@ def _headers(error: HoneError) -> dict[str, str]:
         # RFC 6750, section 3.1
         lack = f'error="insufficient_scope", scope="{error.scope}"'
         return {"WWW-Authenticate": f'Bearer realm="honed", {lack}'}
+    if isinstance(error, QuotaExceeded):
+        return {"Retry-After": str(error.retry_after_s)}
     return {"Retry-After": "1"} if STATUS[error.code] == 503 else {}
 
 

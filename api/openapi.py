@@ -13,7 +13,7 @@ SCHEMAS = "#/components/schemas/"
 PROBLEM = {"$ref": f"{SCHEMAS}ProblemBody"}
 """By reference: of a model FastAPI would keep a validator for every answer of every route."""
 GUARDED = ("wrong_host", "foreign_origin")
-"""Errors of every route; those that need a token have three more."""
+"""Errors of every route; those that need a token have four more."""
 DETAILS = {
     "already_exists": "a model named 'digits' exists; choose another name or delete it",
     "graph_refused": "2 nodes of the graph cannot be trained",
@@ -28,6 +28,7 @@ DETAILS = {
     "prediction_failed": "version 4 of model 'digits': the model cannot compute these inputs",
     "prediction_timeout": "no answer within 30 s; send fewer inputs",
     "preparation_failed": "checking the model ended the process that did it",
+    "quota_exceeded": "this token's limit of uploads at once is 2 (uploads); wait until …",
     "range_not_satisfiable": "the file has 41733 bytes",
     "state_conflict": "job 3 is succeeded; only a paused job resumes",
     "storage_full": "the disk is full; nothing of the request was stored",
@@ -44,7 +45,9 @@ SAMPLE_FAULT = {
 
 def answers(*codes: str) -> dict[int | str, dict[str, Any]]:
     """The error responses of a route that needs a token; codes: those of its own."""
-    return open_answers("invalid_input", "unauthorized", "insufficient_scope", *codes)
+    return open_answers(
+        "invalid_input", "unauthorized", "insufficient_scope", "quota_exceeded", *codes
+    )
 
 
 def open_answers(*codes: str) -> dict[int | str, dict[str, Any]]:

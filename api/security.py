@@ -115,7 +115,7 @@ def _principal(scope: Scope, headers: Headers) -> Principal:
     state, secret = scope["app"].state, given.strip()
     if secret.startswith(PREFIX):
         daemon: Daemon = state.daemon
-        return daemon.tokens.principal(secret)[0]
+        return daemon.tokens.principal(secret)
     if hmac.compare_digest(secret.encode(), state.token.encode()):
         return ADMIN
     raise Unauthorized("this is neither the token of DATA_DIR/admin.token nor one that was made")

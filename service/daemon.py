@@ -12,6 +12,7 @@ from typing import Any
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from service.access.tokens import Tokens
+from service.access.usage import Usages
 from service.backup.daily_backups import DailyBackups
 from service.backup.verification import Verification
 from service.events import Feed
@@ -46,6 +47,7 @@ class Daemon:
 
     store: Store
     tokens: Tokens
+    usages: Usages
     children: Children
     registry: Registry
     feed: Feed
@@ -101,6 +103,7 @@ class Daemon:
     def _build(self) -> None:
         """Make every part, each with what it needs."""
         self.tokens = Tokens(self.store)
+        self.usages = Usages(self.store, self.tokens)
         self.children = Children(memory_cap_bytes=self.settings.training_memory_bytes)
         self.registry = Registry(self.store, self.settings, self.children)
         self.feed = Feed(self.store)
@@ -131,6 +134,7 @@ class Daemon:
         """Begin the hourly work, and the triggers."""
         hourly = partial(self._timer.add_job, trigger="interval", seconds=MAINTENANCE_INTERVAL_S)
         hourly(self.store.history.prune, args=[timedelta(days=self.settings.history_days)])
+        hourly(self.usages.save)
         hourly(prune_all, args=[self.store])
         hourly(self.erasure.sweep)
         hourly(self.daily_backups.make_if_due)
@@ -164,6 +168,7 @@ class Daemon:
         await self.predictor.stop()
         await self.verification.stop()
         await self.daily_backups.stop()
+        await self.usages.save()
         await asyncio.to_thread(self.store.close)
         event(logger, logging.INFO, "daemon.stopped")
 

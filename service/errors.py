@@ -59,6 +59,16 @@ class NoSession(HoneError):
     code = "no_session"
 
 
+class QuotaExceeded(HoneError):
+    """The token has used up one of its limits; the detail names it."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, detail: str, *, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
 class Unauthorized(HoneError):
     """The secret is not that of a token that is valid now; the detail says why."""
 

@@ -48,17 +48,20 @@ def make_token(
 
 @router.get("", summary="List tokens", responses=answers())
 @needs(Scope.TOKENS_ADMIN)
-def list_tokens(store: TheStore, limit: Limit = 100, cursor: Cursor = None) -> Page[TokenBody]:
+def list_tokens(
+    store: TheStore, daemon: TheDaemon, limit: Limit = 100, cursor: Cursor = None
+) -> Page[TokenBody]:
     """Oldest first, revoked and expired ones too. The admin token is a file, and not listed."""
     rows = store.tokens.list(limit=limit + 1, after=after_id(cursor) or 0)
-    return page(rows, limit, cursor=lambda row: row.id, show=present.token)
+    shown = daemon.usages.shown
+    return page(rows, limit, cursor=lambda row: row.id, show=lambda row: present.token(shown(row)))
 
 
 @router.get("/{token_id}", summary="Show a token", responses=answers("not_found"))
 @needs(Scope.TOKENS_ADMIN)
-def show_token(token_id: TokenId, store: TheStore) -> TokenBody:
+def show_token(token_id: TokenId, store: TheStore, daemon: TheDaemon) -> TokenBody:
     """Scopes, models, limits; when it was used last."""
-    return present.token(store.tokens.get(token_id))
+    return present.token(daemon.usages.shown(store.tokens.get(token_id)))
 
 
 @router.patch(
@@ -78,7 +81,7 @@ def change_token(token_id: TokenId, patch: TokenPatch, daemon: TheDaemon) -> Tok
         limits=replace(known.limits, **limits),
         expires_at=patch.expires_at if "expires_at" in given else known.expires_at,
     )
-    return present.token(changed)
+    return present.token(daemon.usages.shown(changed))
 
 
 @router.delete(

@@ -46,7 +46,7 @@ def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
     responses=answers("busy", "not_found", "storage_full", "too_large", "unsupported_media_type"),
     openapi_extra=body({ZIP: {"schema": {"type": "string", "format": "binary"}}}),
 )
-@needs(Scope.SAMPLES_WRITE)
+@needs(Scope.SAMPLES_WRITE, counted="uploads")
 async def import_samples(
     request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModel
 ) -> SamplesAccepted:

@@ -63,7 +63,7 @@ UPLOAD = body(
     ),
     openapi_extra=UPLOAD,
 )
-@needs(Scope.MODELS_ADMIN)
+@needs(Scope.MODELS_ADMIN, counted="registrations")
 async def register(
     request: Request, response: Response, daemon: TheDaemon, principal: ThePrincipal
 ) -> ModelBody:

@@ -46,7 +46,14 @@ ANSWER: dict[int | str, dict[str, Any]] = {
 def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
     """The error responses of a route, in the protocol's form."""
     by_status: dict[int | str, dict[str, Any]] = {}
-    for code in ("unauthorized", "insufficient_scope", "invalid_input", *codes, *GUARDED):
+    for code in (
+        "unauthorized",
+        "insufficient_scope",
+        "quota_exceeded",
+        "invalid_input",
+        *codes,
+        *GUARDED,
+    ):
         content = by_status.setdefault(
             STATUS[code],
             {
@@ -151,7 +158,7 @@ async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONRes
     responses=INFER,
     openapi_extra=TENSORS,
 )
-@needs(Scope.PREDICT)
+@needs(Scope.PREDICT, counted="predictions")
 async def infer(
     name: str, request: Request, daemon: TheDaemon, header_length: HeaderLength = None
 ) -> Response:
@@ -166,7 +173,7 @@ async def infer(
     responses=INFER,
     openapi_extra=TENSORS,
 )
-@needs(Scope.PREDICT)
+@needs(Scope.PREDICT, counted="predictions")
 async def infer_with_version(
     name: str,
     number: Number,

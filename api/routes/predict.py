@@ -76,7 +76,7 @@ INPUTS = body(
     ),
     openapi_extra=INPUTS,
 )
-@needs(Scope.PREDICT)
+@needs(Scope.PREDICT, counted="predictions")
 async def predict(
     name: str,
     request: Request,

@@ -129,7 +129,7 @@ UPLOAD = body(
     ),
     openapi_extra=UPLOAD,
 )
-@needs(Scope.SAMPLES_WRITE)
+@needs(Scope.SAMPLES_WRITE, counted="uploads")
 async def add_samples(
     request: Request,
     response: Response,

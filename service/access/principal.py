@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 
 from service.errors import InsufficientScope
@@ -42,6 +43,8 @@ SCOPES: dict[Scope, str] = {
 """Every scope and what it allows; docs/tokens.md says the same."""
 DEVICE_WIDE = frozenset({Scope.DEVICE_POLICY, Scope.BACKUP, Scope.TOKENS_ADMIN})
 """Scopes that concern all models at once: a token that is bound to models cannot have them."""
+OF_TOKENS = "token "
+"""How the id of a token's principal begins."""
 EVERY_SCOPE = frozenset(Scope)
 
 
@@ -50,7 +53,7 @@ class Principal:
     """Who asks: the admin token, a token of an app, or a user of this device.
 
     id: `admin`, `token 3` or `uid 1000`, as samples and the audit log record it. name: for people.
-    models: the only ones that it may touch, None for all.
+    models: the only ones that it may touch, None for all. expires_at: None for never.
     """
 
     id: str
@@ -58,6 +61,12 @@ class Principal:
     scopes: frozenset[Scope]
     models: frozenset[str] | None = None
     limits: Limits = field(default_factory=Limits)
+    expires_at: datetime | None = None
+
+    @property
+    def is_token(self) -> bool:
+        """Whether it is a token of the database, which has limits and can be revoked."""
+        return self.id.startswith(OF_TOKENS)
 
     @property
     def owner(self) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from service.access.principal import DEVICE_WIDE, Principal, Scope
+from service.access.principal import DEVICE_WIDE, OF_TOKENS, Principal, Scope
 from service.errors import InvalidInput, Unauthorized
 from storage.database.codec import utc_now
 from storage.errors import Problem
@@ -52,8 +52,8 @@ class Tokens:
         """Call `listener` with a principal's id when its secret no longer counts. Any thread."""
         self._listeners = (*self._listeners, listener)
 
-    def principal(self, secret: str) -> tuple[Principal, datetime | None]:
-        """Whose secret this is, and when that ends. Raises Unauthorized."""
+    def principal(self, secret: str) -> Principal:
+        """Whose secret this is. Raises Unauthorized."""
         digest = _digest(secret)
         known = self._known.get(digest)
         # The time of the look-up tells of digests alone; nobody finds a secret for one.
@@ -65,7 +65,7 @@ class Tokens:
         if token.expires_at is not None and token.expires_at <= self._now():
             ended = token.expires_at.isoformat(timespec="seconds")
             raise Unauthorized(f"{known.principal.described} expired at {ended}")
-        return known.principal, token.expires_at
+        return known.principal
 
     def create(
         self,
@@ -158,7 +158,7 @@ def new_secret() -> str:
 
 def principal_id(token_id: int) -> str:
     """How samples and the audit log name a token."""
-    return f"token {token_id}"
+    return f"{OF_TOKENS}{token_id}"
 
 
 def _checksum(text: str) -> str:
@@ -180,6 +180,7 @@ def _known(token: Token) -> _Known:
         scopes=frozenset(map(Scope, token.scopes)),
         models=None if token.models is None else frozenset(token.models),
         limits=token.limits,
+        expires_at=token.expires_at,
     )
     return _Known(token, principal)
 

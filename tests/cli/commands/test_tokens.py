@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,3 +89,9 @@ def test_wrong_usage_is_told(honed: Run, option: tuple[str, ...], told: str) -> 
 
 def test_every_limit_has_an_option() -> None:
     assert set(_LIMITS) == set(Limits.__slots__)
+
+
+def test_every_limit_stands_in_the_documentation() -> None:
+    page = (Path(__file__).parents[3] / "docs/tokens.md").read_text("utf-8")
+    told = dict(re.findall(r"^\| `(\w+)` \| `--([\w-]+)` \|", page, re.M))
+    assert told == {name: name.replace("_", "-") for name in _LIMITS}

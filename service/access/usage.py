@@ -1,0 +1,172 @@
+"""What each token has open and has sent, held against its limits. Belongs to the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Literal
+
+from service.access.principal import OF_TOKENS, Principal
+from service.access.tokens import Tokens, principal_id
+from service.errors import QuotaExceeded
+from storage.database.codec import utc_now
+from storage.records.access import Limits, Token, TokenUse
+from storage.store import Store
+
+END_AFTER_S = 1.0
+"""How long requests of a token that was revoked may still go on: its own revocation is one."""
+AtOnce = Literal["uploads", "registrations"]
+Counted = AtOnce | Literal["predictions"]
+Abort = Callable[[], None]
+
+
+class Usage:
+    """What one token uses.
+
+    opened: what cuts each request that is open. used_on: the UTC day of used_bytes.
+    """
+
+    def __init__(
+        self, stored: Token | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.opened: dict[object, Abort] = {}
+        self.last_used_at = stored.last_used_at if stored else None
+        self.used_on = stored.used_on if stored else None
+        self.used_bytes = stored.used_bytes if stored else 0
+        self.changed = False
+        self._busy: Counter[AtOnce] = Counter()
+        self._clock = clock
+        self._allowance = 1.0
+        self._refilled_at = clock()
+
+    @contextmanager
+    def request(self, limits: Limits, abort: Abort, *, now: datetime) -> Iterator[None]:
+        """Count a request while the block runs. Raises QuotaExceeded."""
+        if limits.connections is not None and len(self.opened) >= limits.connections:
+            raise QuotaExceeded(_at_once("requests", limits.connections), retry_after_s=1)
+        self.last_used_at, self.changed = now, True
+        key = object()
+        self.opened[key] = abort
+        try:
+            yield
+        finally:
+            del self.opened[key]
+
+    @contextmanager
+    def within(self, counted: Counted, limits: Limits) -> Iterator[None]:
+        """Hold a request against the limit of its kind. Raises QuotaExceeded."""
+        if counted == "predictions":
+            self._take_prediction(limits.predictions_per_second)
+            yield
+            return
+        limit = limits.uploads if counted == "uploads" else limits.registrations
+        if limit is not None and self._busy[counted] >= limit:
+            raise QuotaExceeded(_at_once(counted, limit), retry_after_s=1)
+        self._busy[counted] += 1
+        try:
+            yield
+        finally:
+            self._busy[counted] -= 1
+
+    def require_room(self, announced_bytes: int, limit: int, *, now: datetime) -> None:
+        """Raises QuotaExceeded if a body of this length is more than the day has left."""
+        used = self.used_bytes if self.used_on == _day(now) else 0
+        if used + announced_bytes > limit:
+            midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time())
+            left_s = (midnight.replace(tzinfo=timezone.utc) - now).total_seconds()
+            raise QuotaExceeded(
+                f"this token may send {limit} bytes a day (bytes_per_day) and has sent {used}; "
+                "the day ends at midnight UTC",
+                retry_after_s=math.ceil(left_s),
+            )
+
+    def sent(self, count: int, limit: int, *, now: datetime) -> None:
+        """Count bytes of a body. Raises QuotaExceeded."""
+        self.require_room(count, limit, now=now)
+        if self.used_on != _day(now):
+            self.used_on, self.used_bytes = _day(now), 0
+        self.used_bytes += count
+
+    def _take_prediction(self, per_second: float | None) -> None:
+        """Let bursts of one second through, and at least one request."""
+        now = self._clock()
+        if per_second is None:
+            return
+        most = max(1.0, per_second)
+        grown = self._allowance + (now - self._refilled_at) * per_second
+        self._allowance, self._refilled_at = min(most, grown), now
+        if self._allowance < 1:
+            raise QuotaExceeded(
+                f"this token may ask for {per_second:g} predictions a second "
+                "(predictions_per_second)",
+                retry_after_s=math.ceil((1 - self._allowance) / per_second),
+            )
+        self._allowance -= 1
+
+
+class Usages:
+    """The usage of every token, written down now and then.
+
+    A crash forgets what was counted since the last `save`.
+    """
+
+    def __init__(self, store: Store, tokens: Tokens) -> None:
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._stored = {principal_id(each.id): each for each in store.tokens.list()}
+        self._usages: dict[str, Usage] = {}
+        tokens.listen(self._hand_over)
+
+    def of(self, principal: Principal) -> Usage:
+        """The usage of a token; it goes on from what is stored."""
+        usage = self._usages.get(principal.id)
+        if usage is None:
+            usage = self._usages[principal.id] = Usage(self._stored.pop(principal.id, None))
+        return usage
+
+    def shown(self, token: Token) -> Token:
+        """A token with its last use, also where that is not stored yet."""
+        usage = self._usages.get(principal_id(token.id))
+        return token if usage is None else replace(token, last_used_at=usage.last_used_at)
+
+    async def save(self) -> None:
+        """Write down what has changed."""
+        uses = {}
+        for name, usage in self._usages.items():
+            if usage.changed and usage.last_used_at is not None:
+                usage.changed = False
+                day = usage.used_on or _day(utc_now())
+                token_id = int(name.removeprefix(OF_TOKENS))
+                uses[token_id] = TokenUse(usage.last_used_at, day, usage.used_bytes)
+        if uses:
+            await asyncio.to_thread(self._store.tokens.note_use, uses)
+
+    def _hand_over(self, principal: str) -> None:
+        self._loop.call_soon_threadsafe(self._end_soon, principal)
+
+    def _end_soon(self, principal: str) -> None:
+        """Cut what a token has open whose secret counts no longer."""
+        usage = self._usages.get(principal)
+        if usage is not None:
+            self._loop.call_later(END_AFTER_S, _cut, usage, tuple(usage.opened))
+
+
+def _cut(usage: Usage, keys: tuple[object, ...]) -> None:
+    for key in keys:
+        if key in usage.opened:
+            usage.opened[key]()
+
+
+def _day(now: datetime) -> str:
+    return now.date().isoformat()
+
+
+def _at_once(what: str, limit: int) -> str:
+    name = "connections" if what == "requests" else what
+    return f"this token's limit of {what} at once is {limit} ({name}); wait until one has ended"

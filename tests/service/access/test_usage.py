@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from service.access.usage import Usage
+from service.errors import QuotaExceeded
+from storage.records.access import Limits
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [100.0]
+
+
+@pytest.fixture
+def usage(clock: list[float]) -> Usage:
+    return Usage(None, clock=lambda: clock[0])
+
+
+def open_request(usage, **limits):
+    return usage.request(Limits(**limits), lambda: None, now=NOON)
+
+
+def test_without_limits_everything_is_let_through(usage):
+    with ExitStack() as opened:
+        for _ in range(100):
+            opened.enter_context(open_request(usage))
+            opened.enter_context(usage.within("uploads", Limits()))
+            opened.enter_context(usage.within("predictions", Limits()))
+    assert usage.opened == {}
+
+
+def test_requests_that_are_open_at_once_are_bounded(usage):
+    with open_request(usage, connections=2), open_request(usage, connections=2):
+        with pytest.raises(QuotaExceeded, match="requests at once is 2") as caught:
+            open_request(usage, connections=2).__enter__()
+        assert caught.value.retry_after_s == 1
+    with open_request(usage, connections=2):
+        assert len(usage.opened) == 1
+
+
+@pytest.mark.parametrize("kind", ["uploads", "registrations"])
+def test_each_kind_has_a_limit_of_its_own(usage, kind):
+    limits = Limits(**{kind: 1})
+    with usage.within(kind, limits):
+        with pytest.raises(QuotaExceeded, match=f"{kind} at once is 1"):
+            usage.within(kind, limits).__enter__()
+        other = "uploads" if kind == "registrations" else "registrations"
+        with usage.within(other, limits):
+            pass
+    with usage.within(kind, limits):
+        pass
+
+
+def test_predictions_come_back_at_the_rate_that_was_set(usage, clock):
+    limits = Limits(predictions_per_second=0.5)
+
+    def ask():
+        with usage.within("predictions", limits):
+            pass
+
+    ask()
+    with pytest.raises(QuotaExceeded, match=r"0\.5 predictions a second") as caught:
+        ask()
+    assert caught.value.retry_after_s == 2
+    clock[0] += 1.9
+    with pytest.raises(QuotaExceeded):
+        ask()
+    clock[0] += 0.1
+    ask()
+
+
+def test_a_burst_is_one_second_long(usage, clock):
+    limits = Limits(predictions_per_second=5)
+    clock[0] += 1000
+    for _ in range(5):
+        with usage.within("predictions", limits):
+            pass
+    with pytest.raises(QuotaExceeded):
+        usage.within("predictions", limits).__enter__()
+
+
+def test_bytes_are_counted_by_utc_days(usage):
+    usage.sent(60, 100, now=NOON)
+    with pytest.raises(QuotaExceeded, match=r"100 bytes a day .* has sent 60") as caught:
+        usage.sent(41, 100, now=NOON)
+    assert caught.value.retry_after_s == 12 * 3600
+    usage.sent(40, 100, now=NOON)
+    usage.sent(100, 100, now=NOON + timedelta(hours=12))
+    assert (usage.used_on, usage.used_bytes) == ("2030-01-02", 100)
