@@ -42,8 +42,10 @@ class Optimizer:
         self._rule = RULES[recipe.optimizer]
         self._direction = self._rule.direction(recipe)
         self._crew = crew
-        self._factors, self._decay = np.array(layout.rate_factors), np.array(layout.decays)
+        self._factors = np.array(layout.rate_factors, np.float32)
+        self._decay = np.array(layout.decays, np.float32)
         self._rates, self._decays, self._square_sums = np.zeros((3, layout.rows), np.float32)
+        self._decays[:] = self._decay
         self._epsilon, self._clipping, self._ema_decay = scalar(0), scalar(1), scalar(0)
         self._bounds = scalar(-(recipe.max_grad_value or 0)), scalar(recipe.max_grad_value or 0)
         blocks = self._blocks(buffers)
@@ -59,13 +61,15 @@ class Optimizer:
         The gradients are written over. Decay is 1 - rate · weight decay where that is decoupled,
         else the weight decay.
         """
+        # What is the same at each step is not written again: small steps are mostly such trifles.
         factor, epsilon = self._rule.scalars(self._recipe, number)
-        self._rates[:] = self._factors * (rate * factor)
-        decoupled = 1 - self._factors * self._decay * rate
-        self._decays[:] = decoupled if self._rule.decoupled else self._decay
-        self._epsilon[...] = epsilon
-        # The first average is the parameter itself, as in torch.optim.swa_utils.
-        self._ema_decay[...] = 0 if number == 1 else self._recipe.ema_decay or 0
+        multiply(self._factors, np.float32(rate * factor), self._rates)
+        if self._recipe.weight_decay and self._rule.decoupled:
+            self._decays[:] = 1 - self._factors * self._decay * rate
+        self._epsilon.fill(epsilon)
+        if self._recipe.ema_decay is not None:
+            # The first average is the parameter itself, as in torch.optim.swa_utils.
+            self._ema_decay.fill(0 if number == 1 else self._recipe.ema_decay)
         if self._recipe.max_grad_norm is not None:
             self._crew.run(self._norms)
             norm = float(np.sqrt(self._square_sums.sum(dtype=np.float64)))

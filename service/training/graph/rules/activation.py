@@ -13,6 +13,8 @@ from service.training.graph.broadcast import unbroadcast
 from service.training.graph.node import Gradients, Node, Rule
 from service.training.graph.tensor import Tensor
 
+STEEP = 3e38
+"""Makes 1 or more of every float32 above 0 that is not denormal."""
 SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 Attribute: TypeAlias = Callable[[str, float], float]
 
@@ -42,7 +44,7 @@ SLOPES: dict[str, Callable[[Attribute, Tensor, Tensor], Tensor]] = {
     "HardSwish": lambda f, y, x: _hard_swish(x),
     "LeakyRelu": lambda f, y, x: _by_parts(x, 1, f("alpha", 0.01)),
     "Mish": lambda f, y, x: _mish(x),
-    "Relu": lambda f, y, x: _mask(y > 0, y),
+    "Relu": lambda f, y, x: y.op("HardSigmoid", alpha=STEEP, beta=0.0),
     "Selu": lambda f, y, x: _by_parts(
         x, f("gamma", SELU_GAMMA), y + f("alpha", SELU_ALPHA) * f("gamma", SELU_GAMMA)
     ),
