@@ -44,28 +44,37 @@ IDENTITY = (
 """An ONNX model of one node."""
 
 
-def session_options(threads: int, *, arena: bool = True, spinning: bool = False) -> Any:
+def session_options(
+    threads: int, *, arena: bool = True, spinning: bool = False, pattern: bool = True
+) -> Any:
     """Options that leave the device alone: by default no thread spins.
 
-    arena: whether the session keeps the memory of its largest batch until it is closed.
+    arena: whether the session keeps the memory of its largest batch until it is closed. pattern:
+    whether it plans the memory of further runs by the first.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
     options.enable_cpu_mem_arena = arena
+    options.enable_mem_pattern = pattern
     options.log_severity_level = 3
     return options
 
 
 def open_session(
-    model: Path | str | bytes, *, threads: int, arena: bool = True, provider: str = CPU
+    model: Path | str | bytes,
+    *,
+    threads: int,
+    arena: bool = True,
+    provider: str = CPU,
+    pattern: bool = True,
 ) -> Any:
     """An InferenceSession with these options. Raises one of LOAD_ERRORS, MemoryError.
 
     provider: of execution, with the CPU's for what it cannot do.
     """
-    options = session_options(threads, arena=arena)
+    options = session_options(threads, arena=arena, pattern=pattern)
     try:
         providers = list(dict.fromkeys((provider, CPU)))
         return onnxruntime.InferenceSession(model, options, providers=providers)

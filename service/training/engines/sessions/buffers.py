@@ -31,6 +31,7 @@ class Buffers:
         self.gradients = [aligned(size) for _ in range(shares)]
         self.slots = {name: aligned(size) for name in slots}
         self._earlier: Vector | None = None
+        self._further: dict[int, Vector] = {}
 
     def views(self, buffer: Vector) -> dict[str, Vector]:
         """Each tensor's part of a buffer, in its shape."""
@@ -44,6 +45,15 @@ class Buffers:
         """These rows of a buffer, [last - first, width]."""
         width = self.layout.width
         return buffer[first * width : last * width].reshape(last - first, width)
+
+    def further_gradients(self, share: int) -> Vector:
+        """Those of a share's further runs, which `add_further_gradients` adds to its own."""
+        if share not in self._further:
+            self._further[share] = aligned(self.parameters.size)
+        return self._further[share]
+
+    def add_further_gradients(self, share: int) -> None:
+        np.add(self.gradients[share], self._further[share], out=self.gradients[share])
 
     def put_gradients_by(self) -> None:
         """Add them to those of the step's earlier batches, before the next batch writes its own."""

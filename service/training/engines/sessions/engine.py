@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,10 +16,11 @@ from service.training.engines.names import RECORDED
 from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import CPU, foreign_errors, onnxruntime, open_session
 from service.training.engines.sessions.binding import Binding
+from service.training.engines.sessions.buffers import Vector
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.optimizer import Optimizer
 from service.training.engines.sessions.providers import adopt
-from service.training.engines.sessions.shares import Shares
+from service.training.engines.sessions.shares import Bind, Pieces, Shares, is_small, rows_at_once
 from service.training.engines.sessions.state import State
 from service.training.errors import ArtifactsUnreadable
 from service.training.loss import Loss
@@ -50,6 +51,7 @@ class SessionsEngine:
         self._manifest = read(files.manifest)
         self._threads = threads
         self._shares = 1 if self._manifest.batch_statistics else threads
+        self._rows = rows_at_once(self._manifest)
         self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)
         self._state.restore(checkpoint or files.checkpoint)
         self._loss = _loss(self._manifest)
@@ -69,7 +71,7 @@ class SessionsEngine:
             )
         }
         with foreign_errors(ArtifactsUnreadable, "cannot load the training step"):
-            self._training = self._open(self._step_model, self._bind_step)
+            self._training = self._open_step()
             self._optimizer = Optimizer(
                 recipe, self._state.buffers, threads=threads, crew=self._crew
             )
@@ -101,7 +103,7 @@ class SessionsEngine:
         """
         shares, reason = adopt(
             provider,
-            lambda name: self._open(self._step_model, self._bind_step, provider=name),
+            self._open_step,
             lambda runs: self._results(runs, inputs, target),
             self._results(self._training, inputs, target),
         )
@@ -157,13 +159,17 @@ class SessionsEngine:
         self._batches = 0
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
-        for binding in self._evaluation.bindings:  # their room is of the last batch's size
-            binding.allocate(self.output)
-        loss, taken = self._evaluation.run(
-            self._feeds(inputs, target), rows=len(target), scale=_scale(self._loss, target)
-        )
-        parts = [binding.output(1) for binding in self._evaluation.bindings[:taken]]
-        return loss, parts[0] if taken == 1 else np.concatenate(parts)
+        feeds, scale, rows = self._feeds(inputs, target), _scale(self._loss, target), len(target)
+        at_once = rows if self._rows is None else min(rows, self._rows * self._shares)
+        loss, parts = 0.0, []
+        for start in range(0, rows, at_once):
+            some = {name: array[start : start + at_once] for name, array in feeds.items()}
+            for binding in self._evaluation.bindings:  # their room is of the last batch's size
+                binding.allocate(self.output)
+            share, taken = self._evaluation.run(some, rows=min(at_once, rows - start), scale=scale)
+            loss += share
+            parts += [binding.output(1) for binding in self._evaluation.bindings[:taken]]
+        return loss, parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def seed(self, seed: int) -> None:
         self._seed = seed
@@ -182,14 +188,30 @@ class SessionsEngine:
         with foreign_errors(ArtifactsUnreadable, "cannot load the evaluation"):
             return self._open(self._files.eval_model, self._bind_evaluation)
 
+    def _open_step(self, provider: str = CPU) -> Shares:
+        buffers = self._state.buffers
+
+        def bind(binding: Binding, share: int) -> None:
+            self._bind_step(binding, buffers.gradients[share])
+
+        def bind_further(binding: Binding, share: int) -> None:
+            self._bind_step(binding, buffers.further_gradients(share))
+
+        pieces = None
+        if self._rows is not None:
+            pieces = Pieces(self._rows, bind_further, buffers.add_further_gradients)
+        return self._open(self._step_model, bind, pieces=pieces, provider=provider)
+
     def _open(
-        self, model: Path, bind: Callable[[Binding, int], None], *, provider: str = CPU
+        self, model: Path, bind: Bind, *, pieces: Pieces | None = None, provider: str = CPU
     ) -> Shares:
         threads = self._threads if self._shares == 1 else 1
-        session = open_session(model, threads=threads, provider=provider)
-        return Shares(session, bind, count=self._shares, crew=self._crew)
+        session = open_session(
+            model, threads=threads, provider=provider, pattern=is_small(self._manifest)
+        )
+        return Shares(session, bind, count=self._shares, crew=self._crew, pieces=pieces)
 
-    def _bind_step(self, binding: Binding, share: int) -> None:
+    def _bind_step(self, binding: Binding, into: Vector) -> None:
         state = self._state
         for name, array in {
             **state.parameters,
@@ -197,8 +219,7 @@ class SessionsEngine:
             **self._class_vectors,
         }.items():
             binding.read(name, array)
-        gradients = state.buffers.views(state.buffers.gradients[share])
-        for name, array in gradients.items():
+        for name, array in state.buffers.views(into).items():
             binding.write(GRADIENT + name, array)
         for name, array in self._updated.items():
             binding.write(name, array)

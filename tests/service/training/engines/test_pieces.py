@@ -1,0 +1,133 @@
+"""Shares of many rows are run piece by piece, which changes memory and time, and no result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from step_models import CLASSES, batch, compiled, perceptron
+
+from service.training.engines.manifest import Manifest, Tensor, Work
+from service.training.engines.sessions import shares
+from service.training.engines.sessions.binding import Binding
+from service.training.engines.sessions.engine import SessionsEngine
+from service.training.engines.sessions.shares import ELEMENTS_AT_ONCE, MIN_ROWS, rows_at_once
+from service.training.optimizer.recipe import Recipe
+
+RECIPE = Recipe("sgd", momentum=0.5)
+
+
+def engines(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, threads: int, **kind: Any
+) -> tuple[SessionsEngine, SessionsEngine]:
+    """One that takes at most four rows at once, and one that takes all."""
+    files = compiled(perceptron(), folder / "model", **kind)
+    whole = SessionsEngine(files, threads=threads, recipe=RECIPE)
+    monkeypatch.setattr(shares, "ELEMENTS_AT_ONCE", 1)
+    return SessionsEngine(files, threads=threads, recipe=RECIPE), whole
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [1, 4, 5, 9, 30])
+def test_a_step_in_pieces_is_that_of_the_whole_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, size: int
+) -> None:
+    pieces, whole = engines(tmp_path, monkeypatch, threads=threads)
+    for number in range(3):
+        losses = [each.train_batch(*batch(number, size)) for each in (pieces, whole)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+        for each in (pieces, whole):
+            each.train_batch(*batch(number + 5, size))
+            each.step(0.3)
+    assert_same(pieces, whole)
+
+
+def test_a_share_of_many_rows_takes_several_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces, whole = engines(tmp_path, monkeypatch, threads=1)
+    sizes: list[int] = []
+    read = Binding.read
+
+    def recorded(binding: Binding, name: str, array: np.ndarray) -> None:
+        if name == "x":
+            sizes.append(len(array))
+        read(binding, name, array)
+
+    monkeypatch.setattr(Binding, "read", recorded)
+    pieces.train_batch(*batch(0, 9))
+    whole.train_batch(*batch(0, 9))
+    assert sizes == [3, 3, 3, 9]
+
+
+def assert_same(engine: SessionsEngine, other: SessionsEngine) -> None:
+    for name, values in engine._state.parameters.items():
+        np.testing.assert_allclose(values, other._state.parameters[name], rtol=1e-4, atol=1e-6)
+
+
+def test_samples_keep_their_weights_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces, whole = engines(tmp_path, monkeypatch, threads=2, weighted=True)
+    inputs, labels = batch(1, 19)
+    weights = np.linspace(0, 2, 19, dtype=np.float32)
+    for each in (pieces, whole):
+        each.train_batch(inputs, labels, weights)
+        each.step(0.3)
+    assert_same(pieces, whole)
+
+
+def test_a_small_batch_after_a_large_one_has_its_own_gradients_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces, whole = engines(tmp_path, monkeypatch, threads=2)
+    for size in (30, 3, 1, 18):
+        for each in (pieces, whole):
+            each.train_batch(*batch(size, size))
+            each.step(0.3)
+    assert_same(pieces, whole)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [1, 8, 21])
+def test_an_evaluation_in_pieces_keeps_the_order_of_the_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, size: int
+) -> None:
+    pieces, whole = engines(tmp_path, monkeypatch, threads=threads)
+    loss, outputs = pieces.evaluate(*batch(3, size))
+    expected_loss, expected = whole.evaluate(*batch(3, size))
+    assert outputs.shape == (size, CLASSES)
+    assert loss == pytest.approx(expected_loss, rel=1e-5)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
+
+
+def manifest(elements: int, *, parameters: int = 10, batch_statistics: bool = False) -> Manifest:
+    return Manifest(
+        engine="sessions",
+        inputs=("x",),
+        output="y",
+        parameters=(Tensor("w", (parameters,)),),
+        work=Work(0, elements),
+        batch_statistics=batch_statistics,
+    )
+
+
+def test_a_run_takes_as_many_rows_as_fit_into_the_cache() -> None:
+    assert rows_at_once(manifest(ELEMENTS_AT_ONCE // 20)) == 20
+
+
+def test_a_run_takes_some_rows_even_if_one_is_large() -> None:
+    assert rows_at_once(manifest(10 * ELEMENTS_AT_ONCE)) == MIN_ROWS
+
+
+def test_a_run_gives_as_much_as_the_gradients_that_it_adds_up() -> None:
+    assert rows_at_once(manifest(1 << 20, parameters=1 << 27)) == 128
+
+
+@pytest.mark.parametrize("known", [manifest(0), manifest(1 << 20, batch_statistics=True)])
+def test_batches_stay_whole_where_rows_depend_on_each_other_or_nothing_is_known(
+    known: Manifest,
+) -> None:
+    assert rows_at_once(known) is None
