@@ -21,6 +21,7 @@ NAMES = (
     "frameworks",
     "growth",
     "samples",
+    "crowd",
     "images",
     "preemption",
     "politeness",

@@ -1,0 +1,99 @@
+"""Two hundred clients: lists and jobs are answered soon while uploads fill their threads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable
+from statistics import median
+from urllib.parse import urlsplit
+
+from bench.daemon import Served, mlp, served
+from bench.table import Row
+
+UPLOADING, READING = 180, 20
+READ_EVERY_S = 2.0
+"""Of each client that reads; together they take a twentieth of what the daemon has."""
+SECONDS, ROUNDS = 10.0, 5
+FEATURES = 16
+PATHS = {"list": "/v1/models/m/samples?limit=50", "jobs": "/v1/jobs?model=m"}
+
+
+def run() -> list[Row]:
+    """Uploads with and without clients that read, in turn; the ratio is that of the medians."""
+    with served() as daemon:
+        daemon.register("m", mlp(FEATURES, 32, 2))
+        daemon.upload("m", x=[[float(n)] * FEATURES for n in range(64)], label=[0, 1] * 32)
+        daemon.train("m", epochs=1, ignore_policy=True)
+        rounds = [_round(daemon, readers) for _ in range(ROUNDS) for readers in (0, READING)]
+    alone = median(rate for rate, _ in rounds[::2])
+    crowded = median(rate for rate, _ in rounds[1::2])
+    spent = {what: [ms for _, each in rounds[1::2] for ms in each[what]] for what in PATHS}
+    return [
+        {
+            "clients": UPLOADING + READING,
+            "uploads/s": crowded,
+            "uploads/s without reads": alone,
+            "ratio": crowded / alone,
+            **{f"{what} p50 ms": median(each) for what, each in spent.items()},
+            "must reach": "p50 ≤ 50 ms, ratio ≥ 0.95",
+        }
+    ]
+
+
+def _round(daemon: Served, readers: int) -> tuple[float, dict[str, list[float]]]:
+    return asyncio.run(_Crowd(daemon).stay(readers))
+
+
+class _Crowd:
+    """The clients of one round, and what they have seen."""
+
+    def __init__(self, daemon: Served) -> None:
+        address = urlsplit(daemon.url)
+        self._address = (address.hostname, address.port)
+        self._head = f"Host: {address.netloc}\r\nAuthorization: Bearer {daemon.token}\r\n"
+        self._until = time.perf_counter() + SECONDS
+        self._uploads = 0
+        self._spent_ms: dict[str, list[float]] = {what: [] for what in PATHS}
+
+    async def stay(self, readers: int) -> tuple[float, dict[str, list[float]]]:
+        """Uploads a second, and the milliseconds of each answer to those who read."""
+        clients = [self._client(self._upload) for _ in range(UPLOADING)]
+        clients += [self._client(self._read) for _ in range(readers)]
+        began = time.perf_counter()
+        await asyncio.gather(*clients)
+        return self._uploads / (time.perf_counter() - began), self._spent_ms
+
+    async def _client(self, ask: Callable[[_Connection], Awaitable[None]]) -> None:
+        reader, writer = await asyncio.open_connection(*self._address)
+        while time.perf_counter() < self._until:
+            await ask((reader, writer))
+        writer.close()
+        await writer.wait_closed()
+
+    async def _upload(self, connection: _Connection) -> None:
+        x = [random.random() for _ in range(FEATURES)]
+        body = json.dumps({"inputs": {"x": x}, "label": 1})
+        assert await self._ask(connection, "POST /v1/models/m/samples", body) == 201
+        self._uploads += 1
+
+    async def _read(self, connection: _Connection) -> None:
+        await asyncio.sleep(random.uniform(0, 2 * READ_EVERY_S))
+        what = random.choice(list(PATHS))
+        began = time.perf_counter()
+        assert await self._ask(connection, f"GET {PATHS[what]}", "") == 200
+        self._spent_ms[what].append((time.perf_counter() - began) * 1000)
+
+    async def _ask(self, connection: _Connection, line: str, body: str) -> int:
+        """The status of the answer, which is read whole."""
+        reader, writer = connection
+        about = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        writer.write(f"{line} HTTP/1.1\r\n{self._head}{about}\r\n{body}".encode())
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        await reader.readexactly(int(head.partition(b"content-length:")[2].split(b"\r\n")[0]))
+        return int(head.split(b" ")[1])
+
+
+_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
