@@ -156,16 +156,17 @@ class Recorder:
     def saved(self, message: Saved) -> None:
         """Publish a checkpoint's file, then its row."""
         self.report()
-        self._store.checkpoints.add(
-            model_id=self._job.model_id,
-            job_id=self._job.id,
-            role=message.role,
-            step=message.state.step,
-            epoch=message.state.epoch,
-            engine=self._engine,
-            file=self._store.files.adopt(Path(message.path)),
-            state=asdict(message.state),
-        )
+        with self._store.files.adopting() as adopt:
+            self._store.checkpoints.add(
+                model_id=self._job.model_id,
+                job_id=self._job.id,
+                role=message.role,
+                step=message.state.step,
+                epoch=message.state.epoch,
+                engine=self._engine,
+                file=adopt(Path(message.path)),
+                state=asdict(message.state),
+            )
 
     def succeeded(self, message: Done, file: FileRecord, conclusion: Conclusion) -> bool:
         """Publish the version by the gate's decision, and end the job: one transaction.

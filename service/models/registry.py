@@ -29,7 +29,7 @@ from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.unions import Message
 from storage.errors import HoneError, NotFound, Problem
-from storage.records.models import BatchNorm, FileRecord, Loss, Model, NewModel, Optimizer
+from storage.records.models import BatchNorm, Loss, Model, NewModel, Optimizer
 from storage.store import Store
 from storage.tables.model_rows import name_taken
 
@@ -96,8 +96,9 @@ class Registry:
         try:
             async with self._turn():
                 prepared = await self._prepare(spec, source, form=form, work_dir=work_dir)
+            spec = replace(spec, gate=gate)
             model = await asyncio.to_thread(
-                self._store_model, replace(spec, gate=gate), prepared, made_of=work_dir / MADE_OF
+                self._store_model, spec, prepared, made_of=work_dir / MADE_OF
             )
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)
@@ -165,9 +166,6 @@ class Registry:
         described = preprocess.parse(spec.preprocess, prepared.signature)
         require_names(prepared.signature, described)
         features = check_features(prepared.signature, spec.features, at="/spec/features")
-        paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
-        files = {role: self._adopt(path) for role, path in paths.items() if path is not None}
-        files[MADE_OF] = self._adopt(str(made_of))
         defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
         new = NewModel(
             name=spec.name,
@@ -181,7 +179,7 @@ class Registry:
             trainable_parameters=prepared.trainable_parameters,
             frozen_parameters=prepared.frozen_parameters,
             hyperparameters=defaults,
-            files=files,
+            files={},
             notes=prepared.notes,
             preprocess=described,
             gate=spec.gate,
@@ -190,10 +188,12 @@ class Registry:
             features=features,
         )
         check_recipe(new, defaults, at="/spec/hyperparameters")
-        return self._store.models.add(new, base_version=self._adopt(prepared.base_model))
-
-    def _adopt(self, path: str) -> FileRecord:
-        return self._store.files.adopt(Path(path))
+        with self._store.files.adopting() as adopt:
+            paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
+            files = {role: adopt(Path(path)) for role, path in paths.items() if path is not None}
+            files[MADE_OF] = adopt(made_of)
+            base = adopt(Path(prepared.base_model))
+            return self._store.models.add(replace(new, files=files), base_version=base)
 
 
 async def ask_to_prepare(task: Prepare, settings: Settings, children: Children) -> Prepared:

@@ -149,19 +149,17 @@ class VariantMaker:
         if not judgement.kept and not judgement.lasting:
             raise VariantRefused(judgement.reason)
         converted = answer if isinstance(answer, Converted) else None
-        file = (
-            self._store.files.adopt(Path(converted.path)) if converted and judgement.kept else None
-        )
-        return self._store.variants.add(
-            version.model_id,
-            version.version,
-            name,
-            file=file,
-            method=converted.method if converted else "none",
-            metrics=converted.validation.candidate if converted else {},
-            verdict=judgement.verdict,
-            reason=judgement.reason,
-        )
+        with self._store.files.adopting() as adopt:
+            return self._store.variants.add(
+                version.model_id,
+                version.version,
+                name,
+                file=adopt(Path(converted.path)) if converted and judgement.kept else None,
+                method=converted.method if converted else "none",
+                metrics=converted.validation.candidate if converted else {},
+                verdict=judgement.verdict,
+                reason=judgement.reason,
+            )
 
 
 def judge(

@@ -10,7 +10,9 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from storage.database.connection import Readers
@@ -18,7 +20,7 @@ from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.disk.digest import sha256_of
 from storage.disk.durable import file_faults, publish, sync_file
-from storage.errors import NotFound
+from storage.errors import HoneError, NotFound
 from storage.records.models import FileRecord
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -79,6 +81,30 @@ class FileStore:
                 destination.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 publish(path, destination)
         return record
+
+    @contextmanager
+    def adopting(self) -> Iterator[Callable[[Path], FileRecord]]:
+        """`adopt` for files that rows name before the block ends; if it fails they are removed."""
+        adopted: list[FileRecord] = []
+
+        def adopt(path: Path) -> FileRecord:
+            adopted.append(self.adopt(path))
+            return adopted[-1]
+
+        try:
+            yield adopt
+        except BaseException:
+            with suppress(HoneError):  # the start's sweep removes them, and this error says less
+                self._writer.write(partial(self._abandon, records=adopted))
+            raise
+
+    def _abandon(self, transaction: Transaction, records: Iterable[FileRecord]) -> None:
+        """Remove adopted files that no row names and nobody else is about to name."""
+        hashes = [record.sha256 for record in records]
+        self._arrived(hashes)
+        query = "SELECT 1 FROM files WHERE sha256 = ?"
+        unnamed = [each for each in hashes if not transaction.execute(query, (each,)).fetchone()]
+        self._remove(unnamed)
 
     def sweep(self) -> int:
         """Remove files that no row names and none is about to name. Returns their number."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,18 @@ def kept(store: Store) -> list[Path]:
     return files + list(store.tmp_dir.iterdir())
 
 
-def test_a_model_that_is_refused_for_its_preprocess_leaves_nothing(
-    store: Store, upload: Path
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"preprocess": IMAGES},
+        {"features": ("only one",)},
+        {"hyperparameters": {"class_weights": [1.0, 2.0, 3.0]}},
+    ],
+)
+def test_a_model_that_is_refused_once_it_is_prepared_leaves_nothing(
+    store: Store, upload: Path, wrong: dict[str, Any]
 ) -> None:
-    spec = ModelSpec("m", "cross_entropy", preprocess=IMAGES)
+    spec = ModelSpec("m", "cross_entropy", **wrong)
 
     (refused,) = register(store, spec, upload=upload)
 
@@ -65,11 +74,16 @@ def test_of_two_models_of_one_name_the_second_is_told_that_it_is_taken(
     store: Store, upload: Path
 ) -> None:
     spec = ModelSpec("m", "cross_entropy")
+    others = replace(spec, output="logits", hyperparameters={"feature_dtype": "float16"})
 
-    answers = register(store, spec, spec, upload=upload)
+    answers = register(store, spec, others, upload=upload)
 
     (refused,) = [each for each in answers if isinstance(each, Exception)]
     assert isinstance(refused, AlreadyExists)
+    (model,) = store.models.list(limit=9)
+    named = {file.sha256 for file in model.files.values()}
+    named.add(store.versions.get(model.id, 1).file.sha256)
+    assert {path.name for path in kept(store)} == named
     assert refused.detail == "a model named 'm' exists; choose another name or delete it"
 
 
