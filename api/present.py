@@ -84,6 +84,7 @@ def sample(row: Sample, of: Model, uncertainty: float | None = None) -> SampleBo
         size_bytes=row.size_bytes,
         created_at=row.created_at,
         pinned=row.pinned,
+        weight=row.weight,
         quarantine=row.quarantine,
         uncertainty=uncertainty,
     )

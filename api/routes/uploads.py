@@ -58,6 +58,17 @@ IgnoreColumns = Annotated[
         description="Of CSV: columns to leave out, with commas; `*`: all that the model lacks.",
     ),
 ]
+WeightQuery = Annotated[
+    float,
+    Query(
+        ge=0,
+        allow_inf_nan=False,
+        description="Factor on the losses of samples in training, for those that name none.",
+    ),
+]
+WeightColumn = Annotated[
+    str | None, Query(max_length=4096, description="Of CSV: the column of the weights.")
+]
 AllowDuplicates = Annotated[
     bool, Query(description="Store samples although the model has others with the same inputs.")
 ]
@@ -71,6 +82,7 @@ ONE_SAMPLE = {
         "label": {"description": "Class index, class name, list of numbers, or null."},
         "key": {"type": ["string", "null"], "description": "The app's own id; told once."},
         "split": {"enum": ["train", "validation", None]},
+        "weight": {"type": ["number", "null"], "minimum": 0, "description": "1 if none is given."},
     },
 }
 BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -142,15 +154,16 @@ async def add_samples(
     key: KeyQuery = None,
     label_column: LabelColumn = None,
     ignore_columns: IgnoreColumns = None,
+    weight: WeightQuery = 1.0,
+    weight_column: WeightColumn = None,
     allow_duplicates: AllowDuplicates = False,
 ) -> SamplesAccepted:
     """All or nothing. A key that is there already is a duplicate, not an error; so are inputs that
     are there with the same label, or without one, unless the model keeps duplicates.
 
-    JSON: one sample, or a list of them. npz: one array per input, batch first, and `label`,
-    optionally `key`. CSV: a header line, then one sample a line. Images, for a model whose
-    `preprocess` makes tensors of them: one as the body, or the files of a form, whose part
-    `samples` says of each its `label`, `key` and `split`. Memory does not grow with the upload.
+    JSON: one sample, or a list. npz: one array per input, batch first, and `label`, optionally
+    `key` and `weight`. CSV: a header line, then one sample a line. Images, if `preprocess` takes
+    them: one as the body, or a form's files, whose part `samples` says of each the same.
     """
     given = require_media_type(request, JSON, NPZ, CSV, FORM, *IMAGES)
     await _require_room(request, daemon)
@@ -160,6 +173,8 @@ async def add_samples(
         allow_duplicates=allow_duplicates,
         label_column=label_column,
         ignore_columns=ignore_columns,
+        weight=weight,
+        weight_column=weight_column,
         owner=principal.owner,
     )
     if given in FEEDS:

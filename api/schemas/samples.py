@@ -34,8 +34,9 @@ class SamplesAccepted(Body):
 class SampleBody(Body):
     """A stored sample, without its content.
 
-    pinned: no quota takes it away. quarantine: why training leaves it out. uncertainty: entropy of
-    what the current version makes of it, in nats, in lists ordered by it.
+    pinned: no quota takes it away. weight: factor on its loss in training. quarantine: why training
+    leaves it out. uncertainty: entropy of what the current version makes of it, in nats, in lists
+    ordered by it.
     """
 
     id: int
@@ -46,6 +47,7 @@ class SampleBody(Body):
     size_bytes: int
     created_at: datetime
     pinned: bool
+    weight: float
     quarantine: str | None
     uncertainty: float | None = None
 
@@ -58,6 +60,7 @@ class SamplePatch(Request):
     label: Any = None
     split: SplitName | None = None
     pinned: bool | None = None
+    weight: float | None = Field(None, ge=0, allow_inf_nan=False)
 
 
 class LabelCount(Body):

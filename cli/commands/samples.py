@@ -56,6 +56,12 @@ def samples() -> None:
     help="Of .csv: columns to leave out, with commas, or * for all that the model lacks.",
 )
 @click.option(
+    "--weight",
+    type=click.FloatRange(min=0),
+    help="Factor on the losses of samples in training, for those that name none. Default: 1.",
+)
+@click.option("--weight-column", metavar="NAME", help="Of .csv: the column of the weights.")
+@click.option(
     "--allow-duplicates",
     is_flag=True,
     help="Store samples even if the model has others with the same inputs.",
@@ -73,10 +79,11 @@ def add(
 ) -> None:
     """Add the samples of FILES to MODEL.
 
-    .npz: one array per input, batch first, and `label`, optionally `key`. .json: one sample, a
-    list of them, or {"samples": [...]}. .jsonl: one sample a line, sent in requests of about 4 MiB.
-    .csv: a header line, then one sample a line. .png, .jpg, .webp: an image. A folder: all images
-    below it; if the model has classes, the name of an image's folder is its label.
+    .npz: one array per input, batch first, and `label`, optionally `key` and `weight`. .json: one
+    sample, a list of them, or {"samples": [...]}. .jsonl: one sample a line, sent in requests of
+    about 4 MiB. .csv: a header line, then one sample a line. .png, .jpg, .webp: an image. A
+    folder: all images below it; if the model has classes, the name of an image's folder is its
+    label.
     A request is stored whole or not at all. A file can be sent again without harm: samples with
     the same inputs and label are duplicates, which are counted and not stored.
     """
@@ -136,14 +143,17 @@ def _query(
     label: str | None,
     label_column: str | None,
     ignore_columns: str | None,
+    weight: float | None,
+    weight_column: str | None,
     allow_duplicates: bool,
 ) -> dict[str, str]:
     """The query for a file's samples. Raises UsageError for an option its kind does not take."""
     if label is not None and not is_image:
         raise click.UsageError(f"{file}: --label is of images; other files hold their labels")
     is_csv = file.suffix.lower() == ".csv"
-    if (label_column is not None or ignore_columns is not None) and not is_csv:
-        raise click.UsageError(f"{file}: --label-column and --ignore-columns are of .csv files")
+    columns = (label_column, ignore_columns, weight_column)
+    if any(each is not None for each in columns) and not is_csv:
+        raise click.UsageError(f"{file}: options that name columns are of .csv files")
     return given(
         {
             "split": split,
@@ -151,6 +161,8 @@ def _query(
             "label": label,
             "label_column": label_column,
             "ignore_columns": ignore_columns,
+            "weight": None if weight is None else str(weight),
+            "weight_column": weight_column,
             "allow_duplicates": "true" if allow_duplicates else None,
         }
     )

@@ -128,6 +128,7 @@ def _line(model: Model, sample: Sample) -> bytes:
         "label": classes[label] if classes is not None and named else label,
         "split": sample.split.value,
         "pinned": sample.pinned,
+        "weight": sample.weight,
         "length": sample.size_bytes,
         "sha256": sample.sha256,
     }

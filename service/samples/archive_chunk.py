@@ -22,6 +22,7 @@ from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label
 from service.samples.ingest.records import bad_image, bad_tensors
 from service.samples.ingest.require import takes_images
+from service.samples.ingest.weights import WeightReader
 from service.samples.ingest.zip_reader import ZIP_FAULTS
 from storage.errors import Problem
 from storage.records.models import Model
@@ -90,6 +91,7 @@ class _Group:
     keys: list[str | None] = field(default_factory=list)
     splits: list[Split | None] = field(default_factory=list)
     pinned: list[bool] = field(default_factory=list)
+    weights: list[float | None] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
 
 
@@ -101,6 +103,7 @@ class ChunkReader:
         self._intake = intake
         self.samples = 0
         self._labels = label_reader(model)
+        self._weights = WeightReader(model)
         self._most_line = LINE_BYTES + VALUE_BYTES * prod(model.signature.target.shape)
         self._most_record = max(MAX_IMAGE_BYTES, tensors.record_bytes(model.signature.inputs))
 
@@ -119,6 +122,7 @@ class ChunkReader:
                     split=group.splits,
                     lengths=group.lengths,
                     pinned=group.pinned,
+                    weights=group.weights,
                 )
             except ValueError as error:
                 raise wrong(f"/{lines.name}", str(error)) from error
@@ -148,13 +152,15 @@ class ChunkReader:
         if sha256(record).hexdigest() != fields["sha256"]:
             raise wrong(where, "its bytes are not those that were exported; export again")
         label, complaint = self._labels.parse(fields["label"])
-        if complaint := complaint or key_complaint(fields["key"]):
+        weight, about_weight = self._weights.parse(fields.get("weight"))
+        if complaint := complaint or key_complaint(fields["key"]) or about_weight:
             raise wrong(where, complaint)
         group.data += record
         group.labels.append(label)
         group.keys.append(fields["key"])
         group.splits.append(Split(fields["split"]))
         group.pinned.append(fields["pinned"])
+        group.weights.append(weight)  # None in archives of before
         group.lengths.append(length)
 
     def _check_records(self, group: _Group, *, at: str) -> None:

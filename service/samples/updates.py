@@ -11,6 +11,7 @@ from service.errors import InvalidInput
 from service.samples.ingest.json_upload import label_reader
 from service.samples.ingest.require import takes_images
 from service.samples.ingest.tensors import input_bytes, little_endian
+from service.samples.ingest.weights import WeightReader
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import UNSET, Sample, Split
@@ -36,9 +37,18 @@ def change_sample(
         if complaint:
             raise InvalidInput("the label is wrong", problems=[Problem("/label", complaint)])
     split = Split(changes["split"]) if changes.get("split") else UNSET
+    weight, complaint = WeightReader(model).parse(changes.get("weight"))
+    if complaint:
+        raise InvalidInput("the weight is wrong", problems=[Problem("/weight", complaint)])
     pinned = changes["pinned"] if changes.get("pinned") is not None else UNSET
     return store.samples.update(
-        model.id, sample_id, label=label, split=split, pinned=pinned, owner=owner
+        model.id,
+        sample_id,
+        label=label,
+        split=split,
+        pinned=pinned,
+        weight=UNSET if weight is None else weight,
+        owner=owner,
     )
 
 
@@ -90,8 +100,10 @@ def _as_npz(model: Model, sample: Sample, record: bytes) -> bytes:
         flat = np.frombuffer(record[start:end], little_endian(spec.dtype))
         arrays[spec.name] = flat.reshape(1, *spec.shape)
         start = end
-    if sample.label is not None:
+    if sample.label is not None and not model.signature.target.is_empty:
         arrays["label"] = np.array([shown_label(model, sample.label)])
+    if sample.weight != 1 and "weight" not in arrays:
+        arrays["weight"] = np.array([sample.weight])
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()

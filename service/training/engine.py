@@ -29,8 +29,13 @@ class Engine(Protocol):
     def output(self) -> str:
         """The tensor that is measured, and that the exported model gives."""
 
-    def train_batch(self, inputs: Sequence[Array], target: Array) -> float:
-        """Forward and backward; gradients add up until `step`. Returns the mean loss."""
+    def train_batch(
+        self, inputs: Sequence[Array], target: Array, weights: Array | None = None
+    ) -> float:
+        """Forward and backward; gradients add up until `step`. Returns the mean loss.
+
+        weights: (batch,) float32, factors on the samples' losses.
+        """
 
     def step(self, learning_rate: float) -> None:
         """One move of the optimizer along the mean of the gradients, which are then cleared."""

@@ -48,8 +48,8 @@ def train(
         ):
             engine.seed(step_seed(wanted.seed, state.step))
             loss_sum, samples = 0.0, 0
-            for inputs, target in batches:
-                loss = engine.train_batch(inputs, target)
+            for inputs, target, weights in batches:
+                loss = engine.train_batch(inputs, target, weights)
                 loss_sum += loss * len(target)
                 samples += len(target)
             if not isfinite(loss_sum):

@@ -16,6 +16,7 @@ from storage.database.steps import (
     OWN_LOSSES,
     POLICY_AND_TRIGGERS,
     SAMPLE_OWNERS,
+    SAMPLE_WEIGHTS,
     SAMPLES,
     SET,
     TOKENS,
@@ -77,3 +78,8 @@ def m008_own_losses(db: Database) -> None:
 @migrations()
 def m009_sample_owners(db: Database) -> None:
     db.conn.execute(SAMPLE_OWNERS)
+
+
+@migrations()
+def m010_sample_weights(db: Database) -> None:
+    db.conn.execute(SAMPLE_WEIGHTS)

@@ -59,7 +59,8 @@ CREATE TABLE samples (
   created_at TEXT NOT NULL,
   pinned INTEGER NOT NULL DEFAULT 0,
   quarantine TEXT,
-  owner TEXT
+  owner TEXT,
+  weight REAL NOT NULL DEFAULT 1
 ) STRICT;
 
 CREATE INDEX samples_by_model ON samples (model_id);

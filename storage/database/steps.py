@@ -16,6 +16,7 @@ KNOWN = (
     "m007_tokens",
     "m008_own_losses",
     "m009_sample_owners",
+    "m010_sample_weights",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -218,3 +219,5 @@ CREATE TABLE tokens (
 OWN_LOSSES = ("ALTER TABLE models ADD COLUMN loss_output TEXT",)
 
 SAMPLE_OWNERS = "ALTER TABLE samples ADD COLUMN owner TEXT"
+
+SAMPLE_WEIGHTS = "ALTER TABLE samples ADD COLUMN weight REAL NOT NULL DEFAULT 1"

@@ -23,7 +23,7 @@ from storage.records.signatures import TargetSpec
 _ROWS_PER_FETCH = 8192
 _CHECKED_PER_TICK = 256
 _SELECT = """
-SELECT id, pack, offset, length, label, substr(sha256, 1, 8) FROM samples
+SELECT id, pack, offset, length, label, weight, substr(sha256, 1, 8) FROM samples
 WHERE model_id = ? AND split = ? AND label IS NOT NULL AND quarantine IS NULL AND id <= ?
 ORDER BY id
 """
@@ -39,8 +39,8 @@ class SampleIndex:
     """Labelled samples by rising id, n of them; those in quarantine are not among them.
 
     ids: (n,) int64. packs: (n,) int32, indices into pack_paths. offsets, lengths: (n,) int64,
-    in bytes. labels: (n, *target shape) in the target's dtype. digests: (n,) the first eight bytes
-    of each SHA-256, None where they are not known.
+    in bytes. labels: (n, *target shape) in the target's dtype. digests: (n,) the first
+    eight bytes of each SHA-256, None where they are not known. weights: (n,), None where all are 1.
     """
 
     ids: NDArray[np.int64]
@@ -50,6 +50,7 @@ class SampleIndex:
     labels: NDArray[Any]
     pack_paths: tuple[Path, ...]
     digests: NDArray[np.void] | None = None
+    weights: NDArray[np.float32] | None = None
 
     def only(self, which: NDArray[np.bool_]) -> SampleIndex:
         """The samples that are kept. which: (n,)."""
@@ -61,6 +62,7 @@ class SampleIndex:
             lengths=self.lengths[which],
             labels=self.labels[which],
             digests=None if self.digests is None else self.digests[which],
+            weights=None if self.weights is None else self.weights[which],
         )
 
     def without(self, positions: Sequence[int]) -> SampleIndex:
@@ -85,13 +87,14 @@ def read_sample_index(
     """
     parameters = (model_id, split.value, watermark)
     numbers, labels = [np.empty((0, 4), np.int64)], [_to_labels([], target)]
-    digests = [b""]
+    weights, digests = [np.empty(0, np.float32)], [b""]
     with closing(
         sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
     ) as connection:
         for rows in _chunks(connection.execute(_SELECT, parameters)):
-            ids, packs, offsets, lengths, values, beginnings = zip(*rows, strict=True)
+            ids, packs, offsets, lengths, values, given, beginnings = zip(*rows, strict=True)
             digests.append(b"".join(beginnings))
+            weights.append(np.array(given, np.float32))
             numbers.append(np.array((ids, packs, offsets, lengths), np.int64).T)
             try:
                 labels.append(_to_labels(values, target))
@@ -99,7 +102,9 @@ def read_sample_index(
                 shape, dtype = target.shape, target.dtype
                 raise StorageBroken(_BROKEN.format(model_id, target.name, dtype, shape)) from error
     folder = packs_dir / str(model_id)
-    return _index(np.concatenate(numbers), np.concatenate(labels), folder, b"".join(digests))
+    index = _index(np.concatenate(numbers), np.concatenate(labels), folder, b"".join(digests))
+    factors = np.concatenate(weights)
+    return replace(index, weights=factors if (factors != 1).any() else None)
 
 
 def damaged_positions(index: SampleIndex, *, tick: Callable[[], None]) -> list[int]:

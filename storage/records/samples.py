@@ -31,9 +31,10 @@ class SampleColumns(TypedDict, total=False):
     key: Sequence[str | None] | None
     split: Sequence[Split | None] | Split | None
     pinned: Sequence[bool]
+    weight: Sequence[float]
 
 
-SAMPLE_COLUMNS: dict[str, object] = {"key": None, "split": None, "pinned": False}
+SAMPLE_COLUMNS: dict[str, object] = {"key": None, "split": None, "pinned": False, "weight": 1.0}
 """The names of SampleColumns → what holds where none is given."""
 
 
@@ -52,6 +53,7 @@ class Sample:
 
     pinned: no quota takes it away. quarantine: why training leaves it out, None where it does not.
     owner: the token that has added it and may change it; None if that may change anybody's.
+    weight: factor on its loss in training.
     """
 
     id: int
@@ -65,6 +67,7 @@ class Sample:
     pinned: bool = False
     quarantine: str | None = None
     owner: str | None = None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

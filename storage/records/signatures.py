@@ -41,10 +41,11 @@ NO_TARGET = TargetSpec("", "float32", (0,))
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Inputs in graph order, and the target."""
+    """Inputs in graph order, and the target. loss_of_samples: the loss has a number for each."""
 
     inputs: tuple[TensorSpec, ...]
     target: TargetSpec
+    loss_of_samples: bool = True
 
 
 def dump_signature(signature: Signature) -> str:
@@ -69,4 +70,5 @@ def load_signature(text: str) -> Signature:
             num_classes=target["num_classes"],
             classes=None if classes is None else tuple(classes),
         ),
+        loss_of_samples=fields.get("loss_of_samples", True),
     )

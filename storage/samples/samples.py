@@ -182,6 +182,7 @@ class Samples:
         label: Label | Unset = UNSET,
         split: Split | Unset = UNSET,
         pinned: bool | Unset = UNSET,
+        weight: float | Unset = UNSET,
         owner: str | None = None,
     ) -> Sample:
         """Replace what is given; label None takes the label away. owner: None for anybody's.
@@ -202,6 +203,8 @@ class Samples:
                 )
             if not isinstance(pinned, Unset):
                 transaction.execute("UPDATE samples SET pinned = ? WHERE id = ?", (pinned, id))
+            if not isinstance(weight, Unset):
+                transaction.execute("UPDATE samples SET weight = ? WHERE id = ?", (weight, id))
             return to_sample(find_sample_row(transaction.connection, model_id, id))
 
         return self._writer.write(change)

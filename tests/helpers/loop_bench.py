@@ -60,9 +60,9 @@ class Recorder:
         self.rates: list[float] = []
         self.batches: list[list[Any]] = [[]]
 
-    def train_batch(self, inputs: Any, target: Any) -> float:
+    def train_batch(self, inputs: Any, target: Any, weights: Any = None) -> float:
         self.batches[-1].append(np.concatenate([each.copy() for each in inputs]))
-        return self.engine.train_batch(inputs, target)
+        return self.engine.train_batch(inputs, target, weights)
 
     def step(self, learning_rate: float) -> None:
         self.rates.append(learning_rate)

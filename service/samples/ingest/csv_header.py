@@ -18,7 +18,8 @@ _INDEXED = re.compile(r"([^\[\]]+)\[([0-9]{1,9})\]")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Positions of the columns. inputs: for each input its columns, in flat order.
+    """Positions of the columns. inputs: for each input its columns, in flat order. weight: only if
+    the request names its column, since `weight` is a usual name of a feature.
 
     features: their names, if they are the CSV's own and not of the form `input[0]`.
     """
@@ -28,6 +29,7 @@ class Columns:
     label: tuple[int, ...]
     key: int | None
     split: int | None
+    weight: int | None
     features: tuple[str, ...] | None = None
 
 
@@ -37,12 +39,13 @@ def read_header(
     *,
     label_column: str | None,
     ignore_columns: str | None = None,
+    weight_column: str | None = None,
 ) -> Columns:
     """Map the columns of a header.
 
     Columns named `input[0]`, `input[1]`, … or like the model's features may be in any order.
     Otherwise the model's only input takes all remaining columns, in their order.
-    ignore_columns: see UploadOptions. Raises InvalidInput.
+    ignore_columns, weight_column: see UploadOptions. Raises InvalidInput.
     """
     names = [name.strip() for name in names]
     at = {name: position for position, name in enumerate(names)}
@@ -56,7 +59,8 @@ def read_header(
         raise wrong_csv(Problem("/1", detail))
     label = _label_columns(model, at, label_column)
     key, split = (at.get(name) if at.get(name) not in label else None for name in (KEY, SPLIT))
-    taken = {*label, key, split}
+    weight = _weight_column(at, weight_column)
+    taken = {*label, key, split, weight}
     rest = {name: place for place, name in enumerate(names) if place not in taken}
     known = _known_features(model, rest)
     ignored = _ignored(ignore_columns, rest, known=known)
@@ -72,7 +76,14 @@ def read_header(
         end = start + prod(spec.shape)
         inputs.append(tuple(rest[name] for name in known[start:end]))
         start = end
-    return Columns(len(names), tuple(inputs), label, key, split, learned)
+    return Columns(len(names), tuple(inputs), label, key, split, weight, learned)
+
+
+def _weight_column(at: Mapping[str, int], name: str | None) -> int | None:
+    if name is not None and name not in at:
+        detail = f"there is no column {name[:100]!r}; there are {list(at)[:20]}"
+        raise wrong_csv(Problem("/query/weight_column", detail))
+    return None if name is None else at[name]
 
 
 def _known_features(model: Model, rest: Mapping[str, int]) -> tuple[str, ...] | None:

@@ -18,6 +18,7 @@ from service.samples.ingest.intake import Faults, IngestResult, Intake, UploadOp
 from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.labels import SHOWN_CHARACTERS, Label, LabelReader
 from service.samples.ingest.require import require_tensors
+from service.samples.ingest.weights import WeightReader
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
 from storage.errors import Problem
@@ -50,13 +51,20 @@ def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) ->
                 next(lines, (1, []))[1],
                 label_column=options.label_column,
                 ignore_columns=options.ignore_columns,
+                weight_column=options.weight_column,
             )
             for rows in in_groups(lines):
                 total += len(rows)
                 chunk = _Chunk(model, columns, rows)
                 chunk.check(intake.faults)
                 splits = [each or options.split for each in chunk.splits]
-                intake.add(chunk.records, chunk.labels, key=chunk.keys, split=splits)
+                intake.add(
+                    chunk.records,
+                    chunk.labels,
+                    key=chunk.keys,
+                    split=splits,
+                    weights=chunk.weights,
+                )
             if total == 0:
                 raise wrong_csv(Problem("/2", "there is no line behind the header"))
             result = intake.commit(total)
@@ -81,12 +89,14 @@ class _Chunk:
         self._inputs = model.signature.inputs
         self._columns = columns
         self._label_reader = label_reader(model)
+        self._weight_reader = WeightReader(model)
         self._vector = len(columns.label) > 1
         self._rows = rows
         self.records: NDArray[np.uint8] = np.empty((0, 0), np.uint8)
         self.labels: list[Label] = []
         self.keys: list[str | None] = []
         self.splits: list[Split | None] = []
+        self.weights: list[float | None] = []
 
     def check(self, faults: Faults) -> None:
         """Keep the good lines; report the others to faults, with line and column."""
@@ -172,12 +182,15 @@ class _Chunk:
         split = self._cell(cells, self._columns.split)
         if split not in ("", Split.TRAIN.value, Split.VALIDATION.value):
             found.append(f"split is train or validation, not {split[:SHOWN_CHARACTERS]!r}")
+        weight, complaint = self._weight_reader.parse_text(self._cell(cells, self._columns.weight))
+        found += [complaint] if complaint else []
         if found:
             problems[position] = [Problem(f"/{line}", f"line {line}: {each}") for each in found]
             return
         self.labels.append(label)
         self.keys.append(key)
         self.splits.append(Split(split) if split else None)
+        self.weights.append(weight)
 
     @staticmethod
     def _cell(cells: list[str], at: int | None) -> str:

@@ -15,6 +15,7 @@ from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label, LabelReader
 from service.samples.ingest.require import require_images
+from service.samples.ingest.weights import WeightReader
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
 from storage.errors import Problem
@@ -25,14 +26,14 @@ from storage.store import Store
 MAX_IMAGE_BYTES = 64 * 2**20
 ANY_TYPE = ("", "application/octet-stream")
 SAME = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg"}
-FIELDS = frozenset({"label", "key", "split"})
+FIELDS = frozenset({"label", "key", "split", "weight"})
 
 
 @dataclass(frozen=True, slots=True)
 class ImageUpload:
     """One image: its bytes within the upload's file, and its description.
 
-    about: `label`, `key`, `split`; the label is any JSON value.
+    about: `label`, `key`, `split`, `weight`; the label is any JSON value.
     """
 
     name: str
@@ -47,6 +48,7 @@ class _Checked:
     label: Label
     key: str | None
     split: Split | None
+    weight: float | None
 
 
 def store_images(
@@ -61,7 +63,7 @@ def store_images(
     Only one image is in memory at a time. Raises InvalidInput with every bad one.
     """
     require_images(model)
-    labels = label_reader(model)
+    labels, weights = label_reader(model), WeightReader(model)
     if not uploads:
         problem = Problem("/files", "send at least one image")
         raise InvalidInput("there is no image", problems=[problem])
@@ -72,7 +74,7 @@ def store_images(
     ):
         for position, upload in enumerate(uploads):
             at = f"/files/{position}"
-            checked, problems = _check_about(upload, labels, at=at)
+            checked, problems = _check_about(upload, labels, weights, at=at)
             data, faults = _read_image(file, upload, at=at)
             problems += faults
             if problems:
@@ -84,6 +86,7 @@ def store_images(
                 lengths=[len(data)],
                 key=[checked.key],
                 split=[checked.split or options.split],
+                weights=[checked.weight],
             )
         return intake.commit(len(uploads))
 
@@ -145,7 +148,7 @@ def _check_image(upload: ImageUpload, data: bytes, *, at: str) -> list[Problem]:
 
 
 def _check_about(
-    upload: ImageUpload, labels: LabelReader, *, at: str
+    upload: ImageUpload, labels: LabelReader, weights: WeightReader, *, at: str
 ) -> tuple[_Checked, list[Problem]]:
     about, problems = upload.about, []
     label, complaint = labels.parse(about.get("label"))
@@ -157,7 +160,10 @@ def _check_about(
     if split not in (None, Split.TRAIN.value, Split.VALIDATION.value):
         problems.append(Problem(f"{at}/split", f"{upload.name}: split is train or validation"))
         split = None
-    return _Checked(label, key, Split(split) if split else None), problems
+    weight, complaint = weights.parse(about.get("weight"))
+    if complaint:
+        problems.append(Problem(f"{at}/weight", f"{upload.name}: {complaint}"))
+    return _Checked(label, key, Split(split) if split else None, weight), problems
 
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:

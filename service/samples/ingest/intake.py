@@ -13,6 +13,7 @@ from service.errors import InvalidInput
 from service.samples.ingest import tensors
 from service.samples.ingest.require import takes_images
 from service.samples.ingest.statistics import Statistics, balance_warnings
+from service.samples.ingest.weights import NO_WEIGHTS, takes_weights
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Label, Split
@@ -36,6 +37,7 @@ class UploadOptions:
     split: for samples that name none. skip_bad: store the good ones even if others are bad.
     allow_duplicates: store samples whose inputs the model already has. label_column: for CSV, a
     column name, or several separated by commas if a label is a list; default: `label` if it exists.
+    weight: of samples that name none. weight_column: for CSV, the column of the weights.
     ignore_columns: for CSV, names separated by commas, or `*` for all that the model does not know.
     owner: who adds the samples, None if that one may change anybody's.
     """
@@ -45,6 +47,8 @@ class UploadOptions:
     allow_duplicates: bool = False
     label_column: str | None = None
     ignore_columns: str | None = None
+    weight: float = 1.0
+    weight_column: str | None = None
     owner: str | None = None
 
 
@@ -104,10 +108,13 @@ class Intake:
     """
 
     def __init__(self, store: Store, model: Model, options: UploadOptions) -> None:
+        if options.weight != 1 and not takes_weights(model):
+            raise InvalidInput("no weights", problems=[Problem("/query/weight", NO_WEIGHTS)])
         self.faults = Faults()
         self._store = store
         self._model = model
         self._skip_bad = options.skip_bad
+        self._weight = options.weight
         images = takes_images(model)
         self._statistics = None if images else Statistics(store, model)
         self._staging = stage(
@@ -131,13 +138,21 @@ class Intake:
         labels: Sequence[Label],
         *,
         lengths: Sequence[int] | None = None,
+        weights: Sequence[float | None] | None = None,
         **columns: Unpack[SampleColumns],
     ) -> None:
-        """Stage good samples, unless the upload will be refused for its bad ones."""
+        """Stage good samples, unless the upload will be refused for its bad ones.
+
+        weights: None for that of the options.
+        """
         if self.faults.samples and not self._skip_bad:
             return
         if self._model.signature.target.is_empty:
             labels = [b""] * len(labels)  # The loss takes none, so that all are labelled.
+        if weights is not None:
+            columns["weight"] = [self._weight if each is None else each for each in weights]
+        elif self._weight != 1:
+            columns["weight"] = [self._weight] * len(labels)
         self._staging.add(records, labels, lengths=lengths, **columns)
         if self._statistics is not None and len(labels):
             rows = np.frombuffer(records, np.uint8) if isinstance(records, bytes) else records

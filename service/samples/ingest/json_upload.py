@@ -11,12 +11,13 @@ from service.samples.ingest.intake import IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label, LabelReader
 from service.samples.ingest.require import require_tensors
+from service.samples.ingest.weights import WeightReader
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.store import Store
 
-FIELDS = frozenset({"inputs", "label", "key", "split"})
+FIELDS = frozenset({"inputs", "label", "key", "split", "weight"})
 MAX_KEY_LENGTH = 512
 
 
@@ -28,6 +29,7 @@ class ParsedSample:
     label: Label
     key: str | None
     split: Split | None
+    weight: float | None
 
 
 def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) -> IngestResult:
@@ -51,6 +53,7 @@ def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) 
             [sample.label for sample in good],
             key=[sample.key for sample in good],
             split=[sample.split or options.split for sample in good],
+            weights=[sample.weight for sample in good],
         )
         return intake.commit(len(samples))
 
@@ -61,6 +64,7 @@ class SampleParser:
     def __init__(self, model: Model) -> None:
         self._inputs = model.signature.inputs
         self._labels = label_reader(model)
+        self._weights = WeightReader(model)
 
     def parse(self, sample: Any, *, at: str) -> tuple[ParsedSample | None, list[Problem]]:
         """The sample, or None and its errors. at: JSON pointer of the sample."""
@@ -80,9 +84,12 @@ class SampleParser:
             problems.append(Problem(f"{at}/key", complaint))
         if split is not None and split not in (Split.TRAIN.value, Split.VALIDATION.value):
             problems.append(Problem(f"{at}/split", "split is train or validation"))
+        weight, complaint = self._weights.parse(sample.get("weight"))
+        if complaint:
+            problems.append(Problem(f"{at}/weight", complaint))
         if problems:
             return None, problems
-        return ParsedSample(record, label, key, Split(split) if split else None), []
+        return ParsedSample(record, label, key, Split(split) if split else None, weight), []
 
     def _record(self, inputs: Any, at: str, problems: list[Problem]) -> bytes:
         if not isinstance(inputs, dict):

@@ -43,7 +43,7 @@ class LabelReader:
         if value is None or (type(value) is int and value in self._indices):
             return value, None
         if self._target.is_empty:
-            return None, NO_LABEL
+            return None, None if value == [] else NO_LABEL
         if isinstance(value, str):
             return self._by_name(value)
         if not isinstance(value, list) and self._target.shape == (1,):

@@ -1,4 +1,4 @@
-"""Stores samples from .npz: one array per input, batch first, and optionally `label` and `key`."""
+"""Stores samples from .npz: an array for each input, and perhaps `label`, `key` and `weight`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.labels import Label
 from service.samples.ingest.npz import Member, open_npz
 from service.samples.ingest.require import require_tensors
+from service.samples.ingest.weights import WeightReader
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec
 from storage.store import Store
 
+EXTRAS = ("label", "key", "weight")
 CHUNK_BYTES = 2 * 2**20
 """Rows are read, checked and staged about this many bytes at a time."""
 
@@ -42,7 +44,13 @@ def store_npz(
         ):
             batch = NpzBatch(model, members)
             for chunk in batch.chunks(faults=intake.faults):
-                intake.add(chunk.records, chunk.labels, key=chunk.keys, split=options.split)
+                intake.add(
+                    chunk.records,
+                    chunk.labels,
+                    key=chunk.keys,
+                    split=options.split,
+                    weights=chunk.weights,
+                )
             return intake.commit(batch.length)
     finally:
         allocator.trim()
@@ -50,11 +58,12 @@ def store_npz(
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Valid rows. records: (n, record_bytes) uint8."""
+    """Valid rows. records: (n, record_bytes) uint8. keys, weights: None where it has none."""
 
     records: NDArray[np.uint8]
     labels: list[Label]
     keys: list[str | None] | None
+    weights: list[float] | None
 
 
 class NpzBatch:
@@ -63,6 +72,7 @@ class NpzBatch:
     def __init__(self, model: Model, members: dict[str, Member]) -> None:
         self._inputs = model.signature.inputs
         self._label_reader = label_reader(model)
+        self._weight_reader = WeightReader(model)
         self._members = members
         problems = [*self._name_problems(), *self._shape_problems()]
         if problems:
@@ -79,13 +89,15 @@ class NpzBatch:
             records = self._records(start, count, complaints)
             labels = self._labels(start, count, complaints)
             keys = self._keys(start, count, complaints)
+            weights = self._weights(start, count, complaints)
             for row in sorted(complaints):
                 faults.sample(complaints[row])
             if complaints:
                 good = [row for row in range(count) if row not in complaints]
                 records, labels = records[good], [labels[row] for row in good]
                 keys = keys and [keys[row] for row in good]
-            yield Chunk(records, labels, keys)
+                weights = weights and [weights[row] for row in good]
+            yield Chunk(records, labels, keys, weights)
 
     def _records(
         self, start: int, count: int, complaints: dict[int, list[Problem]]
@@ -110,6 +122,23 @@ class NpzBatch:
             _note(complaints, row, problem)
         return labels
 
+    def _weights(
+        self, start: int, count: int, complaints: dict[int, list[Problem]]
+    ) -> list[float] | None:
+        if "weight" not in self._extras or "weight" not in self._members:
+            return None
+        weights, bad = self._weight_reader.read(self._members["weight"].take(count))
+        for row, complaint in bad.items():
+            problem = Problem(f"/weight/{start + row}", f"sample {start + row}: {complaint}")
+            _note(complaints, row, problem)
+        return weights
+
+    @property
+    def _extras(self) -> list[str]:
+        """The arrays that are no inputs. An input may be named weight."""
+        own = {spec.name for spec in self._inputs}
+        return [name for name in EXTRAS if name != "weight" or name not in own]
+
     def _keys(
         self, start: int, count: int, complaints: dict[int, list[Problem]]
     ) -> list[str | None] | None:
@@ -131,8 +160,8 @@ class NpzBatch:
             if name not in self._members:
                 yield Problem(f"/{name}", f"the array of input {name!r} is missing")
         for name in self._members:
-            if name not in (*known, "label", "key"):
-                detail = f"the model has no input {name!r}; arrays are {[*known, 'label', 'key']}"
+            if name not in (*known, *self._extras):
+                detail = f"the model has no input {name!r}; arrays are {[*known, *self._extras]}"
                 yield Problem(f"/{name}", detail)
 
     def _shape_problems(self) -> Iterator[Problem]:
@@ -147,6 +176,11 @@ class NpzBatch:
             key.dtype.kind not in "Uiu" or len(key.shape) != 1
         ):
             yield Problem("/key", "array 'key' holds one text or integer a sample")
+        weight = self._members.get("weight") if "weight" in self._extras else None
+        if weight is not None and (
+            complaint := self._weight_reader.array_complaint(weight.dtype, weight.shape)
+        ):
+            yield Problem("/weight", complaint)
 
     def _refuse_lengths(self) -> None:
         problems = [

@@ -22,7 +22,9 @@ from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 Indices = NDArray[np.int64]
+Weights = NDArray[np.float32]
 Batch = tuple[tuple[Array, ...], Array]
+WeightedBatch = tuple[tuple[Array, ...], Array, "Weights | None"]
 
 WINDOW_BYTES = 1 << 18
 """A larger batch is gathered alone: while the optimizer's other threads are at work, and so that
@@ -30,11 +32,22 @@ the processor's cache still holds it when it is read."""
 
 
 class Batches(ABC):
-    """Labelled samples, by their position in ascending order of id. row_bytes: of one's inputs."""
+    """Labelled samples, by their position in ascending order of id.
 
-    def __init__(self, ids: Indices, labels: NDArray[Any], *, row_bytes: int) -> None:
+    row_bytes: of one's inputs. weights: factors on their losses, None where all are 1.
+    """
+
+    def __init__(
+        self,
+        ids: Indices,
+        labels: NDArray[Any],
+        *,
+        row_bytes: int,
+        weights: Weights | None = None,
+    ) -> None:
         self.ids = ids
         self.labels = labels
+        self.weights = weights
         self._row_bytes = row_bytes
 
     def __len__(self) -> int:
@@ -50,11 +63,16 @@ class Batches(ABC):
 
     def steps(
         self, order: Indices, *, batch_size: int, accumulation_steps: int
-    ) -> Iterator[Iterator[Batch]]:
+    ) -> Iterator[Iterator[WeightedBatch]]:
         """The batches of each optimizer step. Exhaust one step before you draw the next."""
-        batches = self.batches(order, batch_size=batch_size)
+        batches = self._weighted(order, batch_size=batch_size)
         for _ in range(0, len(order), batch_size * accumulation_steps):
             yield islice(batches, accumulation_steps)
+
+    def _weighted(self, order: Indices, *, batch_size: int) -> Iterator[WeightedBatch]:
+        for place, (inputs, target) in enumerate(self.batches(order, batch_size=batch_size)):
+            chosen = order[place * batch_size :][: len(target)]
+            yield inputs, target, None if self.weights is None else self.weights[chosen]
 
     def batches(self, order: Indices, *, batch_size: int) -> Iterator[Batch]:
         """Inputs and targets, batch axis first; the last batch may be smaller, none is empty.
@@ -80,7 +98,9 @@ class Dataset(Batches):
         check_labels(index.ids, index.labels, signature.target)
         self._specs = signature.inputs
         self._record = np.dtype((np.void, sum(map(size_bytes, signature.inputs))))
-        super().__init__(index.ids, index.labels, row_bytes=self._record.itemsize)
+        super().__init__(
+            index.ids, index.labels, row_bytes=self._record.itemsize, weights=index.weights
+        )
         self._pack_of = index.packs
         self._packs, self._row_of = map_packs(index, self._record)
         self._buffer = np.empty(0, self._record)

@@ -116,7 +116,9 @@ class Features(Batches):
     """The features of a dataset. What the cache does not hold is computed when it is asked for."""
 
     def __init__(self, samples: Batches, prefix: Prefix, cache: RowCache) -> None:
-        super().__init__(samples.ids, samples.labels, row_bytes=prefix.row_bytes)
+        super().__init__(
+            samples.ids, samples.labels, row_bytes=prefix.row_bytes, weights=samples.weights
+        )
         self._samples = samples
         self._prefix = prefix
         self._cache = cache

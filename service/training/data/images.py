@@ -75,7 +75,9 @@ class Images(Batches):
     ) -> None:
         check_labels(index.ids, index.labels, signature.target)
         self._image = image
-        super().__init__(index.ids, index.labels, row_bytes=image.pixel_bytes * 4)
+        super().__init__(
+            index.ids, index.labels, row_bytes=image.pixel_bytes * 4, weights=index.weights
+        )
         self._files = ImageFiles(index)
         self._row_of = np.full(len(index.ids), -1) if cache is None else cache.find(index.ids)
         self._rows = np.empty((0, image.pixel_bytes), np.uint8) if cache is None else cache.rows

@@ -54,7 +54,7 @@ class Preprocessed(Batches):
 
     def __init__(self, samples: Batches, pipeline: Pipeline) -> None:
         row_bytes = sum(map(size_bytes, pipeline.inputs))
-        super().__init__(samples.ids, samples.labels, row_bytes=row_bytes)
+        super().__init__(samples.ids, samples.labels, row_bytes=row_bytes, weights=samples.weights)
         self._samples = samples
         self._pipeline = pipeline
 

@@ -49,7 +49,6 @@ def compile_model(
         output=output,
         parameters=_tensors(step.parameters, values),
         target=step.target,
-        sample_weight=step.sample_weight,
         draws=tuple(Draw(each.name, each.shape) for each in step.random),
         statistics=_tensors(list(step.updated), values),
         updated=tuple(step.updated.values()),

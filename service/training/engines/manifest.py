@@ -88,7 +88,6 @@ class Manifest:
     output: str
     parameters: tuple[Tensor, ...]
     target: str | None = "target"
-    sample_weight: str | None = None
     draws: tuple[Draw, ...] = ()
     statistics: tuple[Tensor, ...] = ()
     updated: tuple[str, ...] = ()
@@ -106,8 +105,10 @@ def write(manifest: Manifest, path: Path) -> None:
 def read(path: Path) -> Manifest:
     """Raises ArtifactsUnreadable."""
     try:
-        manifest: Manifest = build(Manifest, json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError) as error:
+        written = json.loads(path.read_text("utf-8"))
+        written.pop("sample_weight", None)  # of before: the loss's scale holds weights now
+        manifest: Manifest = build(Manifest, written)
+    except (OSError, ValueError, AttributeError) as error:
         raise ArtifactsUnreadable(f"cannot read the manifest {path}: {error}") from error
     if manifest.format != FORMAT:
         raise ArtifactsUnreadable(

@@ -12,10 +12,10 @@ from service.training.engine import Array
 from service.training.engines import checkpoint
 from service.training.engines.manifest import read
 from service.training.engines.runtime import LOAD_ERRORS, open_session
+from service.training.engines.sessions.shares import LOSS, LOSS_SCALE, scale_rank
 from service.training.evaluation.inference import Unusable
 from service.training.protocol.messages.comparison import OwnLoss
 
-LOSS, LOSS_SCALE = "hone.loss", "hone.loss_scale"
 Values = dict[str, NDArray[np.float32]]
 
 
@@ -30,7 +30,7 @@ class LossModel:
         self._session = open_session(Path(files.eval_model), threads=threads, arena=False)
         self._fixed = {
             **self._weights(path, Path(files.checkpoint)),
-            LOSS_SCALE: np.array(1, np.float32),
+            LOSS_SCALE: np.ones((1,) * scale_rank(self._session), np.float32),
         }
 
     def of_samples(self, inputs: Sequence[Array], target: Array) -> NDArray[np.float64]:

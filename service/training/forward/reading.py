@@ -130,8 +130,7 @@ class _Wanted:
 class _Read:
     """What is known of a graph that can train. row: shape of one row of the output.
 
-    below: may other parameters lie below the trainable ones? loss_of_sample: has the model's own
-    loss a number for each sample?
+    below: may other parameters lie below the trainable ones?
     """
 
     signature: Signature
@@ -139,13 +138,12 @@ class _Read:
     trainable: tuple[str, ...]
     below: bool
     inert: Sequence[untrained.Inert]
-    loss_of_sample: bool
 
 
 def _read(graph: Graph, wanted: _Wanted, notes: list[str]) -> _Read:
     """Raises GraphRefused with every cause."""
     problems: list[Problem] = []
-    target, of_sample = None, False
+    target, of_samples = None, True
     inputs, row = _shapes(graph, wanted.output, problems=problems, notes=notes)
     if inputs is not None and row is not None:
         fed = inputs
@@ -155,7 +153,7 @@ def _read(graph: Graph, wanted: _Wanted, notes: list[str]) -> _Read:
         )
         notes += signature.class_axis_note(wanted.loss, row)
         if wanted.loss_output is not None:
-            of_sample = bool(_gather(problems, lambda: own_loss.check_shape(graph, wanted.end)))
+            of_samples = bool(_gather(problems, lambda: own_loss.check_shape(graph, wanted.end)))
     problems += refusals.draws(graph)
     _gather(problems, lambda: signature.check_last_operator(graph, wanted.output, wanted.loss))
     inert = untrained.find(graph)
@@ -164,7 +162,7 @@ def _read(graph: Graph, wanted: _Wanted, notes: list[str]) -> _Read:
         known = {each.pointer for each in problems}
         more = reach.blocked(graph, names, wanted.end, has_shapes=row is not None)
         raise refusal([*problems, *(each for each in more if each.pointer not in known)])
-    return _Read(Signature(inputs, target), row, names, below, inert, of_sample)
+    return _Read(Signature(inputs, target, of_samples), row, names, below, inert)
 
 
 def _signature(
@@ -241,7 +239,7 @@ def _settle(graph: Graph, wanted: _Wanted, read: _Read) -> Graph:
     """Declare output and loss with their shapes, and drop what no node reads any more."""
     shapes: dict[str, list[str | int]] = {wanted.output: [batch_axis.BATCH, *read.row]}
     if wanted.loss_output is not None:
-        shapes[wanted.loss_output] = [batch_axis.BATCH] if read.loss_of_sample else []
+        shapes[wanted.loss_output] = [batch_axis.BATCH] if read.signature.loss_of_samples else []
     for place, (name, shape) in enumerate(shapes.items()):
         value = onnx.helper.make_tensor_value_info(name, FLOAT, shape)
         graph.proto.output[place].CopyFrom(value)

@@ -1,7 +1,9 @@
 """Losses with their gradients, written together: a sum over samples times a scale that is fed.
 
 A sample's loss is the mean over the numbers, or the positions, that it compares. Fed with 1/batch
-the scale makes the mean over the batch; losses of a batch that is shared out add up.
+the scale makes the mean over the batch; losses of a batch that is shared out add up. It is one
+number for all samples or one for each, and has the output's rank, so that it broadcasts over a
+sample.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ import numpy as np
 
 from service.training.graph.tensor import Tensor
 from service.training.loss import Loss
+
+FEW = 64
+"""Numbers of a sample that are scaled before they are summed: one node less, two readings more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +33,30 @@ def compare(
     output: Tensor,
     target: Tensor,
     scale: Tensor,
-    sample_weight: Tensor | None = None,
     *,
     class_vectors: Sequence[Tensor] = (),
 ) -> Compared:
     """Write the loss and its gradient.
 
     output: float, axis 0 the batch. target: int64 without the class axis for cross entropy, else of
-    the output's shape. scale: float, rank 0. sample_weight: float, (batch,). class_vectors: float,
-    (classes,), of a loss that is by_class.
+    the output's shape. scale: float, (1 or batch, 1, …). class_vectors: float, (classes,), of a
+    loss that is by_class.
     """
     if loss.name == "cross_entropy":
         axis = output.axis(loss.class_axis)
         wanted = _wanted(loss, output, target.unsqueeze(axis), axis, class_vectors)
-        return _cross_entropy(loss, output, wanted, scale, sample_weight)
+        return _cross_entropy(loss, output, wanted, scale)
     scale = _by_position(scale, output, output.axes(None)[1:])
-    if sample_weight is not None:
-        scale = _weighted(scale, sample_weight, output)
     value, slope = LOSSES[loss.name](loss, output, target)
-    gradient = (slope * scale).known_like(output)
-    if sample_weight is not None:
-        return Compared((value * scale).sum(), gradient)
-    return Compared(value.sum() * scale, gradient)
+    return Compared(total(value, scale), (slope * scale).known_like(output))
+
+
+def total(value: Tensor, scale: Tensor) -> Tensor:
+    """The sum, with each sample's part scaled. value: float, axis 0 the batch."""
+    rest = (value.shape or ())[1:]
+    if not all(isinstance(size, int) and size <= FEW for size in rest) or len(rest) > 1:
+        value = value.sum(value.axes(None)[1:], keep=True)
+    return (value * scale).sum()
 
 
 def mse(_: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,21 +93,15 @@ LOSSES: dict[str, Callable[[Loss, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
 }
 
 
-def _cross_entropy(
-    loss: Loss, logits: Tensor, wanted: Tensor, scale: Tensor, sample_weight: Tensor | None
-) -> Compared:
+def _cross_entropy(loss: Loss, logits: Tensor, wanted: Tensor, scale: Tensor) -> Compared:
     """-Σ q·log softmax, whose gradient is softmax·Σq - q. q: what each class should have."""
     axis = logits.axis(loss.class_axis)
     scale = _by_position(scale, logits, [a for a in logits.axes(None)[1:] if a != axis])
     logs = logits.op("LogSoftmax", axis=axis)
-    if sample_weight is not None:
-        wanted = wanted * _weighted(scale, sample_weight, logits)
-        scale = logits.graph.numbers(1.0, logits.dtype)
     plain = loss.class_weights is None and loss.ignore_index is None and not loss.by_class
-    plain = plain and sample_weight is None
     share = logs.exp() if plain else logs.exp() * wanted.sum([axis], keep=True)
     gradient = ((share - wanted) * scale).known_like(logits)
-    return Compared(-(logs * wanted).sum() * scale, gradient)
+    return Compared(-total(logs * wanted, scale), gradient)
 
 
 def _wanted(
@@ -145,8 +146,3 @@ def _by_position(scale: Tensor, output: Tensor, axes: list[int]) -> Tensor:
             return scale / every.op("ReduceProd", keepdims=0).cast_like(scale)
         count *= size
     return scale * (1 / max(count, 1))
-
-
-def _weighted(scale: Tensor, sample_weight: Tensor, output: Tensor) -> Tensor:
-    """A scale for each sample, which broadcasts over its numbers."""
-    return sample_weight.unsqueeze(*range(1, output.rank)) * scale

@@ -10,7 +10,7 @@ from onnx import helper
 
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
-from service.training.graph.losses import Compared, compare
+from service.training.graph.losses import Compared, compare, total
 from service.training.graph.passes.accumulation import accumulate
 from service.training.graph.passes.canonical import stamp
 from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
@@ -23,7 +23,8 @@ from service.training.loss import CLASS_VECTORS, Loss
 
 LOSS = "hone.loss"
 LOSS_SCALE = "hone.loss_scale"
-SAMPLE_WEIGHT = "sample_weight"
+SCALES = "hone.scales"
+"""Name of the first axis of the scale: 1 or the batch."""
 TARGET = "target"
 
 
@@ -31,8 +32,8 @@ TARGET = "target"
 class StepModel:
     """A step, and what an executor must know of it.
 
-    model: its inputs are `inputs`, `target`, `sample_weight`, `scalars`, `random`, `parameters` and
-    the statistics of `updated`, its outputs the loss, `gradients` and the new statistics.
+    model: its inputs are `inputs`, `target`, `scalars`, `random`, `parameters` and the statistics
+    of `updated`, its outputs the loss, `gradients` and the new statistics.
     updated: running statistic → the output that holds its new value.
     batch_statistics: what it computes of a row depends on other rows, so it takes whole batches.
     """
@@ -41,12 +42,17 @@ class StepModel:
     loss: Loss
     inputs: tuple[str, ...]
     target: str | None
-    sample_weight: str | None
     scalars: tuple[str, ...]
     random: tuple[RandomDraw, ...]
     parameters: tuple[str, ...]
     updated: dict[str, str]
     batch_statistics: bool
+
+    @property
+    def scale_rank(self) -> int:
+        """How many axes the factor on the losses has, none if there is one loss for a batch."""
+        value = next(each for each in self.model.graph.input if each.name == LOSS_SCALE)
+        return len(value.type.tensor_type.shape.dim)
 
     @property
     def gradients(self) -> tuple[str, ...]:
@@ -65,13 +71,12 @@ def build_step(
     loss: Loss,
     parameters: Sequence[str],
     output: str | None = None,
-    weighted: bool = False,
     batch_statistics: bool = False,
 ) -> StepModel:
     """The training step of a forward model.
 
-    output: the tensor that is compared, the only output if None. weighted: samples have weights.
-    batch_statistics: BatchNormalization uses the batch's own, and keeps account of them.
+    output: the tensor that is compared, the only output if None. batch_statistics:
+    BatchNormalization uses the batch's own, and keeps account of them.
     Raises GraphRefused with every node that has no gradient.
     """
     output = output or model.graph.output[0].name
@@ -80,7 +85,7 @@ def build_step(
     users = tuple(v.name for v in prepared.graph.input if v.name != loss.target)
     prepared, draws, updated = _in_training(prepared, parameters, batch_statistics=batch_statistics)
     graph = read_model(prepared)
-    compared, fed = _append_loss(graph, output, loss, weighted=weighted)
+    compared, fed = _append_loss(graph, output, loss)
     found = backward(graph, {loss.tensor or output: compared.gradient}, parameters)
     results = {LOSS: compared.loss}
     results.update((gradient_of(name), found[name]) for name in parameters)
@@ -92,7 +97,6 @@ def build_step(
         loss=loss,
         inputs=users,
         target=loss.target or (TARGET if TARGET in by_name else None),
-        sample_weight=SAMPLE_WEIGHT if weighted else None,
         scalars=(LOSS_SCALE,),
         random=draws,
         parameters=tuple(parameters),
@@ -117,12 +121,12 @@ def _in_training(
 def build_evaluation(
     model: onnx.ModelProto, *, loss: Loss, parameters: Sequence[str], output: str | None = None
 ) -> onnx.ModelProto:
-    """The same inputs without sample weights; outputs the loss and the tensor that is compared."""
+    """The same inputs; outputs the loss and the tensor that is compared."""
     output = output or model.graph.output[0].name
     prepared = prepare(model, None if loss.tensor else output, parameters=parameters)
     users = [v.name for v in prepared.graph.input if v.name != loss.target]
     graph = Builder(prepared)
-    compared, fed = _append_loss(graph, output, loss, weighted=False)
+    compared, fed = _append_loss(graph, output, loss)
     names = [*users, *(t.name for t in fed), *parameters]
     results = {LOSS: compared.loss, output: graph.tensor(output)}
     return write(graph, prepared, inputs=names, outputs=results)
@@ -175,9 +179,7 @@ def write(
     return model
 
 
-def _append_loss(
-    graph: Builder, output: str, loss: Loss, *, weighted: bool
-) -> tuple[Compared, list[Tensor]]:
+def _append_loss(graph: Builder, output: str, loss: Loss) -> tuple[Compared, list[Tensor]]:
     """The loss, and the inputs that it adds to the graph."""
     value = graph.tensor(loss.tensor or output)
     shape = value.shape
@@ -188,26 +190,24 @@ def _append_loss(
         fed.append(graph.tensor(loss.target))
     elif loss.name != "output":
         fed.append(_target(graph, loss, value.dtype, (batch, *shape[1:])))
-    weight = graph.input(SAMPLE_WEIGHT, value.dtype, (batch,)) if weighted else None
-    scale = graph.input(LOSS_SCALE, value.dtype, ())
-    more = [scale] if weight is None else [weight, scale]
+    of_samples: Shape = (SCALES, *[1] * (len(shape) - 1)) if shape else ()
+    scale = graph.input(LOSS_SCALE, value.dtype, of_samples)
     if loss.name == "output":
-        return _own(graph, value, scale, weight), [*fed, *more]
+        return _own(graph, value, scale), [*fed, scale]
     vectors: list[Tensor] = []
     if loss.by_class:
         classes = shape[loss.class_axis % len(shape)]
         vectors = [graph.input(name, value.dtype, (classes,)) for name in CLASS_VECTORS]
-    compared = compare(loss, value, fed[0], scale, weight, class_vectors=vectors)
-    return compared, [*fed, *more, *vectors]
+    compared = compare(loss, value, fed[0], scale, class_vectors=vectors)
+    return compared, [*fed, scale, *vectors]
 
 
-def _own(graph: Builder, value: Tensor, scale: Tensor, weight: Tensor | None) -> Compared:
+def _own(graph: Builder, value: Tensor, scale: Tensor) -> Compared:
     """A loss that the graph makes: of each sample, or one number that is the batch's mean."""
     if value.shape == ():
         scale = scale * next(iter(graph.inputs)).size(0).squeeze(0).cast_like(value)
-    elif weight is not None:
-        scale = weight * scale
-    return Compared((value * scale).sum(), scale.expand_like(value))
+        return Compared(value * scale, scale)
+    return Compared(total(value, scale), scale.expand_like(value))
 
 
 def _target(graph: Builder, loss: Loss, kind: int, shape: Shape) -> Tensor:

@@ -80,7 +80,7 @@ def _feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
     )
     for name in (*step.parameters, *step.updated):
         feeds[name] = to_array(graph.initializers[name])
-    feeds[LOSS_SCALE] = np.array(1 / ROWS, np.float32)
+    feeds[LOSS_SCALE] = np.full((1,) * step.scale_rank, 1 / ROWS, np.float32)
     if step.target is not None:
         feeds[step.target] = _target(forward.signature.target)
     return feeds

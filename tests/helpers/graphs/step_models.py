@@ -58,12 +58,11 @@ def compiled(
     *,
     loss: Loss = CROSS_ENTROPY,
     parameters: tuple[str, ...] | None = None,
-    weighted: bool = False,
 ) -> Files:
     """parameters: all initializers by default."""
     (output,) = (each.name for each in model.graph.output)
     names = parameters or tuple(each.name for each in model.graph.initializer)
-    step = build_step(model, loss=loss, parameters=names, weighted=weighted)
+    step = build_step(model, loss=loss, parameters=names)
     evaluation = build_evaluation(model, loss=loss, parameters=names)
     return compile_model(step, evaluation, model, output=output, directory=directory)
 

@@ -70,7 +70,13 @@ class OrtEngine:
     def output(self) -> str:
         return self._output
 
-    def train_batch(self, inputs: Sequence[Array], target: Array) -> float:
+    def train_batch(
+        self, inputs: Sequence[Array], target: Array, weights: Array | None = None
+    ) -> float:
+        if weights is not None:
+            raise ArtifactsUnreadable(
+                "On-Device Training takes no weights of samples; give all samples the weight 1"
+            )
         self._batches += 1
         outputs = native.OrtValueVector()
         with _memory_errors():

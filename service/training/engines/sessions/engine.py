@@ -122,6 +122,11 @@ class SessionsEngine:
     def train_batch(
         self, inputs: Sequence[Array], target: Array, weights: Array | None = None
     ) -> float:
+        if weights is not None and not self._training.takes_weights:
+            raise ArtifactsUnreadable(
+                "the model's loss is one number for a batch, so samples have no weights; give all"
+                " of them the weight 1, or register the model anew"
+            )
         if self._batches:
             self._state.buffers.put_gradients_by()
         loss = self._gradients(self._training, inputs, target, weights)
@@ -142,11 +147,8 @@ class SessionsEngine:
         feeds = self._feeds(inputs, target)
         if self._manifest.draws:
             feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=self._batches, rows=rows)
-        if self._manifest.sample_weight is not None:
-            weights = np.ones(rows, np.float32) if weights is None else weights
-            feeds[self._manifest.sample_weight] = weights
-        scale = _scale(self._trained_loss, target, weights)
-        loss, taken = runs.run(feeds, rows=rows, scale=scale)
+        scale = _scale(self._trained_loss, target)
+        loss, taken = runs.run(feeds, rows=rows, scale=scale, weights=weights)
         for idle in self._state.buffers.gradients[taken:]:
             idle.fill(0)
         return loss
@@ -235,11 +237,9 @@ class SessionsEngine:
         return {name: np.ascontiguousarray(array) for name, array in feeds.items()}
 
 
-def _scale(loss: Loss, target: Array, weights: Array | None = None) -> float:
-    """The factor on the sum of the losses that makes it their mean, by weight."""
+def _scale(loss: Loss, target: Array) -> float:
+    """The factor on the sum of the losses that makes it their mean."""
     total = loss.weight(target)
-    if weights is not None:
-        total *= float(weights.mean(dtype=np.float64))
     return 1 / total if total else 0.0
 
 

@@ -74,17 +74,27 @@ class Shares:
         self.session = session
         self._crew = crew
         self._pieces = pieces
-        self._scale = np.zeros((), np.float32)
+        self._scale = np.zeros((1,) * scale_rank(session), np.float32)
         self._losses, self._further_losses = np.zeros((2, count), np.float32)
         self.bindings = [self._bound(bind, share, self._losses) for share in range(count)]
         self._further: dict[int, Binding] = {}
 
-    def run(self, feeds: Mapping[str, Array], *, rows: int, scale: float) -> tuple[float, int]:
+    def run(
+        self,
+        feeds: Mapping[str, Array],
+        *,
+        rows: int,
+        scale: float,
+        weights: Array | None = None,
+    ) -> tuple[float, int]:
         """The loss of the batch, and how many shares it was enough for.
 
-        scale: the factor on the sum of the rows' losses.
+        scale: the factor on the sum of the rows' losses, and weights one for each of them.
         """
         self._scale[...] = scale
+        if weights is not None:
+            scales = (weights * np.float32(scale)).reshape(-1, *self._scale.shape[1:])
+            feeds = {**feeds, LOSS_SCALE: scales}
         parts = edges(rows, len(self.bindings))
         calls: list[Call] = []
         for share, (first, last) in enumerate(parts):
@@ -93,7 +103,15 @@ class Shares:
             one = len(cuts) == 1
             calls.append(binding.run if one else partial(self._run_all, share, feeds, first, cuts))
         self._crew.run(calls)
+        if weights is not None:
+            for binding in (*self.bindings, *self._further.values()):
+                binding.read(LOSS_SCALE, self._scale)
         return sum(self._losses[: len(parts)].tolist()), len(parts)
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether the loss has a number for each sample."""
+        return self._scale.ndim > 0
 
     def _cuts(self, rows: int) -> Sequence[tuple[int, int]]:
         return edges(rows, 1 if self._pieces is None else ceil(rows / self._pieces.rows))
@@ -123,3 +141,9 @@ class Shares:
 def _feed(binding: Binding, feeds: Mapping[str, Array], first: int, last: int) -> None:
     for name, array in feeds.items():
         binding.read(name, array[first:last])
+
+
+def scale_rank(session: Any) -> int:
+    """How many axes the factor on the losses has."""
+    shapes = {each.name: each.shape for each in session.get_inputs()}
+    return len(shapes.get(LOSS_SCALE, ()))

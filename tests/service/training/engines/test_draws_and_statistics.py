@@ -98,7 +98,6 @@ def compiled(
         loss=Loss("output"),
         inputs=("x",),
         target=None,
-        sample_weight=None,
         scalars=("hone.loss_scale",),
         random=random,
         parameters=("w",),

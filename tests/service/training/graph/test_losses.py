@@ -35,13 +35,18 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 
 def loss_and_gradient(
-    loss: Loss, x: Array, target: Array, w: Array, scale: float, **more: Array
+    loss: Loss, x: Array, target: Array, w: Array, scale: float | Array
 ) -> tuple[float, Array]:
-    step = build_step(forward(*x.shape[1:]), loss=loss, parameters=["w"], weighted=bool(more))
+    step = build_step(forward(*x.shape[1:]), loss=loss, parameters=["w"])
     # The reference evaluator takes what it is given; targets of the graph are float32.
-    feeds = {"x": x, "target": target, "hone.loss_scale": np.array(scale), "w": w, **more}
+    feeds = {"x": x, "target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
     value, gradient = reference(step.model).run(None, feeds)
     return float(value), gradient
+
+
+def scales(scale: float | Array, rank: int) -> Array:
+    """One for all samples, or one for each."""
+    return np.array(scale, np.float64).reshape(-1, *[1] * (rank - 1))
 
 
 REGRESSIONS = {
@@ -118,7 +123,7 @@ def test_weights_of_samples_multiply_their_losses(name: str) -> None:
     x, w = normal(3, 4, seed=1), normal(4, seed=2)
     target = np.array([0, 3, 2]) if name == "cross_entropy" else normal(3, 4, seed=3)
     weight = np.array([1.0, 0.0, 2.5])
-    whole = loss_and_gradient(Loss(name), x, target, w, 1.0, sample_weight=weight)
+    whole = loss_and_gradient(Loss(name), x, target, w, weight)
     parts = [
         loss_and_gradient(Loss(name), x[i : i + 1], target[i : i + 1], w, 1.0) for i in range(3)
     ]
@@ -150,22 +155,20 @@ def test_an_output_may_be_the_loss_itself() -> None:
 
 def test_the_step_says_what_it_takes_and_gives_and_runs_on_the_engine() -> None:
     model = forward(3, kind=onnx.TensorProto.FLOAT)
-    step = build_step(model, loss=Loss("cross_entropy"), parameters=["w"], weighted=True)
+    step = build_step(model, loss=Loss("cross_entropy"), parameters=["w"])
     names = [v.name for v in step.model.graph.input]
-    assert names == ["x", "target", "sample_weight", "hone.loss_scale", "w"]
+    assert names == ["x", "target", "hone.loss_scale", "w"]
     assert [v.name for v in step.model.graph.output] == ["hone.loss", "hone.gradient.w"]
     onnx.checker.check_model(step.model, full_check=True)
     rng = np.random.default_rng(0)
     feeds = {
         "x": rng.normal(size=(4, 3)).astype(np.float32),
         "target": np.array([0, 1, 2, 0]),
-        "sample_weight": np.ones(4, np.float32),
-        "hone.loss_scale": np.array(0.25, np.float32),
+        "hone.loss_scale": np.full((1, 1), 0.25, np.float32),
         "w": np.zeros(3, np.float32),
     }
     trained = run(step.model, feeds)
     evaluation = build_evaluation(model, loss=Loss("cross_entropy"), parameters=["w"])
-    del feeds["sample_weight"]
     evaluated = run(evaluation, feeds)
     np.testing.assert_allclose(trained["hone.loss"], evaluated["hone.loss"], rtol=1e-6)
     np.testing.assert_array_equal(evaluated["logits"], feeds["x"])
@@ -202,7 +205,8 @@ def test_options_that_are_fed_by_class_are_those_that_are_written_into_the_graph
         forward(*x.shape[1:]), loss=Loss("cross_entropy", by_class=True), parameters=["w"]
     )
     vectors = {name: each.astype(np.float64) for name, each in written.class_vectors(3).items()}
-    feeds = {"x": x, "target": target, "hone.loss_scale": np.array(scale), "w": w, **vectors}
+    feeds = {"x": x, "target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
+    feeds |= vectors
     expected = loss_and_gradient(written, x, target, w, scale)
     for found, wanted in zip(reference(step.model).run(None, feeds), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
