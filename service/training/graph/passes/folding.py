@@ -7,7 +7,6 @@ from collections.abc import Collection
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from service.training.graph.builder import RANDOM, STANDARD
 from service.training.graph.flow import duplicate, reads, subgraphs
@@ -65,6 +64,9 @@ def _value(
         onnx.helper.make_graph([node], "part", [], [], [values[name] for name in reads(node)]),
         opset_imports=model.opset_import,
     )
+    # Late: it loads every operator's own, and few models compute from numbers alone.
+    from onnx.reference import ReferenceEvaluator
+
     names = [name for name in node.output if name]
     part.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
     try:
