@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from support import DEADLINE_S, Served, blobs, mlp, wait_until
+from support import DEADLINE_S, Served, blobs, mlp, npz, wait_until
 
 from api.routes.backup import BackupAnswer
 from service.backup.contents import open_backup, read_contents
@@ -58,11 +58,11 @@ def nothing_is_held(data_dir: Path) -> bool:
 def test_a_restored_daemon_goes_on_where_the_other_was(
     serve: Callable[..., Served], tmp_path: Path
 ) -> None:
-    first = serve(tmp_path / "first", checkpoint_interval_s=0.2)
+    first = serve(tmp_path / "first", checkpoint_interval_s=0.1)
     first.register("m", mlp(32, 64, 4))
     first.upload("m", **blobs(500, 32, 4))
     first.train("m", epochs=1)
-    recipe = {"max_steps": 6000, "batch_size": 16, "seed": 5}
+    recipe = {"max_steps": 3000, "batch_size": 16, "seed": 5}
     job = first.ask_for_job("m", **recipe)["id"]
     wait_until(lambda: first.job(job)["progress"]["step"] > 0, "the job to step")
     checkpoints = "/v1/models/m/checkpoints"
@@ -74,7 +74,7 @@ def test_a_restored_daemon_goes_on_where_the_other_was(
     assert first.wait_for_job(job)["state"] == "succeeded"
     undisturbed = first.http.get("/v1/models/m/versions/3/model.onnx").content
 
-    second = serve(put_back(archive, tmp_path / "second"), checkpoint_interval_s=0.2)
+    second = serve(put_back(archive, tmp_path / "second"))
 
     assert second.wait_for_job(job)["state"] == "succeeded"
     assert second.http.get("/v1/models/m/versions/3/model.onnx").content == undisturbed
@@ -153,8 +153,8 @@ def test_a_reader_that_goes_away_leaves_nothing_behind(
     serve: Callable[..., Served], tmp_path: Path
 ) -> None:
     served = serve(tmp_path / "data")
-    served.register("m", mlp(64, 2))
-    served.upload("m", **blobs(100_000, 64, 2))
+    served.register("m", mlp(1280, 2))
+    served.upload("m", **blobs(5000, 1280, 2))
 
     with served.http.stream("GET", "/v1/backup") as answer:
         next(answer.iter_raw())
@@ -165,7 +165,10 @@ def test_a_reader_that_goes_away_leaves_nothing_behind(
 
 
 def test_a_reader_that_stalls_is_cut_off(
-    serve_inside: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    serve_inside: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(BackupAnswer, "stalled_s", 0.2)
     inside = serve_inside()
@@ -174,16 +177,15 @@ def test_a_reader_that_stalls_is_cut_off(
         base_url=inside.url, headers=headers, trust_env=False, timeout=DEADLINE_S
     ) as http:
         spec = json.dumps({"name": "m", "loss": "cross_entropy"})
-        http.post("/v1/models", data={"spec": spec}, files={"model": mlp(256, 2)})
-        buffer = io.BytesIO()
-        np.savez(buffer, x=np.zeros((30_000, 256), np.float32))
+        http.post("/v1/models", data={"spec": spec}, files={"model": mlp(1280, 2)})
         kind = {"Content-Type": "application/x-npz"}
-        http.post("/v1/models/m/samples", content=buffer.getvalue(), headers=kind)
+        http.post("/v1/models/m/samples", content=npz(**blobs(5000, 1280, 2)), headers=kind)
     data_dir = tmp_path / "inside"
     host, port = inside.url.removeprefix("http://").split(":")
 
     with socket.create_connection((host, int(port))) as silent:
         request = f"GET /v1/backup HTTP/1.1\r\nHost: {host}:{port}\r\n"
         silent.sendall(f"{request}Authorization: Bearer {inside.token}\r\n\r\n".encode())
-        wait_until(lambda: not nothing_is_held(data_dir), "the backup to begin")
+        assert silent.recv(1)
         wait_until(lambda: nothing_is_held(data_dir), "the reader to be cut off")
+    assert "backup.reader_stalled" in caplog.text

@@ -12,11 +12,10 @@ from support import Served, blobs, mlp, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 
-RECIPE = {"max_steps": 6000, "batch_size": 16, "seed": 5, "schedule": "cosine", "warmup_steps": 10}
+RECIPE = {"max_steps": 3000, "batch_size": 16, "seed": 5, "schedule": "cosine", "warmup_steps": 10}
 
 
-def prepared(serve: Callable[..., Served], folder: Path) -> Served:
-    served = serve(folder, checkpoint_interval_s=0.2)
+def prepared(served: Served) -> Served:
     served.register("m", mlp(32, 64, 4))
     assert served.upload("m", **blobs(500, 32, 4)).status_code == 201
     return served
@@ -33,22 +32,28 @@ def saved_steps(served: Served) -> list[int]:
     return [item["step"] for item in items]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, database: Path) -> bytes:
+    """What a job ends with that nobody stops."""
+    calm = prepared(Served(tmp_path_factory.mktemp("calm") / "data", database=database))
+    try:
+        calm.train("m", **RECIPE)
+        return latest(calm)
+    finally:
+        calm.stop()
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
 def test_a_daemon_that_ends_in_mid_job_finishes_it_after_the_restart_bit_for_bit(
-    serve: Callable[..., Served], tmp_path: Path, how: signal.Signals
+    serve: Callable[..., Served], undisturbed: bytes, how: signal.Signals
 ) -> None:
-    calm = prepared(serve, tmp_path / "calm")
-    calm.train("m", **RECIPE)
-    undisturbed = latest(calm)
-    calm.stop()
-
-    first = prepared(serve, tmp_path / "killed")
+    first = prepared(serve(checkpoint_interval_s=0.1))
     job_id = first.ask_for_job("m", **RECIPE)["id"]
     wait_until(lambda: any(step > 0 for step in saved_steps(first)), "a checkpoint")
     child = first.child_pid()
     assert child is not None, "the job ended too soon to be interrupted"
     first.stop(how)
-    second = serve(tmp_path / "killed", checkpoint_interval_s=0.2)
+    second = serve()
     job = second.wait_for_job(job_id, "succeeded")
 
     assert job["progress"]["step"] == RECIPE["max_steps"]

@@ -14,7 +14,7 @@ from support import Served, blobs, mlp, wait_until
 
 SIZES = (32, 256, 64, 4)
 SAMPLES = 300
-RECIPE = {"max_steps": 20_000, "batch_size": 16, "seed": 5, "schedule": "cosine"}
+RECIPE = {"max_steps": 6000, "batch_size": 16, "seed": 5, "schedule": "cosine"}
 
 
 def prepared(serve: Callable[..., Served], folder: Path, **settings: object) -> Served:
@@ -90,7 +90,7 @@ def test_a_killed_daemon_finishes_the_job_bit_for_bit(
     undisturbed = served_bytes(calm)
     calm.stop()
 
-    first = prepared(serve, tmp_path / "killed", checkpoint_interval_s=0.2)
+    first = prepared(serve, tmp_path / "killed", checkpoint_interval_s=0.1)
     job_id = first.ask_for_job("m", **RECIPE)["id"]
     wait_until(lambda: first.http.get("/v1/models/m/checkpoints").json()["items"], "a checkpoint")
     assert first.child_pid() is not None, "the job ended too soon to be interrupted"

@@ -13,16 +13,16 @@ from support import Served, blobs, mlp, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 
-RECIPE = {"max_steps": 300, "batch_size": 16, "seed": 5, "learning_rate": 0.01}
+RECIPE = {"max_steps": 100, "batch_size": 16, "seed": 5, "learning_rate": 0.01}
 SETTINGS = {"retry_backoff_s": 0.1}
 
 
 def prepared(serve: Callable[..., Served], folder: Path) -> Served:
     """A model whose comparison takes a while."""
     served = serve(folder, **SETTINGS)
-    served.register("m", mlp(64, 512, 512, 4))
+    served.register("m", mlp(64, 256, 256, 4))
     assert served.upload("m", **blobs(500, 64, 4), split="train").status_code == 201
-    assert served.upload("m", **blobs(8000, 64, 4, seed=1), split="validation").status_code == 201
+    assert served.upload("m", **blobs(3000, 64, 4, seed=1), split="validation").status_code == 201
     return served
 
 

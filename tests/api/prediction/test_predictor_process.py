@@ -40,7 +40,7 @@ def test_a_new_version_takes_over_without_a_failed_request(
         with httpx.Client(
             base_url=served.url, headers=served.http.headers, timeout=DEADLINE_S
         ) as client:
-            while not stop.is_set():
+            while not stop.wait(0.005):
                 body = {"inputs": {"x": X[0].tolist()}}
                 answer = client.post("/v1/models/moving/predict", json=body)
                 answers.append((answer.status_code, answer.json().get("version")))
