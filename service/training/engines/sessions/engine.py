@@ -207,11 +207,15 @@ class SessionsEngine:
     def _open(
         self, model: Path, bind: Bind, *, pieces: Pieces | None = None, provider: str = CPU
     ) -> Shares:
+        """A session for each share: in one of its own its numbers stay near its processor."""
         threads = self._threads if self._shares == 1 else 1
-        session = open_session(
-            model, threads=threads, provider=provider, pattern=is_small(self._manifest)
-        )
-        return Shares(session, bind, count=self._shares, crew=self._crew, pieces=pieces)
+        sessions = [
+            open_session(
+                model, threads=threads, provider=provider, pattern=is_small(self._manifest)
+            )
+            for _ in range(self._shares)
+        ]
+        return Shares(sessions, bind, crew=self._crew, pieces=pieces)
 
     def _bind_step(self, binding: Binding, into: Vector) -> None:
         state = self._state

@@ -30,7 +30,7 @@ def adopt(
         return None, f"the installed onnxruntime has {', '.join(available)}"
     try:
         shares = open_on(provider)
-        if provider not in shares.session.get_providers():
+        if not all(provider in each.get_providers() for each in shares.sessions):
             return None, "onnxruntime could not load it"
         found = step(shares)
     except (RuntimeError, *LOAD_ERRORS) as error:

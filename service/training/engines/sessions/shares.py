@@ -1,4 +1,4 @@
-"""A batch shared out: one session, run at the same time on a part of the rows each."""
+"""A batch shared out: sessions of one model, run at the same time on a part of the rows each."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ class Pieces:
 class Shares:
     """The runs of a step model or an eval model on batches.
 
-    count: of shares at most. pieces: None if each share is run at once.
+    sessions: one for each share. pieces: None if each share is run at once.
     """
 
     def __init__(
-        self, session: Any, bind: Bind, *, count: int, crew: Crew, pieces: Pieces | None = None
+        self, sessions: Sequence[Any], bind: Bind, *, crew: Crew, pieces: Pieces | None = None
     ) -> None:
-        self.session = session
+        self.sessions = sessions
         self._crew = crew
         self._pieces = pieces
-        self._scale = np.zeros((1,) * scale_rank(session), np.float32)
-        self._losses, self._further_losses = np.zeros((2, count), np.float32)
-        self.bindings = [self._bound(bind, share, self._losses) for share in range(count)]
+        self._scale = np.zeros((1,) * scale_rank(sessions[0]), np.float32)
+        self._losses, self._further_losses = np.zeros((2, len(sessions)), np.float32)
+        self.bindings = [self._bound(bind, share, self._losses) for share in range(len(sessions))]
         self._further: dict[int, Binding] = {}
 
     def run(
@@ -131,7 +131,7 @@ class Shares:
             self._pieces.add(share)
 
     def _bound(self, bind: Bind, share: int, losses: Vector) -> Binding:
-        binding = Binding(self.session)
+        binding = Binding(self.sessions[share])
         binding.read(LOSS_SCALE, self._scale)
         binding.write(LOSS, losses[share : share + 1].reshape(()))
         bind(binding, share)

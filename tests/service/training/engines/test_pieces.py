@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +19,10 @@ RECIPE = Recipe("sgd", momentum=0.5)
 
 
 def engines(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *, threads: int, **kind: Any
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, threads: int
 ) -> tuple[SessionsEngine, SessionsEngine]:
     """One that takes at most four rows at once, and one that takes all."""
-    files = compiled(perceptron(), folder / "model", **kind)
+    files = compiled(perceptron(), folder / "model")
     whole = SessionsEngine(files, threads=threads, recipe=RECIPE)
     monkeypatch.setattr(shares, "ELEMENTS_AT_ONCE", 1)
     return SessionsEngine(files, threads=threads, recipe=RECIPE), whole
@@ -70,7 +69,7 @@ def assert_same(engine: SessionsEngine, other: SessionsEngine) -> None:
 def test_samples_keep_their_weights_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pieces, whole = engines(tmp_path, monkeypatch, threads=2, weighted=True)
+    pieces, whole = engines(tmp_path, monkeypatch, threads=2)
     inputs, labels = batch(1, 19)
     weights = np.linspace(0, 2, 19, dtype=np.float32)
     for each in (pieces, whole):

@@ -55,11 +55,11 @@ def test_one_that_agrees_is_used_and_named(tmp_path: Path, provider: str) -> Non
 
 
 def test_one_whose_gradients_are_others_is_not_used(tmp_path: Path) -> None:
-    model = perceptron().SerializeToString()
+    files = compiled(perceptron(), tmp_path)
 
     def opened(provider: str) -> Shares:
-        session = open_session(model, threads=1, provider=provider)
-        return Shares(session, lambda *_: None, count=0, crew=Crew())
+        session = open_session(files.step_model, threads=1, provider=provider)
+        return Shares([session], lambda *_: None, crew=Crew())
 
     right = {"the loss": np.ones((), np.float32), "w": np.full(3, 2, np.float32)}
     wrong = {**right, "w": right["w"] * np.float32(1.1)}

@@ -234,6 +234,12 @@ def test_no_thread_is_made_for_one_thread(
         open_engine(threads=2).train_batch(*batch(0))
 
 
+def test_each_thread_has_a_session_of_its_own(open_engine: OpenEngine) -> None:
+    """In one they take turns with the same memory, which moves between their processors."""
+    sessions = open_engine(threads=3)._training.sessions
+    assert len({id(each) for each in sessions}) == 3
+
+
 def test_the_engine_names_itself_and_the_runtime(open_engine: OpenEngine) -> None:
     from service.training.engines.runtime import onnxruntime
 
