@@ -8,6 +8,7 @@ import subprocess
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -102,9 +103,15 @@ def test_the_doctor_finds_nothing_wrong_among_decoys(installed: Environment) -> 
     assert installed.decoys_that_ran() == []
 
 
-def test_the_demo_runs_among_decoys(installed: Environment) -> None:
-    done = installed.run(installed.program, "demo")
+def test_the_demo_runs_among_decoys_and_leaves_nothing_behind(
+    installed: Environment, tmp_path: Path
+) -> None:
+    variables = {**installed.variables, "TMPDIR": str(tmp_path), "TEMP": str(tmp_path)}
+    done = replace(installed, variables=variables).run(installed.program, "demo")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "once `honed serve` runs" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert list(tmp_path.iterdir()) == []
     assert installed.decoys_that_ran() == []
 
 
