@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 
 from service.training.engines.opening import open_engine
 from service.training.optimizer.recipe import Recipe
-from service.training.protocol.messages.preparation import Prepared
+from service.training.preparation.prepare import prepare
+from service.training.protocol.messages.preparation import Prepare, Prepared
 
 GRAPHS = Path(__file__).parents[2] / "graphs"
 CURVES: list[dict[str, Any]] = json.loads((GRAPHS / "curves.json").read_text())
@@ -24,6 +26,27 @@ TOLERANCE = 5e-6
 """Of every loss of 30 steps without random operators; float32 rounding, added up, gave 7e-7."""
 RANDOM_TOLERANCE = 0.05
 """Of the mean loss of the last epoch with Dropout, whose random bits are each engine's own."""
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Prepared]:
+    """A network made ready to train, once for all tests; none of them writes into its files."""
+
+    @cache
+    def make(name: str, *, loss: str, optimizer: str, engine: str = "ort_training") -> Prepared:
+        order = Prepare(
+            source=str(GRAPHS / f"{name}.onnx"),
+            work_dir=str(tmp_path_factory.mktemp(name)),
+            form="forward",
+            loss=loss,
+            optimizer=optimizer,
+            engine=engine,
+        )
+        made = prepare(order)
+        assert isinstance(made, Prepared), made
+        return made
+
+    return make
 
 
 def train(case: dict[str, Any], trainer: Any) -> list[float]:
@@ -39,13 +62,12 @@ def train(case: dict[str, Any], trainer: Any) -> list[float]:
 
 @pytest.mark.parametrize("case", CURVES, ids=[case["name"] for case in CURVES])
 def test_an_exported_model_follows_the_loss_curve_of_pytorch(
-    case: dict[str, Any], accept: Callable[..., Prepared], trainer: type
+    case: dict[str, Any], prepared: Callable[..., Prepared], trainer: type
 ) -> None:
-    path = GRAPHS / f"{case['name']}.onnx"
-    prepared = accept(path, loss=case["loss"], optimizer=case["optimizer"])
-    assert prepared.trainable_parameters == case["parameters"]
+    made = prepared(case["name"], loss=case["loss"], optimizer=case["optimizer"])
+    assert made.trainable_parameters == case["parameters"]
 
-    losses = train(case, trainer(prepared.artifacts))
+    losses = train(case, trainer(made.artifacts))
 
     if case["random"]:
         assert np.mean(losses[-3:]) < np.mean(losses[:3])
@@ -59,22 +81,21 @@ def test_an_exported_model_follows_the_loss_curve_of_pytorch(
 
 @pytest.mark.parametrize("case", CURVES, ids=[case["name"] for case in CURVES])
 def test_what_was_trained_is_exported_for_plain_inference(
-    case: dict[str, Any], accept: Callable[..., Prepared], trainer: type, tmp_path: Path
+    case: dict[str, Any], prepared: Callable[..., Prepared], trainer: type, tmp_path: Path
 ) -> None:
-    path = GRAPHS / f"{case['name']}.onnx"
-    prepared = accept(path, loss=case["loss"], optimizer=case["optimizer"])
-    engine = trainer(prepared.artifacts)
+    made = prepared(case["name"], loss=case["loss"], optimizer=case["optimizer"])
+    engine = trainer(made.artifacts)
     with np.load(GRAPHS / "data.npz") as data:
         x = data[case["input"]][:5]
         y = data["label" if case["loss"] == "cross_entropy" else "value"][:5]
     engine.step(x, y, learning_rate=0.01)
     _, expected = engine.evaluate(x, y)
-    engine.module.export_model_for_inferencing(tmp_path / "model.onnx", [prepared.output])
+    engine.module.export_model_for_inferencing(tmp_path / "model.onnx", [made.output])
     session = onnxruntime.InferenceSession(
         tmp_path / "model.onnx", providers=["CPUExecutionProvider"]
     )
     assert [value.name for value in session.get_inputs()] == [case["input"]]
-    found = session.run([prepared.output], {case["input"]: x})[0]
+    found = session.run([made.output], {case["input"]: x})[0]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -82,16 +103,15 @@ def test_what_was_trained_is_exported_for_plain_inference(
     "case", [case for case in CURVES if not case["random"]], ids=lambda case: case["name"]
 )
 def test_five_steps_of_sgd_end_where_those_of_sessions_do(
-    case: dict[str, Any], accept: Callable[..., Prepared], tmp_path: Path
+    case: dict[str, Any], prepared: Callable[..., Prepared]
 ) -> None:
     """Running statistics of BatchNormalization included: evaluation reads them."""
-    path = GRAPHS / f"{case['name']}.onnx"
     with np.load(GRAPHS / "data.npz") as data:
         x = data[case["input"]]
         y = data["label" if case["loss"] == "cross_entropy" else "value"]
     found = []
     for engine in ("ort_training", "sessions"):
-        made = accept(path, loss=case["loss"], optimizer="sgd", engine=engine)
+        made = prepared(case["name"], loss=case["loss"], optimizer="sgd", engine=engine)
         opened = open_engine(made.artifacts, output=made.output, threads=1, recipe=Recipe("sgd"))
         losses = []
         for start in range(0, 40, 8):
