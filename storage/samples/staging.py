@@ -175,7 +175,7 @@ class Staging:
         transaction.executemany("DELETE FROM sample_keys WHERE model_id = ? AND key = ?", keys)
 
     def _apply_merges(self, transaction: Transaction, first_id: int) -> dict[int, int]:
-        return apply_merges(transaction, self._model_id, self._rows, first_id=first_id)
+        return apply_merges(transaction, self._rows, first_id=first_id)
 
     def _insert(
         self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int

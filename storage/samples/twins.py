@@ -33,7 +33,10 @@ WHERE model_id = :model_id AND {_PREFIX} = substr(:prefixes, at, 8)
 """  # noqa: S608 - our own
 _TAKE_LABEL = "UPDATE samples SET label = ? WHERE id = ? AND label IS NULL"
 _TAKE_KEY = "UPDATE samples SET key = ? WHERE id = ? AND key IS NULL"
-_ADD_KEY = "INSERT INTO sample_keys (model_id, key, sample_id) VALUES (?, ?, ?)"
+# The sample may have been deleted since it was found.
+_ADD_KEY = """
+INSERT INTO sample_keys (model_id, key, sample_id) SELECT model_id, ?, id FROM samples WHERE id = ?
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +86,7 @@ def drop_repeated(rows: StagedRows) -> None:
             rows.drop(n, of=twin.id, key=key)
 
 
-def apply_merges(
-    transaction: Transaction, model_id: int, rows: StagedRows, *, first_id: int
-) -> dict[int, int]:
+def apply_merges(transaction: Transaction, rows: StagedRows, *, first_id: int) -> dict[int, int]:
     """Give stored samples what their dropped twins knew: a label, another key.
 
     Ordinal → sample id of the first thousand dropped rows.
@@ -97,7 +98,7 @@ def apply_merges(
         if len(told) < _TOLD:
             told[n] = sample_id
         if key is not None and not transaction.execute(_TAKE_KEY, (key, sample_id)).rowcount:
-            transaction.execute(_ADD_KEY, (model_id, key, sample_id))
+            transaction.execute(_ADD_KEY, (key, sample_id))
     return told
 
 

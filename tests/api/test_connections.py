@@ -6,9 +6,12 @@ import os
 import resource
 import socket
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
@@ -31,6 +34,30 @@ def limited(serve: Callable[..., Served]) -> Iterator[Served]:
     resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (USUAL_LIMIT, USUAL_LIMIT))
     yield served
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+STARTED_BELOW = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2048))
+sys.argv = ["honed", "serve", "--port", "0", "--data-dir", sys.argv[1]]
+from cli.main import main
+main()
+"""
+
+
+def test_a_daemon_may_open_as_many_files_as_the_system_allows(tmp_path: Path) -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("HONED_")}
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", STARTED_BELOW, str(tmp_path / "data")],
+        env={**kept, "HONED_CONFIG": os.devnull},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with daemon:
+        assert daemon.stdout is not None
+        assert "listens on" in daemon.stdout.readline()
+        assert resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE) == (2048, 2048)
+        daemon.terminate()
 
 
 def connect(served: Served, said: bytes = b"") -> socket.socket:

@@ -1,8 +1,11 @@
 """Equal inputs are one sample of a model, unless duplicates are kept."""
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support import DEADLINE_S, wait_until
 
 from storage.errors import NotFound
 from storage.records.samples import Split
@@ -100,6 +103,21 @@ def test_a_deleted_sample_leaves_no_key_behind(store, model, send):
         with pytest.raises(NotFound):
             store.samples.by_key(model.id, key)
     assert send([7], [1], key=["b"]).accepted == 1
+
+
+def test_a_duplicate_of_a_sample_that_is_deleted_meanwhile_is_no_error(store, model, send):
+    send([1, 2], [1, 2])
+    writing = threading.Event()
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(store._writer.write, lambda _: writing.wait(DEADLINE_S))
+        deleted = pool.submit(store.samples.delete, model.id, 1)
+        wait_until(lambda: store._writer._tasks.qsize() == 1, "the deletion to wait for its turn")
+        sent = pool.submit(send, [1, 3], [1, 3], key=["a", "b"])
+        wait_until(lambda: store._writer._tasks.qsize() == 2, "the upload to wait behind it")
+        writing.set()
+        deleted.result()
+    assert (sent.result().accepted, sent.result().duplicates) == (1, 1)
+    assert send([1], [1], key=["a"]).accepted == 1
 
 
 def test_another_models_samples_are_no_twins(store, model, send, add_model, upload):
