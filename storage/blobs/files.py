@@ -154,6 +154,7 @@ class FileStore:
             for sha256 in hashes:
                 if not self._awaited[sha256]:
                     self.path(sha256).unlink(missing_ok=True)
+                    self.forget_checked(sha256)
 
 
 _DELETE_UNREFERENCED = """

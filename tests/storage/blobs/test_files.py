@@ -53,6 +53,14 @@ def test_content_adopted_again_survives_the_end_of_its_last_row(store, add_model
     assert store.files.path(again.sha256).read_bytes() == b"base of digits"
 
 
+def test_of_a_file_that_is_gone_nothing_is_remembered(store, add_model):
+    model = add_model(store)
+    file = store.versions.get(model.id, 1).file
+    assert store.files.is_whole(file.sha256)
+    store.models.delete(model.name)
+    assert store.files._checked == {}
+
+
 def test_a_row_needs_its_file(store, add_model):
     model = add_model(store)
     with pytest.raises(NotFound, match="adopt it first"):
