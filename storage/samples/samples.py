@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -14,17 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.blobs.packs import Packs
-from storage.database.codec import dump
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
 from storage.erasure.sample_rows import delete_samples
 from storage.errors import Damaged
-from storage.records.models import Quota
 from storage.records.samples import CHANGED, UNSET, Label, Sample, Split, Unset
 from storage.samples.filter import SampleFilter
-from storage.samples.quota import enforce_quota
 from storage.samples.rows import find_sample_row, no_key, to_sample
 from storage.samples.staging import Staging
 from storage.tables.model_rows import model_name
@@ -248,22 +244,3 @@ class Samples:
         gone = self._writer.write(forget)
         self._eraser.erase(model_id)
         return gone
-
-    def set_quota(self, model_id: int, quota: Quota) -> int:
-        """Bound a model's samples from now on; how many went at once.
-
-        Raises NotFound, and StorageFull if what must stay is more than the quota.
-        """
-
-        def change(transaction: Transaction) -> int:
-            name = model_name(transaction, model_id)
-            transaction.execute(
-                "UPDATE models SET quota = ? WHERE id = ?", (dump(asdict(quota)), model_id)
-            )
-            transaction.event("model.updated", name, {})
-            return enforce_quota(transaction, model_id)
-
-        evicted = self._writer.write(change)
-        if evicted:
-            self._eraser.erase_at_rest(model_id)
-        return evicted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -53,7 +54,7 @@ CHANGES_MEANWHILE = frozenset({"/metrics", "/readyz", "/v1/device", "/v1/backup"
 def test_head_of_every_route_has_the_headers_of_its_get(served: Served, model: str) -> None:
     paths = served.http.get("/openapi.json").json()["paths"]
     known = {"name": model, "alias": "latest", "number": 1}
-    ids = dict.fromkeys(("sample_id", "job_id", "checkpoint_id", "trigger_id"), 999)
+    ids = {name: 999 for path in paths for name in re.findall(r"{(\w+_id)}", path)}
     for path in [path for path, methods in paths.items() if "get" in methods]:
         if path not in CHANGES_MEANWHILE:
             target = path.format(**known, **ids)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from storage.records.jobs import Job, JobState, NewJob
-from storage.records.models import FileRecord, NewModel
+from storage.records.models import FileRecord, NewModel, Quota
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.records.versions import Checkpoint, NewVersion, Version
 from storage.store import Store
@@ -36,6 +37,12 @@ def new_model(name: str = "m", *, classes: int = 10, **fields: Any) -> NewModel:
         "files": {},
     }
     return NewModel(name, **{**smallest, **fields})
+
+
+def set_quota(store: Store, model_id: int, quota: Quota) -> int:
+    """Bound a model's samples; how many went at once."""
+    name = store.models.get_by_id(model_id).name
+    return store.models.change(name, lambda now: replace(now, quota=quota))[1]
 
 
 def start_job(store: Store, model_id: int) -> Job:

@@ -2,6 +2,7 @@ import sqlite3
 
 import numpy as np
 import pytest
+from stored import set_quota
 
 from storage.blobs.compaction import reclaim
 from storage.blobs.row_cache import RowCache
@@ -52,7 +53,7 @@ def test_while_a_job_trains_evicted_bytes_wait_and_packs_stay(store, model, uplo
     upload(store, model, [0] * 4, split=Split.TRAIN)
     (pack,) = packs(store, model)
     job = begin_job(store, model)
-    store.samples.set_quota(model.id, Quota(max_samples=1))
+    set_quota(store, model.id, Quota(max_samples=1))
     assert record_of(0) in pack.read_bytes()
     store.samples.delete(model.id, 4)
     assert not any(pack.read_bytes())

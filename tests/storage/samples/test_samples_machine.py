@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from stored import adopt, new_model
+from stored import adopt, new_model, set_quota
 
 from storage.errors import StorageFull
 from storage.records.models import Quota, SampleCounts
@@ -159,7 +159,7 @@ class SamplesMachine(RuleBasedStateMachine):
     def set_quota(self, quota: Quota) -> None:
         kept = evicted(self.rows, quota)
         try:
-            gone = self.store.samples.set_quota(self.model_id, quota)
+            gone = set_quota(self.store, self.model_id, quota)
         except StorageFull:
             assert kept is None
             return

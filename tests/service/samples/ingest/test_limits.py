@@ -13,9 +13,12 @@ import pytest
 from service.errors import InvalidInput, TooLarge
 from service.samples.ingest.csv_header import read_header
 from service.samples.ingest.csv_upload import store_csv
+from service.samples.ingest.images import read_about
 from service.samples.ingest.intake import UploadOptions
+from service.samples.ingest.json_upload import store_json
 from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import store_npz
+from service.samples.updates import sample_filter
 from storage.errors import StorageBroken
 from storage.records.models import Model
 from storage.store import Store
@@ -86,6 +89,59 @@ def test_keys_whose_characters_are_none_are_refused(
     with pytest.raises(InvalidInput) as refused:
         store_npz(store, model, path, UploadOptions(), max_bytes=MAX_BYTES)
     assert len(refused.value.problems) == 2
+
+
+@pytest.mark.parametrize("depth", [5_000, 200_000])
+def test_json_that_is_nested_without_end_is_refused(store: Store, model: Model, depth: int) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        store_json(store, model, b"[" * depth, UploadOptions())
+    assert "too deeply" in refused.value.problems[0].detail
+    with pytest.raises(InvalidInput):
+        sample_filter(model, label="[" * depth)
+    with pytest.raises(InvalidInput):
+        read_about("[" * depth, ["a.png"], defaults={})
+
+
+def npz_packed(method: int) -> bytearray:
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w", method) as archive:
+        archive.writestr("x.npy", npz_header_and_data())
+    return bytearray(body.getvalue())
+
+
+def npz_header_and_data() -> bytes:
+    array = io.BytesIO()
+    np.save(array, np.ones((2, 4), np.float32))
+    return array.getvalue()
+
+
+def before_the_beginning(body: bytearray) -> bytearray:
+    """The directory says that the entry lies where a seek would be to a negative place."""
+    at = body.rindex(b"PK\x05\x06")
+    body[at + 16 : at + 20] = (2**31).to_bytes(4, "little")
+    return body
+
+
+def of_no_encoding(body: bytearray) -> bytearray:
+    """The entry's name is said to be UTF-8, and is not."""
+    for at, flags in ((body.index(b"PK\x03\x04"), 6), (body.index(b"PK\x01\x02"), 8)):
+        body[at + flags + 1] |= 0x08
+    return bytearray(bytes(body).replace(b"x.npy", b"\xff.npy"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        npz_packed(zipfile.ZIP_LZMA),
+        npz_packed(zipfile.ZIP_BZIP2),
+        before_the_beginning(npz_packed(zipfile.ZIP_STORED)),
+        of_no_encoding(npz_packed(zipfile.ZIP_STORED)),
+    ],
+    ids=["lzma", "bzip2", "negative seek", "name of no encoding"],
+)
+def test_a_zip_that_zipfile_would_stumble_over_is_refused(body: bytearray) -> None:
+    with pytest.raises(InvalidInput), open_npz(io.BytesIO(body), max_bytes=MAX_BYTES):
+        pass
 
 
 def test_a_zip_of_very_many_entries_is_refused_before_they_are_listed(tmp_path: Path) -> None:
