@@ -19,6 +19,7 @@ from service.training.graph.passes.canonical import (
     stamp,
 )
 from service.training.graph.passes.folding import fold
+from service.training.graph.passes.gather_first import gather_before_transpose
 from service.training.graph.passes.inference import bring_back, infer, set_aside
 from service.training.graph.passes.microsoft import write_out
 from service.training.graph.passes.modes import switch_off
@@ -75,6 +76,7 @@ def prepare(
         fold_shapes(model, parameters)
     open_sequences(model)
     simplify(model)
+    gather_before_transpose(model)
     pool_before_relu(model)
     stamp(model)
     model = infer(model)

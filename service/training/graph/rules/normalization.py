@@ -46,7 +46,14 @@ def layer(node: Node, g: Tensor) -> Gradients:
     axes = list(range(x.axis(node.attribute("axis", -1)), x.rank))
     inverse = node.output(2).cast_like(x)
     standard = (x - node.output(1).cast_like(x)) * inverse
-    by_x = standardized_gradient(g * scale, standard, inverse, axes) if node.wants(0) else None
+    by_x = None
+    if node.wants(0) and len(axes) == 1 and isinstance(x.shape and x.shape[-1], int):
+        # Means over the last axis are products with a vector, of half the time.
+        share = (scale / fixed(x, -1)).unsqueeze(1)
+        level, tilt = g @ share, (g * standard) @ share
+        by_x = (g * scale - level - standard * tilt) * inverse
+    elif node.wants(0):
+        by_x = standardized_gradient(g * scale, standard, inverse, axes)
     return [by_x, *_by_scale_and_shift(node, g, standard)]
 
 

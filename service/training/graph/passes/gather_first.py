@@ -1,0 +1,85 @@
+"""Slices of a transposed tensor, taken from the tensor as it was.
+
+PyTorch's attention brings the axis of query, key and value to the front and takes one of the three:
+a transposition of all that one slice of another axis spares, and its gradient's too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+from onnx import helper, numpy_helper
+
+from service.training.graph.passes.simplify import prune
+
+
+def gather_before_transpose(model: onnx.ModelProto) -> None:
+    """Let a Gather of one place, which drops its axis, go before a Transpose that only moves it."""
+    graph = model.graph
+    numbers = {t.name: t for t in graph.initializer}
+    made = {name: node for node in graph.node for name in node.output}
+    for node in graph.node:
+        if node.op_type != "Gather" or not _is_one_place(node.input[1], numbers):
+            continue
+        source = made.get(node.input[0])
+        found = None if source is None else _transposition(source, made, numbers)
+        if found is None:
+            continue
+        name, order = found
+        axis = _integers(node, "axis", [0])[0] % len(order)
+        rest = [each for place, each in enumerate(order) if place != axis]
+        if rest == sorted(rest):
+            node.input[0] = name
+            del node.attribute[:]
+            node.attribute.append(helper.make_attribute("axis", order[axis]))
+    prune(graph, [value.name for value in graph.output])
+
+
+def _transposition(
+    node: onnx.NodeProto,
+    made: Mapping[str, onnx.NodeProto],
+    numbers: Mapping[str, onnx.TensorProto],
+) -> tuple[str, Sequence[int]] | None:
+    """What the node transposes, and its order of axes.
+
+    Squeeze may drop the axis that Unsqueeze put in before a Transpose.
+    """
+    if node.op_type == "Transpose":
+        order = _integers(node, "perm", [])
+        return (node.input[0], order) if order else None
+    moved = made.get(node.input[0]) if node.op_type == "Squeeze" else None
+    widened = made.get(moved.input[0]) if moved is not None else None
+    if moved is None or widened is None:
+        return None
+    if moved.op_type != "Transpose" or widened.op_type != "Unsqueeze":
+        return None
+    order = _integers(moved, "perm", [])
+    dropped, added = (_axes(each, numbers) for each in (node, widened))
+    if not order or len(dropped) != 1 or len(added) != 1:
+        return None
+    at, new = dropped[0] % len(order), added[0] % len(order)
+    if order[at] != new:
+        return None
+    kept = [axis - (axis > new) for place, axis in enumerate(order) if place != at]
+    return widened.input[0], kept
+
+
+def _integers(node: onnx.NodeProto, name: str, default: list[int]) -> list[int]:
+    found = next((a for a in node.attribute if a.name == name), None)
+    if found is None:
+        return default
+    value = helper.get_attribute_value(found)
+    return list(value) if isinstance(value, Sequence) else [value]
+
+
+def _axes(node: onnx.NodeProto, numbers: Mapping[str, onnx.TensorProto]) -> list[int]:
+    """None that are known if they are left out, or computed."""
+    names = [name for name in node.input[1:] if name in numbers]
+    return [
+        int(each) for name in names for each in numpy_helper.to_array(numbers[name]).reshape(-1)
+    ]
+
+
+def _is_one_place(name: str, numbers: Mapping[str, onnx.TensorProto]) -> bool:
+    return name in numbers and not numbers[name].dims
