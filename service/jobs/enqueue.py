@@ -29,6 +29,8 @@ FIXED = (
 FOR_JOBS = frozenset(field.name for field in fields(Hyperparameters))
 OF_OPTIMIZERS = frozenset().union(*OPTIONS.values())
 """What some optimizers take and others do not."""
+OF_CROSS_ENTROPY = frozenset(field.name for field in fields(LossOptions))
+OF_RECIPES = OF_CROSS_ENTROPY | {field.name for field in fields(Recipe)}
 
 
 def random_seed() -> int:
@@ -84,7 +86,7 @@ def _check_start(store: Store, model: Model, start: str) -> None:
 
 
 def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dict[str, Any]:
-    """Every hyperparameter of a job. seed: for a request that names none.
+    """The hyperparameters of a job, without those that it does not use. seed: if none is asked for.
 
     A request that says how long to train takes the place of all that the model says about it, and
     one with another optimizer of all options of the model's own.
@@ -100,7 +102,20 @@ def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dic
     if not any(merged.get(name) for name in ENDINGS):
         merged["epochs"] = DEFAULT_EPOCHS
     whole = Hyperparameters(**merged)
-    return {field.name: getattr(whole, field.name) for field in fields(whole)}
+    unused = _unused(model, whole.optimizer)
+    return {
+        field.name: getattr(whole, field.name)
+        for field in fields(whole)
+        if field.name not in unused or field.name in merged
+    }
+
+
+def _unused(model: Model | NewModel, optimizer: str) -> frozenset[str]:
+    """What has no meaning for this model and optimizer."""
+    if model.engine == "ort_training":
+        return OF_RECIPES - {"optimizer"}
+    of_loss = frozenset() if model.loss == "cross_entropy" else OF_CROSS_ENTROPY
+    return (OF_OPTIMIZERS - OPTIONS.get(optimizer, OF_OPTIMIZERS)) | of_loss
 
 
 def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = "") -> None:
@@ -115,8 +130,10 @@ def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = ""
     else:
         wanted = {name: value for name, value in asked.items() if name in FOR_JOBS}
         merged = Hyperparameters(**merge(model, wanted, seed=0))
-        found = problems(merged.recipe, parameters=model.trainable)
-        found += loss_problems(merged.loss_options, classes=model.signature.target.num_classes)
+        given = [name for name, value in wanted.items() if value is not None]
+        classes = model.signature.target.num_classes if model.loss == "cross_entropy" else None
+        found = problems(merged.recipe, given, parameters=model.trainable)
+        found += loss_problems(merged.loss_options, given, classes=classes)
     if found:
         placed = [Problem(at + each.pointer, each.detail) for each in found]
         raise InvalidInput("the model cannot train so", problems=placed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from math import isfinite
@@ -130,15 +130,19 @@ class Recipe:
         return self.weight_decay if chosen else 0.0
 
 
-def loss_problems(options: LossOptions, *, classes: int | None) -> list[Problem]:
-    """All that is wrong with a job's options. classes: None unless the loss is cross entropy."""
-    given = [each.name for each in fields(options) if getattr(options, each.name)]
-    if options.ignore_index is not None:
-        given.append("ignore_index")
+def loss_problems(
+    options: LossOptions, given: Collection[str] = (), *, classes: int | None
+) -> list[Problem]:
+    """All that is wrong with a job's options.
+
+    given: names of what was asked for. classes: None unless the loss is cross entropy.
+    """
+    plain = LossOptions()
     if classes is None:
         return [
             Problem(f"/{name}", f"{name} is of cross_entropy, the model's loss is another")
-            for name in dict.fromkeys(given)
+            for name in (each.name for each in fields(options))
+            if name in given or getattr(options, name) != getattr(plain, name)
         ]
     found = []
     weights = options.class_weights
@@ -153,23 +157,30 @@ def loss_problems(options: LossOptions, *, classes: int | None) -> list[Problem]
     return found
 
 
-def problems(recipe: Recipe, *, parameters: Sequence[str] = ()) -> list[Problem]:
-    """All that is wrong with a recipe. parameters: the model's, where globs are to be checked."""
+def problems(
+    recipe: Recipe, given: Collection[str] = (), *, parameters: Sequence[str] = ()
+) -> list[Problem]:
+    """All that is wrong with a recipe.
+
+    given: names of what was asked for, which the optimizer must take even if it is what holds
+    anyway. parameters: the model's, where globs are to be checked.
+    """
     if recipe.optimizer not in OPTIONS:
         known = ", ".join(OPTIONS)
         return [Problem("/optimizer", f"there is no optimizer {recipe.optimizer!r}; take {known}")]
     return [
-        *_foreign_options(recipe),
+        *_foreign_options(recipe, given),
         *_out_of_bounds(recipe),
         *_unmatched_globs(recipe, parameters),
     ]
 
 
-def _foreign_options(recipe: Recipe) -> Iterator[Problem]:
+def _foreign_options(recipe: Recipe, given: Collection[str]) -> Iterator[Problem]:
     own = OPTIONS[recipe.optimizer] | COMMON
     plain = Recipe(recipe.optimizer)
     for name in (each.name for each in fields(Recipe)):
-        if name not in own and getattr(recipe, name) != getattr(plain, name):
+        differs = getattr(recipe, name) != getattr(plain, name)
+        if name not in own and (differs or name in given):
             takers = ", ".join(each for each, options in OPTIONS.items() if name in options)
             yield Problem(
                 f"/{name}", f"{recipe.optimizer} has no {name}; leave it out, or take {takers}"

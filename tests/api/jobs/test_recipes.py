@@ -69,6 +69,32 @@ def test_what_an_optimizer_does_not_take_is_refused_by_name(served: Served, mode
     )
     assert answer.status_code == 422
     assert [each["pointer"] for each in answer.json()["errors"]] == ["/betas", "/decays"]
+    answer = served.http.post(
+        f"/v1/models/{model}/jobs", json={"optimizer": "lion", "momentum": 0.0, "epsilon": 1e-8}
+    )
+    assert answer.json()["errors"] == [
+        {
+            "pointer": "/momentum",
+            "detail": "lion has no momentum; leave it out, or take sgd, rmsprop",
+        },
+        {
+            "pointer": "/epsilon",
+            "detail": "lion has no epsilon; leave it out, or take adam, adamw, rmsprop",
+        },
+    ]
+
+
+def test_a_job_lists_what_its_optimizer_and_its_loss_take(served: Served, model: str) -> None:
+    job = served.ask_for_job(model, optimizer="lion", max_steps=1)
+    listed = set(job["hyperparameters"])
+    assert {"optimizer", "betas", "weight_decay", "ema_decay", "label_smoothing"} <= listed
+    assert listed.isdisjoint({"momentum", "nesterov", "alpha", "epsilon"})
+    assert served.wait_for_job(job["id"])["state"] == "succeeded"
+    served.register("recipes-l1", mlp(6, 8, 3), loss="l1")
+    served.upload("recipes-l1", x=np.ones((4, 6)), label=np.ones((4, 3)), split="train")
+    listed = set(served.ask_for_job("recipes-l1", optimizer="sgd")["hyperparameters"])
+    assert {"momentum", "nesterov"} <= listed
+    assert listed.isdisjoint({"betas", "epsilon", "label_smoothing", "class_weights"})
 
 
 def test_a_models_defaults_hold_for_jobs_that_choose_nothing(served: Served, model: str) -> None:
