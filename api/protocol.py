@@ -7,6 +7,9 @@ goes to the socket in its place (https://h11.readthedocs.io/en/latest/api.html#s
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
+import sys
 from typing import Any, BinaryIO
 
 import h11
@@ -25,8 +28,23 @@ ENDS = "honed.ends"
 uvicorn puts there what a header says (X-Forwarded-For)."""
 
 
+PEER_UID = "honed.peer_uid"
+"""Our extension: `{"uid": n}` of the process at the other end of a Unix socket."""
+
+
+UCRED = struct.Struct("iII")
+"""Process, user and group: unix(7)."""
 SLICE_BYTES = 2**20
 """Of a file, that a client has to take within MAX_STALL_S."""
+
+
+def peer_uid(connection: Any) -> int | None:
+    """The user at the other end of a Unix socket, as of its connecting; None of other sockets."""
+    if sys.platform != "linux" or connection.family != socket.AF_UNIX:
+        return None
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
+    uid: int = UCRED.unpack(credentials)[1]
+    return uid
 
 
 class FileSlice:
@@ -40,7 +58,7 @@ class FileSlice:
 
 
 class FileProtocol(H11Protocol):
-    """One connection. Offers the extensions ZERO_COPY, ABORT and ENDS to the app."""
+    """One connection. Offers the extensions ZERO_COPY, ABORT, ENDS and PEER_UID to the app."""
 
     waiting_since: float | None = None
     """When it began to wait for a request's headers; None once they are there."""
@@ -49,6 +67,7 @@ class FileProtocol(H11Protocol):
         super().__init__(*args, **kwargs)
         self._plain_app: Any = self.app
         self.app = self._extended_app
+        self._peer_uid: int | None = None
         self._heard = 0
         self._seen = (0, 0)
         self._moved_at = self.loop.time()
@@ -87,6 +106,7 @@ class FileProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A connection more; at the bound, another one ends."""
         super().connection_made(transport)
+        self._peer_uid = peer_uid(transport.get_extra_info("socket"))
         self.waiting_since = self.loop.time()
         make_room(self.connections)  # type: ignore[arg-type]  # all are of this class
 
@@ -122,6 +142,8 @@ class FileProtocol(H11Protocol):
             ABORT: {"abort": self.transport.abort},
             ENDS: {"peer": self.client, "own": self.server},
         }
+        if self._peer_uid is not None:
+            scope["extensions"][PEER_UID] = {"uid": self._peer_uid}
 
         async def send_extended(message: Message) -> None:
             if message["type"] == ZERO_COPY:

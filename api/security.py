@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import problem
+from api.protocol import PEER_UID
 from service.access.principal import ADMIN, Principal
 from service.access.tokens import PREFIX
 from service.daemon import Daemon
@@ -71,7 +72,7 @@ class Guard:
         hosts = self._allowed(scope)
         if headers.get("host", "").lower() not in hosts:
             return problem("wrong_host", "the Host header is not one that this daemon answers to")
-        origins = {f"http://{host}" for host in hosts}
+        origins = {f"{scope['scheme']}://{host}" for host in hosts}
         if not {origin.lower() for origin in headers.getlist("origin")} <= origins:
             return problem("foreign_origin", "web pages of other origins may not use this daemon")
         if not {site.lower() for site in headers.getlist("sec-fetch-site")} <= SAFE_SITES:
@@ -90,6 +91,8 @@ class Guard:
         """Names as they may stand in Host. The address that was called is one: a page of another
         origin that reaches it says its own name.
         """
+        if PEER_UID in scope["extensions"]:
+            return self._names  # a Unix socket has no port
         address, port = scope["server"]
         names = self._names | {f"[{address}]" if ":" in address else address}
         with_port = {name if _has_port(name) else f"{name}:{port}" for name in names}
@@ -107,6 +110,9 @@ def challenge(given: bool) -> str:
 def _principal(scope: Scope, headers: Headers) -> Principal:
     """Who asks. Raises Unauthorized."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
+    daemon: Daemon = scope["app"].state.daemon
+    if not scheme and PEER_UID in scope["extensions"]:
+        return _user(scope["extensions"][PEER_UID]["uid"], daemon)
     if scheme.lower() != "bearer":
         raise Unauthorized(
             "send a token as `Authorization: Bearer …`: that of DATA_DIR/admin.token, "
@@ -114,11 +120,21 @@ def _principal(scope: Scope, headers: Headers) -> Principal:
         )
     state, secret = scope["app"].state, given.strip()
     if secret.startswith(PREFIX):
-        daemon: Daemon = state.daemon
         return daemon.tokens.principal(secret)
     if hmac.compare_digest(secret.encode(), state.token.encode()):
         return ADMIN
     raise Unauthorized("this is neither the token of DATA_DIR/admin.token nor one that was made")
+
+
+def _user(uid: int, daemon: Daemon) -> Principal:
+    """Who comes by the Unix socket. Raises Unauthorized."""
+    known = daemon.peers.principal(uid)
+    if known is None:
+        raise Unauthorized(
+            f"user {uid} may do nothing here without a token: name the user in HONED_SOCKET_USERS, "
+            "or send a token of `honed tokens create` as `Authorization: Bearer …`"
+        )
+    return known
 
 
 def _has_port(name: str) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import uvicorn
 from fastapi import FastAPI
@@ -12,24 +13,31 @@ from fastapi import FastAPI
 from api import threads
 from api.app import create_app
 from api.connections import ACCEPTED_AT_ONCE, close_overdue, raise_descriptor_limit, widen_queue
+from api.listeners import (
+    LocalSocket,
+    listen_on_tcp,
+    passed_by_systemd,
+    require_private,
+    tls_context,
+)
 from api.protocol import FileProtocol
 from api.security import admin_token
 from service import allocator, logs
 from service.daemon import Daemon
-from service.errors import BadSetting
 from service.settings import Settings
 
 STORAGE_BROKEN = 3
 """Exit code when the storage failed: a restart finds out what was kept, and may put it right."""
+UNIX = getattr(socket, "AF_UNIX", None)
 TICKS_A_SECOND = 10
 GRACE_S = 10
 """How long open requests may take to end when the daemon stops."""
 
 
-def run(settings: Settings, *, on_listening: Callable[[str, int], None] | None = None) -> int:
+def run(settings: Settings, *, on_listening: Callable[[list[str]], None] | None = None) -> int:
     """Serve until a signal. Returns the exit code: 0, 1 after a fatal fault, or STORAGE_BROKEN.
 
-    on_listening: called with address and port once requests are answered.
+    on_listening: called once requests are answered, with URLs and `unix:` and the socket's path.
     Raises BadSetting, DataDirLocked, StorageBroken, UnknownSchema if it cannot start.
     """
     allocator.return_freed_memory()
@@ -42,54 +50,97 @@ def run(settings: Settings, *, on_listening: Callable[[str, int], None] | None =
         failed = True
         server.should_exit = True
 
+    passed = passed_by_systemd()
     daemon = Daemon(settings, on_fatal=stop_for_good)
     app = create_app(settings, daemon)
-    server = Server(
-        uvicorn.Config(
-            app,
-            http=FileProtocol,
-            backlog=ACCEPTED_AT_ONCE,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=GRACE_S,
-        ),
-        app=app,
-        on_listening=on_listening,
+    config = uvicorn.Config(
+        app,
+        http=FileProtocol,
+        backlog=ACCEPTED_AT_ONCE,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=GRACE_S,
     )
-    with _listen(settings) as listener:
-        server.run(sockets=[listener])
+    config.load()
+    config.ssl = tls_context(settings)
+    server = Server(config, app=app, passed=passed, on_listening=on_listening)
+    with ExitStack() as open_sockets:
+        listeners = [each for each in passed if each.family != UNIX]
+        if settings.tcp and not listeners:
+            listeners.append(listen_on_tcp(settings))
+        for each in listeners:
+            open_sockets.enter_context(each)
+            require_private(each, settings)
+        server.run(sockets=listeners)
     if daemon.storage_is_broken:
         return STORAGE_BROKEN
     return 1 if failed or not server.started else 0
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, with the daemon's life around that of its requests."""
+    """uvicorn's, with the daemon's life around that of its requests.
+
+    passed: the sockets that systemd has made.
+    """
 
     def __init__(
         self,
         config: uvicorn.Config,
         *,
         app: FastAPI,
-        on_listening: Callable[[str, int], None] | None,
+        passed: Sequence[socket.socket] = (),
+        on_listening: Callable[[list[str]], None] | None = None,
     ) -> None:
         super().__init__(config)
         self._app = app
         self._daemon: Daemon = app.state.daemon
+        self._local = LocalSocket(self._daemon.settings)
+        self._passed = [each for each in passed if each.family == UNIX]
         self._on_listening = on_listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the daemon, then answer requests."""
         threads.limit_reads()
+        local = self._passed
+        if not local and not self._local.is_private:
+            local = self._made()
         await self._daemon.start()
-        self._app.state.token = admin_token(self._daemon.settings.data_dir)
+        try:
+            self._app.state.token = admin_token(self._daemon.settings.data_dir)
+            # Nobody else has the data folder now: a socket in it is one that was left there.
+            listeners = await self._listen(sockets or [], local or self._made())
+        except BaseException:
+            await self._daemon.stop()
+            raise
+        if self._on_listening is not None:
+            self._on_listening([self._address(each) for each in listeners])
+
+    def _made(self) -> list[socket.socket]:
+        made = self._local.listen()
+        return [] if made is None else [made]
+
+    async def _listen(
+        self, sockets: list[socket.socket], local: list[socket.socket]
+    ) -> list[socket.socket]:
+        """Answer requests on TCP sockets and on Unix sockets."""
         await super().startup(sockets)
-        widen_queue(sockets or ())
-        if self._on_listening is not None and sockets:
-            self._on_listening(*sockets[0].getsockname()[:2])
+        servers, encrypted = self.servers, self.config.ssl
+        self.config.ssl = None  # the kernel knows both ends of a Unix socket
+        await super().startup(local)
+        self.servers += servers
+        self.config.ssl = encrypted
+        widen_queue([*sockets, *local])
+        return [*sockets, *local]
+
+    def _address(self, listener: socket.socket) -> str:
+        name = listener.getsockname()
+        if listener.family == UNIX:
+            return f"unix:{name}"
+        host = f"[{name[0]}]" if ":" in name[0] else name[0]
+        return f"{'https' if self.config.ssl else 'http'}://{host}:{name[1]}"
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second; says whether the server should stop."""
@@ -102,24 +153,5 @@ class Server(uvicorn.Server):
         """Answer who waits, let every request end, then stop the daemon."""
         self._daemon.release_waiting()
         await super().shutdown(sockets)
+        self._local.remove()
         await self._daemon.stop()
-
-
-def _listen(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # The protocol is named because asyncio sets TCP_NODELAY only then: without it Nagle's algorithm
-    # holds the body of an answer back for 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-        else:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
-    except OSError as error:
-        listener.close()
-        where = f"{settings.host}:{settings.port}"
-        raise BadSetting(
-            f"cannot listen on {where} (HONED_HOST, HONED_PORT): {error.strerror or error}"
-        ) from error
-    return listener

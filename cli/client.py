@@ -13,6 +13,8 @@ from cli.errors import Failure, from_response
 from cli.output import address
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
     from service.settings import Settings
@@ -33,8 +35,9 @@ def model_path(name: str, *parts: object) -> str:
 class Client:
     """Asks one daemon; every failure is raised as a readable `Failure`.
 
-    url: None for the address in the settings. token: None for the token file of this machine's
-    daemon, which is never sent to another machine.
+    url: None for this machine's daemon: by its Unix socket if there is one, where the kernel tells
+    who asks and no token is sent, else by the address in the settings. token: None for the token
+    file of this machine's daemon, which is never sent to another machine.
     """
 
     def __init__(self, *, url: str | None = None, token: str | None = None) -> None:
@@ -54,7 +57,25 @@ class Client:
         if self._given_url:
             return self._given_url.rstrip("/")
         host = ANY_ADDRESS.get(self.settings.host, self.settings.host)
-        return address(host, self.settings.port)
+        encrypted = self.settings.tls_certificate is not None
+        return address(host, self.settings.port, encrypted=encrypted)
+
+    @cached_property
+    def socket(self) -> Path | None:
+        """The Unix socket of this machine's daemon, if it listens on one and no URL was given.
+
+        Raises Failure if somebody else does.
+        """
+        if self._given_url:
+            return None
+        from cli.listener import living_socket
+
+        return living_socket(self.settings)
+
+    @property
+    def endpoint(self) -> str:
+        """What is asked, for people: the URL, or `unix:` and the socket's path."""
+        return self.url if self.socket is None else f"unix:{self.socket}"
 
     @property
     def token_file(self) -> Path:
@@ -104,7 +125,8 @@ class Client:
         import httpx
 
         try:
-            return httpx.get(self.url + path, timeout=CONNECT_TIMEOUT_S, trust_env=False)
+            with self._connecting({}, timeout=httpx.Timeout(CONNECT_TIMEOUT_S)) as asking:
+                return asking.get(path)
         except (httpx.TransportError, httpx.InvalidURL):
             return None
 
@@ -123,16 +145,45 @@ class Client:
     def _http(self) -> httpx.Client:
         import httpx
 
+        timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        return self._connecting(self.credentials(), timeout=timeout)
+
+    def _connecting(self, headers: dict[str, str], *, timeout: httpx.Timeout) -> httpx.Client:
+        import httpx
+
+        transport = None if self.socket is None else httpx.HTTPTransport(uds=str(self.socket))
         return httpx.Client(
-            base_url=self.url,
-            headers=self.credentials(),
-            timeout=httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            base_url=self.url if self.socket is None else "http://localhost",
+            headers=headers,
+            timeout=timeout,
+            transport=transport,
+            verify=self._verification(),
             trust_env=False,  # a proxy has no business between an app and its device
         )
+
+    def _verification(self) -> ssl.SSLContext | bool:
+        """This machine's own daemon is known by its very certificate, whoever has signed that."""
+        if self.socket is not None or not self.url.startswith("https:"):
+            return False  # nothing to verify; to read all certificates takes longer than to ask
+        if self._given_url or self.settings.tls_certificate is None:
+            return True
+        import ssl
+
+        try:
+            own = self.settings.tls_certificate.read_text("ascii")
+        except OSError as error:
+            raise Failure(f"HONED_TLS_CERTIFICATE: {error}; or give --url") from error
+        end = "-----END CERTIFICATE-----\n"
+        context = ssl.create_default_context(cadata=own.partition(end)[0] + end)
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
 
     def _token_of_this_machine(self) -> str | None:
         import httpx
 
+        if self.socket is not None:
+            return None  # who asks, the kernel tells the daemon
         if httpx.URL(self.url).host not in LOOPBACK | {self.settings.host}:
             return None
         try:
@@ -179,13 +230,13 @@ class Client:
             ) from error
         except httpx.ConnectError as error:
             raise Failure(
-                f"no daemon answers at {self.url} ({error})\n"
+                f"no daemon answers at {self.endpoint} ({error})\n"
                 "Start one with: honed serve\n"
                 "Or say where it is: --url, or the variable HONED_URL"
             ) from error
         except httpx.TransportError as error:
             why = str(error) or type(error).__name__
-            raise Failure(f"the connection to {self.url} broke: {why}") from error
+            raise Failure(f"the connection to {self.endpoint} broke: {why}") from error
 
     def _checked(self, response: httpx.Response) -> httpx.Response:
         if not response.is_error:

@@ -1,19 +1,30 @@
-"""Which user's program listens on a port of this machine.
+"""Which user's program listens on a port, or a Unix socket, of this machine.
 
-While the daemon is down, any user may listen in its place and would be handed the token.
+While the daemon is down, any user may listen in its place, and would be handed token and samples.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import struct
+import sys
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
+from cli.errors import Failure
+from service.settings import Settings, socket_path
+
 ROOT = 0
 LISTENS = "0A"
 """State of a socket, as in the kernel's include/net/tcp_states.h."""
+
+UCRED = struct.Struct("iII")
+"""Process, user and group: unix(7)."""
+SOCKET_OF_SERVICE = Path("/run/honed/api.sock")
+"""Of the daemon that runs as a service, as systemd/honed.socket has it."""
+CONNECT_TIMEOUT_S = 5.0
 
 Address = IPv4Address | IPv6Address
 
@@ -32,6 +43,44 @@ def strangers(host: str, port: int, *, data_dir: Path, procfs_root: Path) -> set
         for address, listening, uid in _listeners(procfs_root)
         if listening == port and (address.is_unspecified or address in reached)
     } - trusted
+
+
+def living_socket(settings: Settings) -> Path | None:
+    """The Unix socket on which this machine's daemon listens; None if there is none.
+
+    Who has no data folder asks the daemon that runs as a service. Raises Failure if the program
+    that listens there is of neither this user, nor root, nor whom the socket's folder belongs to.
+    """
+    if sys.platform != "linux":
+        return None
+    paths = [socket_path(settings)]
+    # Path.exists raises where a folder may not be looked into.
+    if settings.socket is None and not os.path.exists(settings.data_dir):  # noqa: PTH110
+        paths.append(SOCKET_OF_SERVICE)
+    for path in paths:
+        uid = _listening_user(path)
+        if uid is None:
+            continue
+        if uid not in {ROOT, os.geteuid(), *_owner(path.parent)}:
+            raise Failure(
+                f"a program of another user (uid {uid}) listens on {path}; nothing was sent\n"
+                "Stop that program and start the daemon, or give --url if it is the right one"
+            )
+        return path
+    return None
+
+
+def _listening_user(path: Path) -> int | None:
+    """Of the program that listens on a Unix socket; None if nobody does, or it may not be asked."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(CONNECT_TIMEOUT_S)
+        try:
+            probe.connect(str(path))
+            credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
+        except OSError:
+            return None
+    uid: int = UCRED.unpack(credentials)[1]
+    return uid
 
 
 def _resolved(host: str) -> set[Address]:

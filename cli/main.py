@@ -68,7 +68,8 @@ class Commands(Group):
     "--url",
     envvar="HONED_URL",
     show_envvar=True,
-    help="Address of the daemon. Default: the one in the settings, http://127.0.0.1:8471.",
+    help="Address of the daemon. Default: its Unix socket, else the address in the settings, "
+    "http://127.0.0.1:8471.",
 )
 @click.option(
     "--token",

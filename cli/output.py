@@ -36,9 +36,9 @@ def echo_fields(fields: Iterable[tuple[str, Any]]) -> None:
         click.echo(f"{name.ljust(width)}  {text}")
 
 
-def address(host: str, port: int) -> str:
+def address(host: str, port: int, *, encrypted: bool = False) -> str:
     """`http://[::1]:8471`."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"http{'s' if encrypted else ''}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def plain(value: Any) -> str:

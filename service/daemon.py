@@ -11,6 +11,7 @@ from typing import Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from service.access.peers import Peers
 from service.access.tokens import Tokens
 from service.access.usage import Usages
 from service.backup.daily_backups import DailyBackups
@@ -48,6 +49,7 @@ class Daemon:
     store: Store
     tokens: Tokens
     usages: Usages
+    peers: Peers
     children: Children
     registry: Registry
     feed: Feed
@@ -104,6 +106,7 @@ class Daemon:
         """Make every part, each with what it needs."""
         self.tokens = Tokens(self.store)
         self.usages = Usages(self.store, self.tokens)
+        self.peers = Peers(self.settings.socket_users)
         self.children = Children(memory_cap_bytes=self.settings.training_memory_bytes)
         self.registry = Registry(self.store, self.settings, self.children)
         self.feed = Feed(self.store)

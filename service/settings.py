@@ -18,6 +18,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from service.access.principal import Scope
 from service.errors import BadSetting
 
 PREFIX = "HONED_"
@@ -41,6 +42,14 @@ def config_file() -> Path:
     return platformdirs.user_config_path("honed", appauthor=False) / "honed.toml"
 
 
+def socket_path(settings: Settings) -> Path:
+    """Where the Unix socket is: as set, where systemd says, or in the data folder."""
+    if settings.socket is not None:
+        return settings.socket
+    runtime = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
+    return Path(runtime or settings.data_dir) / "api.sock"
+
+
 def default_threads() -> int:
     """Half of the processors; the other half is left to other programs."""
     return max(1, (os.cpu_count() or 1) // 2)
@@ -54,6 +63,29 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(
         8471, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one."
+    )
+    tcp: bool = Field(True, description="Whether to listen on TCP, beside the Unix socket.")
+    socket: Path | None = Field(
+        None,
+        description="Unix socket to listen on (Linux). Default: api.sock in `$RUNTIME_DIRECTORY` "
+        "where systemd gives one, else in the data folder.",
+    )
+    socket_users: dict[str, tuple[Scope | Literal["*"], ...]] = Field(
+        default_factory=dict,
+        description="What users may do on the Unix socket without a token: name or uid, and "
+        'scopes, or `"*"` for all. The daemon\'s own user and root may do all unless they are '
+        "named.",
+    )
+    tls_certificate: Path | None = Field(
+        None, description="Certificate for TCP, with those that it is signed by: a PEM file."
+    )
+    tls_key: Path | None = Field(
+        None, description="The certificate's private key: a PEM file without a password."
+    )
+    insecure_bind: bool = Field(
+        False,
+        description="Whether an address that other machines reach may be listened on without TLS. "
+        "Tokens and samples then cross the network in the clear.",
     )
     allowed_hosts: tuple[str, ...] = Field(
         (),

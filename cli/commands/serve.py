@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from cli.output import address
 from cli.signals import termination_as_interrupt
 
 
@@ -32,9 +31,12 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     with migrated_meanwhile(settings.data_dir, start=start_silently):
         from api.server import run
 
-    def announce(bound_host: str, bound_port: int) -> None:
-        click.echo(f"honed listens on {address(bound_host, bound_port)}")
-        click.echo(f"the dashboard is at {address(bound_host, bound_port)}/dashboard")
+    def announce(addresses: list[str]) -> None:
+        for each in addresses:
+            click.echo(f"honed listens on {each}")
+        for each in addresses:
+            if not each.startswith("unix:"):
+                click.echo(f"the dashboard is at {each}/dashboard")
         click.echo(f"the admin token is in {settings.data_dir / 'admin.token'}")
 
     with termination_as_interrupt():

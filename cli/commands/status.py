@@ -26,11 +26,11 @@ def status(client: Client, *, as_json: bool) -> None:
     jobs = [job for state in WORKING for job in client.items("/v1/jobs", state=state)]
     if as_json:
         told = {"health": health, "device": device, "models": models, "jobs": jobs}
-        echo_json({"url": client.url, **told})
+        echo_json({"url": client.endpoint, **told})
         return
     echo_fields(
         [
-            ("daemon", f"honed {health.get('version', '')} at {client.url}"),
+            ("daemon", f"honed {health.get('version', '')} at {client.endpoint}"),
             ("database", restored_line(health)),
             ("data", damage_line(health)),
             ("trains", verdict_line(device)),

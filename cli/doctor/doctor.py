@@ -151,17 +151,17 @@ def check_daemon(client: Client) -> Iterator[Check]:
     """Whether it answers, and whether its port is free if not."""
     response = client.answer("/healthz")
     if response is None:
-        yield Check("daemon", "warn", f"nobody answers at {client.url}", "honed serve")
+        yield Check("daemon", "warn", f"nobody answers at {client.endpoint}", "honed serve")
         yield check_port(client.settings.host, client.settings.port)
     elif response.is_error or "json" not in response.headers.get("content-type", ""):
         yield Check(
             "daemon",
             "fail",
-            f"what answers at {client.url} is not honed (HTTP {response.status_code})",
+            f"what answers at {client.endpoint} is not honed (HTTP {response.status_code})",
             "stop it, or give honed another port: HONED_PORT",
         )
     else:
-        yield _daemon(client.url, response.json())
+        yield _daemon(client.endpoint, response.json())
         yield from check_database(client)
 
 

@@ -16,8 +16,9 @@ from laptop import KEPT, LAPTOP_MODEL, Laptop, change_policy
 from support import Served, blobs, wait_until
 
 from api.app import create_app
+from api.listeners import listen_on_tcp
 from api.protocol import FileProtocol
-from api.server import Server, _listen
+from api.server import Server
 from service.daemon import Daemon
 from service.settings import Settings, load_settings
 
@@ -60,9 +61,8 @@ def serve_inside(tmp_path: Path) -> Iterator[Callable[..., Inside]]:
                 timeout_graceful_shutdown=5,
             ),
             app=app,
-            on_listening=None,
         )
-        listener = _listen(settings)
+        listener = listen_on_tcp(settings)
 
         async def main() -> None:
             loops.append(asyncio.get_running_loop())

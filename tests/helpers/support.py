@@ -69,11 +69,21 @@ async def until(condition: Callable[[], Any], what: str) -> Any:
 
 
 def client(url: str, *, token: str | None = None) -> httpx.Client:
-    """A client of a daemon; it waits for an answer as long as all tests wait."""
+    """A client of a daemon; it waits for an answer as long as all tests wait.
+
+    url: as the daemon announces it, `unix:` and a path too.
+    """
+    path = url.removeprefix("unix:")
+    transport = httpx.HTTPTransport(uds=path) if path != url else None
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     # Without certificates: reading them takes longer than most requests.
     return httpx.Client(
-        base_url=url, headers=headers, timeout=DEADLINE_S, trust_env=False, verify=False
+        base_url="http://localhost" if transport else url,
+        headers=headers,
+        timeout=DEADLINE_S,
+        transport=transport,
+        trust_env=False,
+        verify=False,
     )
 
 
@@ -191,7 +201,7 @@ class Served:
     def _announced(self) -> str | None:
         text = self.said()
         assert self.process.poll() is None, f"the daemon ended: {text}"
-        found = re.search(r"listens on (http://\S+)", text)
+        found = re.search(r"listens on (https?://\S+|unix:\S+)", text)
         return found[1] if found else None
 
     def _answers(self) -> bool:

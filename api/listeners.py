@@ -1,0 +1,188 @@
+"""Where the daemon listens: a Unix socket, TCP, or what systemd hands over.
+
+uvicorn would leave its Unix socket open to every user, so ours are made here and passed on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import stat
+import sys
+from contextlib import ExitStack
+from ipaddress import ip_address
+from pathlib import Path
+
+from service.access.peers import GROUP, group_id
+from service.errors import BadSetting
+from service.logs import event
+from service.settings import Settings, socket_path
+from storage.errors import in_words
+
+logger = logging.getLogger(__name__)
+
+FIRST_PASSED = 3
+"""The first descriptor that systemd passes: sd_listen_fds(3)."""
+MAX_PATH_BYTES = 107
+"""The kernel's sun_path holds 108, with a zero at the end: unix(7)."""
+PROBE_TIMEOUT_S = 1.0
+
+
+def passed_by_systemd() -> list[socket.socket]:
+    """Sockets that systemd has bound for this process, on which it listens already."""
+    for_us = os.environ.pop("LISTEN_PID", "") == str(os.getpid())
+    count = os.environ.pop("LISTEN_FDS", "")
+    os.environ.pop("LISTEN_FDNAMES", None)
+    if not for_us or not count.isdecimal():
+        return []
+    passed = [socket.socket(fileno=FIRST_PASSED + n) for n in range(int(count))]
+    for each in passed:
+        each.set_inheritable(False)
+    return passed
+
+
+def listen_on_tcp(settings: Settings) -> socket.socket:
+    """Raises BadSetting if the address cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # The protocol is named because asyncio sets TCP_NODELAY only then: without it Nagle's algorithm
+    # holds the body of an answer back for 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        where = f"{settings.host}:{settings.port}"
+        raise BadSetting(
+            f"cannot listen on {where} (HONED_HOST, HONED_PORT): {error.strerror or error}"
+        ) from error
+    return listener
+
+
+def require_private(listener: socket.socket, settings: Settings) -> None:
+    """Raises BadSetting if tokens that are sent here would cross a network in the clear."""
+    address = ip_address(listener.getsockname()[0].partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback or settings.tls_certificate is not None or settings.insecure_bind:
+        return
+    raise BadSetting(
+        f"{address} (HONED_HOST) can be reached from other machines, and tokens and samples would "
+        "cross the network in the clear. Give a certificate and its key (HONED_TLS_CERTIFICATE, "
+        "HONED_TLS_KEY), or listen on 127.0.0.1 only; HONED_INSECURE_BIND=true allows it as it is, "
+        "where nobody else is on that network, as in a container of its own"
+    )
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    """What TCP is encrypted with; None without a certificate. Raises BadSetting."""
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise BadSetting("HONED_TLS_CERTIFICATE and HONED_TLS_KEY belong together: set both")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise BadSetting(
+            f"cannot use {certificate} with {key} (HONED_TLS_CERTIFICATE, HONED_TLS_KEY): "
+            f"{error.strerror or error}; both are PEM files, the key without a password"
+        ) from error
+    return context
+
+
+class LocalSocket:
+    """The Unix socket of our own. is_private: whether it lies in the data folder.
+
+    Only the daemon's user may connect, and the group `honed` where there is one; in the data
+    folder, which nobody else enters, only the user. Raises BadSetting where there can be none, and
+    one is needed.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.path = socket_path(settings)
+        self.is_private = self.path.parent == settings.data_dir
+        self._made: tuple[int, int] | None = None
+        obstacle = self._obstacle()
+        self._is_possible = obstacle is None
+        if obstacle is not None and (settings.socket is not None or not settings.tcp):
+            raise BadSetting(obstacle)
+        if obstacle is not None and sys.platform == "linux":
+            event(logger, logging.WARNING, "socket.not_made", detail=obstacle)
+
+    def listen(self) -> socket.socket | None:
+        """Bind it, over one that a killed daemon has left. Raises BadSetting."""
+        if not self._is_possible:
+            return None
+        with ExitStack() as on_failure:
+            listener = on_failure.enter_context(socket.socket(socket.AF_UNIX))
+            try:
+                _remove_stale(self.path)
+                os.fchmod(listener.fileno(), 0o600)  # the file is born with this mode
+                listener.bind(str(self.path))
+                found = self.path.stat()
+                self._made = (found.st_dev, found.st_ino)
+            except OSError as error:
+                raise BadSetting(
+                    f"cannot make the socket {self.path} (HONED_SOCKET): {in_words(error)}"
+                ) from error
+            if not self.is_private:
+                self._open_to_group()
+            on_failure.pop_all()
+        return listener
+
+    def remove(self) -> None:
+        """Remove its file, unless another has taken its place."""
+        try:
+            found = self.path.stat()
+            if (found.st_dev, found.st_ino) == self._made:
+                self.path.unlink()
+        except FileNotFoundError:
+            return
+
+    def _open_to_group(self) -> None:
+        group = group_id()
+        if group is None:
+            return
+        try:
+            os.chown(self.path, -1, group)
+            self.path.chmod(0o660)
+        except PermissionError as error:
+            detail = f"{in_words(error)}; add the daemon's user to the group {GROUP}"
+            event(logger, logging.WARNING, "socket.not_for_group", detail=detail)
+
+    def _obstacle(self) -> str | None:
+        if sys.platform != "linux":
+            return "Unix sockets are for Linux: unset HONED_SOCKET and HONED_TCP"
+        size = len(os.fsencode(self.path))
+        if size > MAX_PATH_BYTES:
+            return (
+                f"{self.path} has {size} bytes, and a Unix socket's path at most {MAX_PATH_BYTES}; "
+                "set HONED_SOCKET to a shorter one"
+            )
+        return None
+
+
+def _remove_stale(path: Path) -> None:
+    """Raises BadSetting if the path is a living socket, or something else; OSError."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise BadSetting(f"{path} is no socket: remove it, or set HONED_SOCKET to another path")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(PROBE_TIMEOUT_S)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:  # whoever made it is gone
+            path.unlink()
+            return
+    raise BadSetting(
+        f"another program listens on {path}: stop it, or set HONED_SOCKET to another path"
+    )

@@ -1,0 +1,65 @@
+"""Users of this device who come by the Unix socket: the kernel says who they are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+
+from service.access.principal import EVERY_SCOPE, Principal, Scope
+from service.errors import BadSetting
+
+ROOT = 0
+GROUP = "honed"
+"""Its members may open the socket; what they may do, HONED_SOCKET_USERS says."""
+EVERYTHING = "*"
+"""In the setting: every scope."""
+
+
+class Peers:
+    """What each user may do: the daemon's own and root everything, unless the setting says less.
+
+    users: name or uid of a user → scopes. Raises BadSetting for a user that the system lacks.
+    """
+
+    def __init__(self, users: Mapping[str, Iterable[str]]) -> None:
+        own = {ROOT: "root", os.geteuid(): "the daemon's user"} if hasattr(os, "geteuid") else {}
+        self._known = {uid: _principal(uid, name, (EVERYTHING,)) for uid, name in own.items()}
+        for user, scopes in users.items():
+            uid = _uid(user)
+            self._known[uid] = _principal(uid, user, scopes)
+
+    def principal(self, uid: int) -> Principal | None:
+        """Who that is; None for a user who may do nothing without a token."""
+        return self._known.get(uid)
+
+
+def group_id() -> int | None:
+    """Of the group whose members may open the socket; None where there is none."""
+    if sys.platform == "win32":
+        return None
+    import grp
+
+    try:
+        return grp.getgrnam(GROUP).gr_gid
+    except KeyError:
+        return None
+
+
+def _principal(uid: int, name: str, scopes: Iterable[str]) -> Principal:
+    given = frozenset(scopes)
+    rights = EVERY_SCOPE if EVERYTHING in given else frozenset(map(Scope, given))
+    return Principal(f"uid {uid}", name, rights)
+
+
+def _uid(user: str) -> int:
+    if user.isdecimal():
+        return int(user)
+    if sys.platform != "win32":
+        import pwd
+
+        try:
+            return pwd.getpwnam(user).pw_uid
+        except KeyError:
+            pass
+    raise BadSetting(f"HONED_SOCKET_USERS: there is no user {user!r}; give a name or a number")
