@@ -8,7 +8,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from api import docs, errors, threads
-from api.access import Metering, require_scoped
+from api.access.metering import Metering
+from api.access.scopes import places_of, require_scoped
 from api.bodies.uploads import BodyLimit
 from api.request_line import RequestLine
 from api.routes import (
@@ -93,6 +94,7 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
     docs.install(app)
     threads.install(app)
     app.state.daemon = daemon
+    app.state.places = frozenset().union(*(places_of(module.router) for module in ROUTED))
     return app
 
 

@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel, TypeAdapter
 
-from api.access import need_of
+from api.access.scopes import need_of
 from api.openapi import SCHEMAS, answers
 from api.schemas import ModelSpecBody, ProblemBody
 from api.schemas.device import EXAMPLE_POLICY

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Mount
 from starlette.types import Receive, Scope, Send
 
+from api.access.auditing import note_refusal
 from api.hints import meant
 from service.errors import InsufficientScope, QuotaExceeded
 from service.logs import event
@@ -139,8 +140,10 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-async def _hone_error(_: Request, error: Exception) -> JSONResponse:
+async def _hone_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HoneError)
+    if isinstance(error, (InsufficientScope, QuotaExceeded)):
+        note_refusal(request.scope, error.code)
     return refusal(error)
 
 

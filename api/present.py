@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from api import schemas
-from api.schemas.access import NewTokenBody, TokenBody
+from api.schemas.access import AuditBody, NewTokenBody, TokenBody
 from api.schemas.samples import DeletionBody, SampleBody, SamplesAccepted
 from service.access.principal import Principal, Scope
 from service.models.promotion.policy import gate_policy
@@ -15,7 +15,7 @@ from service.samples.ingest.intake import IngestResult
 from service.samples.updates import shown_label
 from storage.erasure.unlearning import Deletion
 from storage.integrity import Damage
-from storage.records.access import Token
+from storage.records.access import AuditEntry, Token
 from storage.records.jobs import Job
 from storage.records.models import Model, NamedLoss
 from storage.records.samples import Sample
@@ -198,3 +198,8 @@ def new_token(row: Token, secret: str) -> NewTokenBody:
 
 def _token(row: Token) -> dict[str, Any]:
     return {name: value for name, value in asdict(row).items() if name in TokenBody.model_fields}
+
+
+def audit_entry(row: AuditEntry) -> AuditBody:
+    """An entry of the audit log."""
+    return AuditBody(**asdict(row))

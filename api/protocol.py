@@ -28,6 +28,10 @@ ENDS = "honed.ends"
 uvicorn puts there what a header says (X-Forwarded-For)."""
 
 
+PRINCIPAL = "honed.principal"
+"""Our key of the ASGI scope: the `Principal` that asks, None on an open path."""
+USAGE = "honed.usage"
+"""Our key of the ASGI scope: the `Usage` of the token that asks; absent for the admin token."""
 PEER_UID = "honed.peer_uid"
 """Our extension: `{"uid": n}` of the process at the other end of a Unix socket."""
 

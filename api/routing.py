@@ -10,7 +10,7 @@ from fastapi.dependencies.models import Dependant
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import Message
 
-from api.access import ScopedRoute
+from api.access.scopes import ScopedRoute
 from api.bodies.uploads import read_small
 from api.errors import READS, pointer
 from service.daemon import Daemon

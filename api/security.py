@@ -15,8 +15,9 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.access.auditing import note_refusal
 from api.errors import problem
-from api.protocol import PEER_UID
+from api.protocol import PEER_UID, PRINCIPAL
 from service.access.principal import ADMIN, Principal
 from service.access.tokens import PREFIX
 from service.daemon import Daemon
@@ -27,9 +28,9 @@ INPUT_PATH = "/v1/device/input"
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/dashboard"})
 """Answered without a token. They give no data; a browser sends none when a page is opened."""
 OPEN_PREFIXES = ("/docs/", "/dashboard/")
+REFUSED = {401: "unauthorized", 403: "foreign_origin", 421: "wrong_host"}
+"""The code of a refusal by its status."""
 SAFE_SITES = frozenset({"same-origin", "none"})
-PRINCIPAL = "honed.principal"
-"""Our key of the ASGI scope: the `Principal` that asks, None on an open path."""
 
 
 def admin_token(data_dir: Path) -> str:
@@ -63,6 +64,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refused request, or pass it on."""
         if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
+            note_refusal(scope, REFUSED[refusal.status_code])
             await refusal(scope, receive, send)
         else:
             await self._app(scope, receive, send)

@@ -14,6 +14,7 @@ from storage.errors import HoneError
 
 COMMANDS = {
     "artifacts": "cli.commands.artifacts",
+    "audit": "cli.commands.tokens",
     "backup": "cli.commands.backup",
     "demo": "cli.demo.demo",
     "doctor": "cli.doctor.doctor",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -13,6 +15,7 @@ from cli.client import Client
 from service.training.hyperparameters import declared
 from storage.errors import HoneError
 
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 MAX_SENTENCE = 200
 """Characters of a command's help where all commands are listed."""
 
@@ -93,6 +96,30 @@ class Factor(click.ParamType[tuple[str, float]]):
             return glob, float(number)
         except ValueError:
             self.fail(f"{value!r} is not GLOB=NUMBER, as in 'backbone.*=0.1'", param, ctx)
+
+
+class Time(click.ParamType[str]):
+    """A time from now, as 30d, or a moment in RFC 3339.
+
+    ahead: whether it is to come.
+    """
+
+    name = "time"
+
+    def __init__(self, *, ahead: bool) -> None:
+        self._ahead = ahead
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """RFC 3339, with an offset."""
+        if found := re.fullmatch(r"(\d{1,5})([mhdw])", value):
+            away = timedelta(**{UNITS[found[2]]: int(found[1])})
+            moment = datetime.now(timezone.utc) + (away if self._ahead else -away)
+            return moment.isoformat(timespec="seconds")
+        try:
+            moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        except ValueError:
+            self.fail(f"{value!r} is neither like 30d, 12h, nor like 2031-05-01", param, ctx)
+        return moment.astimezone().isoformat(timespec="seconds")
 
 
 def _taken(kind: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from service.access.audit import AuditLog
 from service.access.peers import Peers
 from service.access.tokens import Tokens
 from service.access.usage import Usages
@@ -50,6 +51,7 @@ class Daemon:
     tokens: Tokens
     usages: Usages
     peers: Peers
+    audit: AuditLog
     children: Children
     registry: Registry
     feed: Feed
@@ -107,6 +109,7 @@ class Daemon:
         self.tokens = Tokens(self.store)
         self.usages = Usages(self.store, self.tokens)
         self.peers = Peers(self.settings.socket_users)
+        self.audit = AuditLog(self.store)
         self.children = Children(memory_cap_bytes=self.settings.training_memory_bytes)
         self.registry = Registry(self.store, self.settings, self.children)
         self.feed = Feed(self.store)
@@ -138,6 +141,8 @@ class Daemon:
         hourly = partial(self._timer.add_job, trigger="interval", seconds=MAINTENANCE_INTERVAL_S)
         hourly(self.store.history.prune, args=[timedelta(days=self.settings.history_days)])
         hourly(self.usages.save)
+        kept = timedelta(days=self.settings.audit_days)
+        hourly(self.store.audit.prune, args=[kept], kwargs={"most": self.settings.audit_entries})
         hourly(prune_all, args=[self.store])
         hourly(self.erasure.sweep)
         hourly(self.daily_backups.make_if_due)
@@ -172,6 +177,7 @@ class Daemon:
         await self.verification.stop()
         await self.daily_backups.stop()
         await self.usages.save()
+        await self.audit.stop()
         await asyncio.to_thread(self.store.close)
         event(logger, logging.INFO, "daemon.stopped")
 

@@ -122,6 +122,15 @@ class Settings(BaseSettings):
         le=3650,
         description="Days for which events, curves and unneeded jobs are kept.",
     )
+    audit_days: int = Field(
+        365, ge=1, le=3650, description="Days for which entries of the audit log are kept."
+    )
+    audit_entries: int = Field(
+        200_000,
+        ge=1000,
+        description="Most entries of the audit log of one kind (changes, samples, exports, "
+        "refusals); the oldest go first.",
+    )
     training_threads: int | None = Field(
         None,
         ge=1,

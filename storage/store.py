@@ -41,6 +41,7 @@ from storage.samples.reference_sets import ReferenceSets
 from storage.samples.samples import Samples
 from storage.samples.stats import SampleStats
 from storage.startup import clear_folder, finish_erasures, sweep_packs
+from storage.tables.audit import Audit
 from storage.tables.events import Events
 from storage.tables.history import History
 from storage.tables.jobs import Jobs
@@ -127,6 +128,7 @@ class Store:
         self.triggers = Triggers(*connections)
         self.policy = PolicyRows(*connections)
         self.tokens = Tokens(*connections)
+        self.audit = Audit(*connections)
         self.aliases = Aliases(*connections)
         self.variants = Variants(self._writer, files=self.files)
         self.references = ReferenceSets(*connections)

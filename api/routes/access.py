@@ -1,30 +1,31 @@
-"""Tokens: made, listed, changed, rotated, revoked."""
+"""Tokens: made, listed, changed, rotated, revoked; and the audit log."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import AwareDatetime
 
 from api import present
-from api.access import ThePrincipal, needs
+from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheStore, after_id, page
 from api.openapi import answers
 from api.routing import Route
 from api.schemas import Page
-from api.schemas.access import NewTokenBody, TokenBody, TokenPatch, TokenRequest
+from api.schemas.access import AuditBody, NewTokenBody, TokenBody, TokenPatch, TokenRequest
 from service.access.principal import Scope
-from storage.records.access import Limits
+from storage.records.access import AuditFilter, EntryKind, Limits
 
-router = APIRouter(prefix="/v1/tokens", tags=["tokens"], route_class=Route)
+router = APIRouter(prefix="/v1", tags=["tokens"], route_class=Route)
 
 TokenId = Annotated[int, Path(ge=1, lt=2**63)]
 NO_STORE = {"Cache-Control": "no-store"}
 
 
 @router.post(
-    "", status_code=201, summary="Make a token", responses=answers("already_exists", "busy")
+    "/tokens", status_code=201, summary="Make a token", responses=answers("already_exists", "busy")
 )
 @needs(Scope.TOKENS_ADMIN)
 def make_token(
@@ -46,7 +47,7 @@ def make_token(
     return present.new_token(token, secret)
 
 
-@router.get("", summary="List tokens", responses=answers())
+@router.get("/tokens", summary="List tokens", responses=answers())
 @needs(Scope.TOKENS_ADMIN)
 def list_tokens(
     store: TheStore, daemon: TheDaemon, limit: Limit = 100, cursor: Cursor = None
@@ -57,7 +58,7 @@ def list_tokens(
     return page(rows, limit, cursor=lambda row: row.id, show=lambda row: present.token(shown(row)))
 
 
-@router.get("/{token_id}", summary="Show a token", responses=answers("not_found"))
+@router.get("/tokens/{token_id}", summary="Show a token", responses=answers("not_found"))
 @needs(Scope.TOKENS_ADMIN)
 def show_token(token_id: TokenId, store: TheStore, daemon: TheDaemon) -> TokenBody:
     """Scopes, models, limits; when it was used last."""
@@ -65,7 +66,7 @@ def show_token(token_id: TokenId, store: TheStore, daemon: TheDaemon) -> TokenBo
 
 
 @router.patch(
-    "/{token_id}",
+    "/tokens/{token_id}",
     summary="Change a token",
     responses=answers("already_exists", "not_found", "state_conflict"),
 )
@@ -85,7 +86,7 @@ def change_token(token_id: TokenId, patch: TokenPatch, daemon: TheDaemon) -> Tok
 
 
 @router.delete(
-    "/{token_id}", status_code=204, summary="Revoke a token", responses=answers("not_found")
+    "/tokens/{token_id}", status_code=204, summary="Revoke a token", responses=answers("not_found")
 )
 @needs(Scope.TOKENS_ADMIN)
 def revoke_token(token_id: TokenId, daemon: TheDaemon) -> None:
@@ -94,7 +95,7 @@ def revoke_token(token_id: TokenId, daemon: TheDaemon) -> None:
 
 
 @router.post(
-    "/{token_id}/rotate",
+    "/tokens/{token_id}/rotate",
     summary="Rotate a token",
     responses=answers("not_found", "state_conflict"),
 )
@@ -109,3 +110,26 @@ def rotate_token(
     token, secret = daemon.tokens.rotate(principal, token_id)
     response.headers.update(NO_STORE)
     return present.new_token(token, secret)
+
+
+@router.get("/audit", summary="Read the audit log", responses=answers())
+@needs(Scope.TOKENS_ADMIN)
+def read_audit(
+    store: TheStore,
+    kind: Annotated[EntryKind | None, Query(description="Entries of this kind only.")] = None,
+    who: Annotated[
+        str | None, Query(max_length=64, description="`admin`, `token 3`, `uid 1000`, `nobody`.")
+    ] = None,
+    action: Annotated[
+        str | None, Query(max_length=64, description="An operation's id, as `delete_model`.")
+    ] = None,
+    model: Annotated[str | None, Query(max_length=64, description="What concerns it.")] = None,
+    since: Annotated[AwareDatetime | None, Query(description="From this time on.")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="Before this time.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Page[AuditBody]:
+    """Newest first: every change, refusal and export; who, what, when, from which address."""
+    where = AuditFilter(kind=kind, who=who, action=action, model=model, since=since, until=until)
+    rows = store.audit.list(where, limit=limit + 1, before=after_id(cursor))
+    return page(rows, limit, cursor=lambda row: row.id, show=present.audit_entry)

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from api import present
-from api.access import needs
+from api.access.scopes import needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, page
 from api.openapi import answers
 from api.routing import Route

@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from api.access import ScopedRoute, needs
+from api.access.scopes import ScopedRoute, needs
 from api.dependencies import TheStore
 from api.openapi import answers
 from api.protocol import ABORT
@@ -36,7 +36,7 @@ PAYLOAD = "Hone-Payload-Bytes"
     response_class=StreamingResponse,
     responses={200: {"content": {ZIP: {}}}, **answers("busy", "not_ready", "storage_full")},
 )
-@needs(Scope.BACKUP)
+@needs(Scope.BACKUP, audited="export")
 def back_up(store: TheStore) -> StreamingResponse:
     """A zip of the database, samples, models and checkpoints, as they are at this moment.
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
 from api import present
-from api.access import ThePrincipal, needs
+from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.files import file_answer
 from api.openapi import answers
@@ -100,7 +100,7 @@ async def delete_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> Non
         **answers("not_found", "range_not_satisfiable"),
     },
 )
-@needs(Scope.MODELS_READ)
+@needs(Scope.MODELS_READ, audited="export")
 def checkpoint_content(checkpoint_id: CheckpointId, request: Request, store: TheStore) -> Response:
     """The engine's checkpoint file, parameters and optimizer state."""
     row = store.checkpoints.get(checkpoint_id)

@@ -9,7 +9,7 @@ from importlib import resources
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from api.access import ScopedRoute
+from api.access.scopes import ScopedRoute
 from api.files import REVALIDATE, is_known
 
 router = APIRouter(include_in_schema=False, route_class=ScopedRoute)

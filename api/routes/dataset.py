@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from api import present, threads
-from api.access import ThePrincipal, needs
+from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import require_media_type, spooled
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import answers, body
@@ -30,7 +30,7 @@ ZIP = "application/zip"
     response_class=StreamingResponse,
     responses={200: {"content": {ZIP: {}}}, **answers("not_found")},
 )
-@needs(Scope.SAMPLES_READ)
+@needs(Scope.SAMPLES_READ, audited="export")
 def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
     """A zip of all samples with key, label, split and pin, for import on any device."""
     from service.samples.archive import write_archive

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 
-from api.access import needs
+from api.access.scopes import needs
 from api.dependencies import TheDaemon
 from api.openapi import answers
 from api.protocol import ENDS
@@ -66,7 +66,7 @@ async def show_device(daemon: TheDaemon) -> DeviceBody:
     summary="Report the last input of a session",
     responses=answers("invalid_input", "no_session", "not_ready"),
 )
-@needs(Scope.DEVICE_POLICY)
+@needs(Scope.DEVICE_POLICY, audited="skip")
 async def report_input(daemon: TheDaemon, request: Request, idle_seconds: IdleSeconds) -> None:
     """What `honed watch-input` sends. On Windows it needs no token, and no body is read: the kernel
     says which process sends it, and the report counts only for the session of that process.

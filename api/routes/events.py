@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from api.access import ScopedRoute, ThePrincipal, needs
+from api.access.scopes import ScopedRoute, ThePrincipal, needs
 from api.dependencies import TheDaemon
 from api.openapi import answers
 from api.protocol import ABORT

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from fastapi import APIRouter
 
 from api import present
-from api.access import ScopedRoute
+from api.access.scopes import ScopedRoute
 from api.dependencies import TheDaemon
 from api.openapi import open_answers
 from api.schemas import Health, Readiness, RestoredBody

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Response
 
 from api import present
-from api.access import ThePrincipal, needs
+from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.openapi import answers
 from api.routing import Route
@@ -107,21 +107,21 @@ def show_job(job_id: JobId, store: TheStore, daemon: TheDaemon) -> JobBody:
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job", responses=MOVES)
-@needs(Scope.TRAIN)
+@needs(Scope.TRAIN, audited="asked")
 async def cancel_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
     """Ends it without a version. A running job ends after its current step."""
     return present.job(await daemon.scheduler.cancel(job_id))
 
 
 @router.post("/jobs/{job_id}/pause", summary="Pause a job", responses=MOVES)
-@needs(Scope.TRAIN)
+@needs(Scope.TRAIN, audited="asked")
 async def pause_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
     """Saves a checkpoint after the current step. A paused job is held until `resume`."""
     return present.job(await daemon.scheduler.pause(job_id))
 
 
 @router.post("/jobs/{job_id}/resume", summary="Resume a job", responses=MOVES)
-@needs(Scope.TRAIN)
+@needs(Scope.TRAIN, audited="asked")
 async def resume_job(
     job_id: JobId,
     daemon: TheDaemon,

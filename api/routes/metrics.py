@@ -10,7 +10,7 @@ from importlib.metadata import version
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.access import ScopedRoute, ThePrincipal, needs
+from api.access.scopes import ScopedRoute, ThePrincipal, needs
 from api.dependencies import TheDaemon
 from api.openapi import answers
 from service.access.principal import Scope

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from api import present
-from api.access import ThePrincipal, needs
+from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import require_media_type, spooled_part
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, page
 from api.errors import problems_of
@@ -24,6 +24,7 @@ from service.access.principal import Scope
 from service.errors import InvalidInput
 from service.models import updates as model_updates
 from service.models.registry import Form, ModelSpec
+from storage.database import audited
 from storage.errors import Problem
 from storage.records.samples import UNSET
 
@@ -72,6 +73,7 @@ async def register(
     async with request.form(max_files=2, max_fields=4) as form:
         spec = await _spec(form)
         principal.require(Scope.MODELS_ADMIN, spec.name)
+        audited.about(spec.name)
         name, upload = _upload(form)
         async with spooled_part(upload, folder=daemon.store.tmp_dir) as path:
             registering = daemon.registry.register(spec, Path(path), form=PARTS[name])

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Request
 from starlette.responses import JSONResponse, Response
 
-from api.access import ScopedRoute, needs
+from api.access.scopes import ScopedRoute, needs
 from api.dependencies import TheDaemon
 from api.errors import STATUS
 from api.inference import near, not_loaded, read_body
@@ -158,7 +158,7 @@ async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONRes
     responses=INFER,
     openapi_extra=TENSORS,
 )
-@needs(Scope.PREDICT, counted="predictions")
+@needs(Scope.PREDICT, counted="predictions", audited="skip")
 async def infer(
     name: str, request: Request, daemon: TheDaemon, header_length: HeaderLength = None
 ) -> Response:
@@ -173,7 +173,7 @@ async def infer(
     responses=INFER,
     openapi_extra=TENSORS,
 )
-@needs(Scope.PREDICT, counted="predictions")
+@needs(Scope.PREDICT, counted="predictions", audited="skip")
 async def infer_with_version(
     name: str,
     number: Number,

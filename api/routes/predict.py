@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from api.access import ThePrincipal, needs
+from api.access.auditing import recorded_change
+from api.access.scopes import ThePrincipal, needs
 from api.bodies.samples import IMAGES, JSON, NPZ
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon
@@ -19,13 +22,11 @@ from api.routes.uploads import BINARY
 from api.routing import Route
 from api.schemas import PredictionsBody
 from service.access.principal import Scope
-from service.daemon import Daemon
 from service.prediction import inputs as bodies
-from service.prediction.inputs import READERS, Batch
+from service.prediction.inputs import READERS
 from service.prediction.predictor import Prediction
 from service.prediction.results import interpret
 from service.samples.ingest.require import require_tensors, takes_images
-from storage.records.models import Model
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)
 
@@ -76,7 +77,7 @@ INPUTS = body(
     ),
     openapi_extra=INPUTS,
 )
-@needs(Scope.PREDICT, counted="predictions")
+@needs(Scope.PREDICT, counted="predictions", audited="skip")
 async def predict(
     name: str,
     request: Request,
@@ -99,26 +100,26 @@ async def predict(
     given = require_media_type(request, *READERS, *images)
     max_bytes = daemon.settings.prediction_body_bytes
     content = await read_body(request, max_bytes=max_bytes)
+    store, owner = daemon.store, principal.owner
     if given in IMAGES:
         prediction = await daemon.predictor.predict_images(name, [content])
-        ids = await _keep_image(daemon, model, content, principal.owner) if keep else None
+        kept = partial(bodies.keep_image, store, model, content, owner)
     else:
         if keep:
             require_tensors(model)
         batch = await near(len(content), READERS[given], model, content, max_bytes)
         prediction = await daemon.predictor.predict(name, batch.tensors(model.signature.inputs))
-        ids = await _keep(daemon, model, batch, principal.owner) if keep else None
+        kept = partial(bodies.keep, store, model, batch, owner)
+    ids = await _store(request, kept) if keep else None
     size = sum(output.nbytes for output in prediction.outputs.values())
     answer = await near(8 * size, _answer, prediction, ids)
     return Response(answer, media_type=JSON, headers=not_loaded(prediction.serving))
 
 
-async def _keep_image(daemon: Daemon, model: Model, content: bytes, owner: str | None) -> list[int]:
-    return await asyncio.to_thread(bodies.keep_image, daemon.store, model, content, owner)
-
-
-async def _keep(daemon: Daemon, model: Model, batch: Batch, owner: str | None) -> list[int]:
-    return await asyncio.to_thread(bodies.keep, daemon.store, model, batch, owner)
+async def _store(request: Request, keep: Callable[[], list[int]]) -> list[int]:
+    """Ids of the samples that were stored, which the audit log tells of."""
+    with recorded_change(request.scope, "samples"):
+        return await asyncio.to_thread(keep)
 
 
 def _answer(prediction: Prediction, ids: list[int] | None) -> bytes:

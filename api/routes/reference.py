@@ -6,7 +6,7 @@ import asyncio
 
 from fastapi import APIRouter
 
-from api.access import needs
+from api.access.scopes import needs
 from api.dependencies import TheModel, TheStore
 from api.openapi import answers
 from api.routing import Route

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import present
-from api.access import ThePrincipal, needs
+from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.openapi import answers
 from api.routing import LabelRoute
@@ -170,7 +170,7 @@ def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> Sample
     response_class=Response,
     responses={200: {"content": {sample_updates.NPZ: {}, "image/*": {}}}, **answers("not_found")},
 )
-@needs(Scope.SAMPLES_READ)
+@needs(Scope.SAMPLES_READ, audited="export")
 def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Response:
     """Its inputs and label as npz, or the image, as it may be uploaded again."""
     data, media_type = sample_updates.content(store, model, sample_id)
@@ -183,7 +183,7 @@ def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Res
     response_class=Response,
     responses={200: {"content": {"image/png": {}}}, **answers("child_died", "not_found")},
 )
-@needs(Scope.SAMPLES_READ)
+@needs(Scope.SAMPLES_READ, audited="export")
 async def sample_thumbnail(
     sample_id: SampleId,
     model: TheModel,

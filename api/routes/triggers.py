@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
-from api.access import needs
+from api.access.scopes import needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.openapi import answers
 from api.routing import Route

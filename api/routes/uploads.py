@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import present, threads
-from api.access import ThePrincipal, needs
+from api.access.scopes import ThePrincipal, needs
 from api.bodies.samples import (
     CSV,
     FORM,

@@ -7,7 +7,7 @@ import asyncio
 from fastapi import APIRouter
 
 from api import present
-from api.access import needs
+from api.access.scopes import needs
 from api.dependencies import TheDaemon
 from api.openapi import answers
 from api.routing import Route

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from api import present
-from api.access import ScopedRoute, needs
+from api.access.scopes import ScopedRoute, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.files import IMMUTABLE, REVALIDATE, file_answer, is_known
 from api.openapi import answers
@@ -75,7 +75,7 @@ def show_version(number: Number, model: TheModel, store: TheStore) -> VersionBod
     response_class=Response,
     responses=MODEL_FILE,
 )
-@needs(Scope.MODELS_READ)
+@needs(Scope.MODELS_READ, audited="export")
 async def version_file(
     number: Number,
     name: str,
@@ -120,7 +120,7 @@ async def show_latest(name: str, request: Request, daemon: TheDaemon, wait: Wait
     response_class=Response,
     responses=MODEL_FILE,
 )
-@needs(Scope.MODELS_READ)
+@needs(Scope.MODELS_READ, audited="export")
 async def latest_file(
     name: str,
     request: Request,

@@ -1,4 +1,4 @@
-"""JSON bodies of tokens."""
+"""JSON bodies of tokens and the audit log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, StringConstrai
 
 from api.schemas.base import Body, Request
 from service.access.principal import Scope
+from storage.records.access import EntryKind
 
 EXAMPLE: dict[str, JsonValue] = {
     "name": "camera",
@@ -83,3 +84,22 @@ class NewTokenBody(TokenBody):
     """A token with its secret, which is shown this one time."""
 
     secret: str
+
+
+class AuditBody(Body):
+    """An entry of the audit log. who: a token or uid; `nobody` had no valid token.
+
+    path: without its query; of `nobody` only how it begins. code: of a refusal. count: how many
+    requests the entry stands for.
+    """
+
+    id: int
+    at: datetime
+    kind: EntryKind
+    who: str
+    address: str
+    action: str
+    path: str
+    model: str | None
+    code: str | None
+    count: int

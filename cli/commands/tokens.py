@@ -1,22 +1,21 @@
-"""`honed tokens …`: a token for each app, which may do what the app needs and no more."""
+"""`honed tokens …`, a token for each app, and `honed audit`, what was done with them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
-from typing import Any, TypeVar
+from itertools import islice
+from typing import Any, TypeVar, get_args
 
 import click
 
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import Group, as_json, given
+from cli.options import Group, Time, as_json, given
 from cli.output import echo_json, echo_table, plain
 from service.access.principal import SCOPES
+from storage.records.access import EntryKind
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LIMITS: dict[str, dict[str, Any]] = {
     "connections": {"type": int, "help": "Most requests open at once; event streams count."},
     "uploads": {"type": int, "help": "Most uploads of samples at once."},
@@ -30,23 +29,6 @@ def _limits(command: Command) -> Command:
     for name, option in reversed(_LIMITS.items()):
         command = click.option(f"--{name.replace('_', '-')}", name, **option)(command)
     return command
-
-
-class End(click.ParamType[str]):
-    """A time from now, as 30d, or a moment in RFC 3339."""
-
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """RFC 3339, with an offset."""
-        if found := re.fullmatch(r"(\d{1,5})([mhdw])", value):
-            left = timedelta(**{UNITS[found[2]]: int(found[1])})
-            return (datetime.now(timezone.utc) + left).isoformat(timespec="seconds")
-        try:
-            moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
-        except ValueError:
-            self.fail(f"{value!r} is neither like 30d, 12h, nor like 2031-05-01", param, ctx)
-        return moment.astimezone().isoformat(timespec="seconds")
 
 
 @click.group(cls=Group)
@@ -67,7 +49,9 @@ def tokens() -> None:
 @click.option(
     "--model", "models", multiple=True, help="The only model that it may touch; may be repeated."
 )
-@click.option("--expires", "expires_at", type=End(), help="When it ends: 30d, 12h, or a date.")
+@click.option(
+    "--expires", "expires_at", type=Time(ahead=True), help="When it ends: 30d, 12h, or a date."
+)
 @_limits
 @as_json
 @click.pass_obj
@@ -138,3 +122,26 @@ def _echo_secret(token: dict[str, Any], *, as_json: bool) -> None:
     click.echo(f"token {token['id']} ({token['name']}): {about}", err=True)
     click.echo("This is its secret, and it is not shown again:", err=True)
     click.echo(token["secret"])
+
+
+@click.command()
+@click.option("--kind", type=click.Choice(get_args(EntryKind)), help="Entries of this kind only.")
+@click.option("--who", help="As `admin`, `token 3`, `uid 1000` or `nobody`.")
+@click.option("--action", help="An operation of the API, as delete_model.")
+@click.option("--model", help="What concerns this model.")
+@click.option("--since", type=Time(ahead=False), help="From this time on: 7d, 12h, or a date.")
+@click.option("--until", type=Time(ahead=False), help="Before this time.")
+@click.option("--limit", type=click.IntRange(1), default=50, help="Most entries.")
+@as_json
+@click.pass_obj
+def audit(client: Client, /, *, limit: int, as_json: bool, **where: Any) -> None:
+    """Print the newest entries of the audit log: changes, refusals, exports."""
+    found = list(islice(client.items("/v1/audit", limit=min(limit, 1000), **where), limit))
+    if as_json:
+        echo_json(found)
+        return
+    columns = ("at", "kind", "who", "address", "action", "path", "code", "count")
+    echo_table(
+        ("WHEN", "KIND", "WHO", "FROM", "ACTION", "PATH", "CODE", "COUNT"),
+        ([each[column] for column in columns] for each in found),
+    )

@@ -1,1 +1,1 @@
-"""Who may do what: scopes, tokens and their limits."""
+"""Who may do what, and who did: scopes, tokens, their limits, the audit log."""

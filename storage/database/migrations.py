@@ -11,6 +11,7 @@ from sqlite_utils.migrations import Migrations
 from storage.database.connection import sqlite3
 from storage.database.initial_schema import TABLES
 from storage.database.steps import (
+    AUDIT,
     ENGINES,
     GATE,
     OWN_LOSSES,
@@ -83,3 +84,9 @@ def m009_sample_owners(db: Database) -> None:
 @migrations()
 def m010_sample_weights(db: Database) -> None:
     db.conn.execute(SAMPLE_WEIGHTS)
+
+
+@migrations()
+def m011_audit(db: Database) -> None:
+    for statement in AUDIT:
+        db.conn.execute(statement)

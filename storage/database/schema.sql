@@ -333,3 +333,21 @@ CREATE TABLE tokens (
   used_on TEXT,
   used_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+
+-- path: without its query. code: of a refusal. count: requests that the entry stands for.
+CREATE TABLE audit (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  at TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  who TEXT NOT NULL,
+  address TEXT NOT NULL,
+  action TEXT NOT NULL,
+  path TEXT NOT NULL,
+  model TEXT,
+  code TEXT,
+  count INTEGER NOT NULL DEFAULT 1
+) STRICT;
+
+CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit BEGIN
+  SELECT RAISE(ABORT, 'entries of the audit log are never changed');
+END;

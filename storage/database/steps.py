@@ -17,6 +17,7 @@ KNOWN = (
     "m008_own_losses",
     "m009_sample_owners",
     "m010_sample_weights",
+    "m011_audit",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -221,3 +222,25 @@ OWN_LOSSES = ("ALTER TABLE models ADD COLUMN loss_output TEXT",)
 SAMPLE_OWNERS = "ALTER TABLE samples ADD COLUMN owner TEXT"
 
 SAMPLE_WEIGHTS = "ALTER TABLE samples ADD COLUMN weight REAL NOT NULL DEFAULT 1"
+
+AUDIT = (
+    """
+    CREATE TABLE audit (
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      at TEXT NOT NULL,
+      kind TEXT NOT NULL,
+      who TEXT NOT NULL,
+      address TEXT NOT NULL,
+      action TEXT NOT NULL,
+      path TEXT NOT NULL,
+      model TEXT,
+      code TEXT,
+      count INTEGER NOT NULL DEFAULT 1
+    ) STRICT
+    """,
+    """
+    CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit BEGIN
+      SELECT RAISE(ABORT, 'entries of the audit log are never changed');
+    END
+    """,
+)

@@ -17,6 +17,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from storage.database.audited import Pending, current
 from storage.database.connection import (
     BUSY_TIMEOUT_MS,
     FATAL,
@@ -86,8 +87,9 @@ class Writer:
         if threading.current_thread() is self._thread:
             raise RuntimeError("a subscriber must not write: it runs in the writing thread")
         future: Future[_T] = Future()
+        task = (fn, future, may_use_ballast, current())
         try:
-            self._tasks.put((fn, future, may_use_ballast), timeout=self._put_timeout_s)
+            self._tasks.put(task, timeout=self._put_timeout_s)
         except queue.Full:
             waiting = self._tasks.maxsize
             raise Busy(f"{waiting} writes are waiting already; try again in a moment") from None
@@ -139,9 +141,9 @@ class Writer:
 
     def _run(self) -> None:
         while (task := self._next_task()) is not None:
-            fn, future, may_use_ballast = task
+            fn, future, may_use_ballast, entry = task
             try:
-                future.set_result(self._write(fn, may_use_ballast=may_use_ballast))
+                future.set_result(self._write(fn, entry, may_use_ballast=may_use_ballast))
             except BaseException as error:  # noqa: BLE001 - the writer's door: it goes to the caller
                 future.set_exception(error)
         self._stopped.set()
@@ -163,14 +165,16 @@ class Writer:
             if task is not None:
                 task[1].set_exception(Busy("the daemon is stopping; try again when it is back"))
 
-    def _write(self, fn: Callable[[Transaction], _T], *, may_use_ballast: bool) -> _T:
+    def _write(
+        self, fn: Callable[[Transaction], _T], entry: Pending | None, *, may_use_ballast: bool
+    ) -> _T:
         try:
-            result = self._transact(fn)
+            result = self._transact(fn, entry)
         except DiskFull:
             if not may_use_ballast:
                 raise
             self._make_room()
-            result = self._transact(fn)
+            result = self._transact(fn, entry)
             self._give_room_back()
         if self._ballast.is_out:
             self._guarded("ballast_not_restored", self._ballast.restore)
@@ -186,12 +190,14 @@ class Writer:
         self._guarded("not_vacuumed", lambda: self._connection.execute(vacuum).fetchall())
         self._guarded("wal_not_truncated", partial(_truncate_wal, self._connection))
 
-    def _transact(self, fn: Callable[[Transaction], _T]) -> _T:
+    def _transact(self, fn: Callable[[Transaction], _T], entry: Pending | None) -> _T:
         self.require_sound()
         transaction = Transaction(self._connection, self._now())
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             result = fn(transaction)
+            if entry is not None:
+                entry.insert(transaction)
             self._commit()
         except sqlite3.Error as error:
             if primary_code(error) in FATAL:
@@ -199,6 +205,8 @@ class Writer:
             raise translate(error) from error
         finally:
             self._roll_back()
+        if entry is not None:
+            entry.is_done = True
         self._conclude(transaction)
         return result
 
@@ -243,4 +251,4 @@ def _truncate_wal(connection: sqlite3.Connection) -> int:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}").fetchall()
 
 
-_Task = tuple[Callable[[Transaction], Any], Future[Any], bool]
+_Task = tuple[Callable[[Transaction], Any], Future[Any], bool, Pending | None]

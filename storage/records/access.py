@@ -1,9 +1,10 @@
-"""Tokens, and what each may use up."""
+"""Tokens, what each may use up, and the log of what was done with them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +65,54 @@ class TokenUse:
     last_used_at: datetime
     used_on: str
     used_bytes: int
+
+
+EntryKind = Literal["samples", "change", "export", "refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An entry of the audit log: who did what, from where.
+
+    kind: `samples` for what adds or labels samples, which is often. who: a principal's id, or
+    `nobody`. action: the operation's id in OpenAPI. path: without its query. code: of a refusal.
+    count: how many such requests the entry stands for. at: None for the time of its transaction.
+    """
+
+    kind: EntryKind
+    who: str
+    address: str
+    action: str
+    path: str
+    model: str | None = None
+    code: str | None = None
+    count: int = 1
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """A row of the audit log."""
+
+    id: int
+    at: datetime
+    kind: EntryKind
+    who: str
+    address: str
+    action: str
+    path: str
+    model: str | None
+    code: str | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Conditions that all hold; None asks for nothing. since, until: the latter excluded."""
+
+    kind: EntryKind | None = None
+    who: str | None = None
+    action: str | None = None
+    model: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None

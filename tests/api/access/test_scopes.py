@@ -13,12 +13,13 @@ from fastapi import FastAPI
 from fastapi.routing import APIRouter, iter_route_contexts
 from starlette.routing import Mount
 
-from api.access import ScopedRoute, need_of, require_scoped
+from api.access.scopes import ScopedRoute, need_of, require_scoped
 from api.security import OPEN_PATHS
 from service.access.principal import SCOPES, Scope
 
 ROUTES = """
 GET /metrics models:read
+GET /v1/audit tokens:admin
 GET /v1/backup backup
 GET /v1/checkpoints/{checkpoint_id} models:read
 PATCH /v1/checkpoints/{checkpoint_id} models:admin

@@ -87,6 +87,19 @@ def test_wrong_usage_is_told(honed: Run, option: tuple[str, ...], told: str) -> 
     assert "neither like 30d, 12h" in end.stderr
 
 
+def test_the_audit_log_is_printed_and_filtered(honed: Run) -> None:
+    assert honed("snooze", "1").returncode == 0
+    assert honed("snooze", "--off").returncode in (0, 2)
+    header, *rows = honed(
+        "audit", "--kind", "change", "--who", "admin", "--since", "1h"
+    ).stdout.splitlines()
+    assert header.split() == ["WHEN", "KIND", "WHO", "FROM", "ACTION", "PATH", "CODE", "COUNT"]
+    assert any("snooze" in row and "127.0.0.1" in row for row in rows)
+    (newest,) = json.loads(honed("audit", "--limit", 1, "--json").stdout)
+    assert newest["action"] in ("snooze", "end_snooze")
+    assert json.loads(honed("audit", "--until", "3650d", "--json").stdout) == []
+
+
 def test_every_limit_has_an_option() -> None:
     assert set(_LIMITS) == set(Limits.__slots__)
 

@@ -1,0 +1,111 @@
+"""Entries of the audit log, made of requests: who asks for what, from where, and what came of it.
+
+No query is kept, nor anything of a body: samples, labels, keys and secrets do not get in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from starlette.types import Message, Scope, Send
+
+from api.protocol import ENDS, PEER_UID, PRINCIPAL
+from service.access.principal import Principal
+from service.daemon import Daemon
+from storage.database.audited import Pending, begin
+from storage.records.access import EntryKind, NewEntry
+
+MAX_PATH, MAX_MODEL = 256, 64
+OTHER_PLACE = "(another path)"
+How = Literal["samples", "change", "asked", "export"]
+"""`asked`: a change that is written elsewhere than in the request; its entry is stored first."""
+
+
+def note_refusal(scope: Scope, code: str) -> None:
+    """Count a request that was refused for want of a right."""
+    _daemon(scope).audit.note(_entry(scope, "refusal", code=code))
+
+
+@contextmanager
+def recorded_change(scope: Scope, kind: EntryKind) -> Iterator[Pending]:
+    """Have the first write of the block store an entry."""
+    pending = begin(_entry(scope, kind))
+    try:
+        yield pending
+    finally:
+        pending.is_done = True
+
+
+async def record_asked(scope: Scope) -> None:
+    """Store the entry of a change before it is made."""
+    await asyncio.to_thread(_daemon(scope).store.audit.add, [_entry(scope, "change")])
+
+
+def telling_change(scope: Scope, send: Send, pending: Pending) -> Send:
+    """Send that stores the entry of a change before its answer, if no write has stored it."""
+
+    async def send_told(message: Message) -> None:
+        if message["type"] == "http.response.start" and not pending.is_done:
+            pending.is_done = True
+            if message["status"] < 400:
+                await asyncio.to_thread(_daemon(scope).store.audit.add, [pending.entry])
+        await send(message)
+
+    return send_told
+
+
+def telling_export(scope: Scope, send: Send) -> Send:
+    """Send that counts an answer with content."""
+
+    async def send_told(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] in (200, 206):
+            _daemon(scope).audit.note(_entry(scope, "export"))
+        await send(message)
+
+    return send_told
+
+
+def _entry(scope: Scope, kind: EntryKind, *, code: str | None = None) -> NewEntry:
+    principal: Principal | None = scope.get(PRINCIPAL)
+    route = scope.get("route")
+    return NewEntry(
+        kind=kind,
+        who=principal.id if principal else _nobody(scope),
+        address=_address(scope),
+        action=route.name if route is not None else scope["method"],
+        path=scope["path"][:MAX_PATH] if principal is not None else _place(scope),
+        model=_model(scope) if principal is not None else None,
+        code=code,
+    )
+
+
+def _model(scope: Scope) -> str | None:
+    name: str | None = scope.get("path_params", {}).get("name")
+    return name and name[:MAX_MODEL]
+
+
+def _place(scope: Scope) -> str:
+    """The beginning of the path, if one of ours begins so: what strangers send is not kept."""
+    begun = "/".join(scope["path"].split("/")[:3])
+    return begun if begun in scope["app"].state.places else OTHER_PLACE
+
+
+def _nobody(scope: Scope) -> str:
+    """Who has no rights: the kernel tells whose process is at the other end of a Unix socket."""
+    peer = scope["extensions"].get(PEER_UID)
+    return f"uid {peer['uid']}" if peer else "nobody"
+
+
+def _address(scope: Scope) -> str:
+    peer = scope["extensions"][ENDS]["peer"]
+    if PEER_UID in scope["extensions"]:
+        return "socket"
+    return str(peer[0]) if peer else "unknown"
+
+
+def _daemon(scope: Scope) -> Daemon:
+    daemon: Daemon = scope["app"].state.daemon
+    return daemon

@@ -1,0 +1,79 @@
+"""Holds tokens to their limits, and cuts off what they have open when they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from api.access.auditing import note_refusal
+from api.errors import refusal
+from api.protocol import ABORT, PRINCIPAL, USAGE
+from service.access.principal import Principal
+from service.access.usage import Usage
+from service.daemon import Daemon
+from service.errors import QuotaExceeded
+from storage.database.codec import utc_now
+
+
+class Metering:
+    """ASGI middleware that holds tokens to their limits, and cuts off those that end meanwhile."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        principal: Principal | None = scope.get(PRINCIPAL)
+        if principal is None or not principal.is_token:
+            await self._app(scope, receive, send)
+            return
+        daemon: Daemon = scope["app"].state.daemon
+        usage, limits, now = daemon.usages.of(principal), principal.limits, utc_now()
+        scope[USAGE] = usage
+        if limits.bytes_per_day is not None:
+            receive = _counted(receive, usage, limits.bytes_per_day)
+        abort = scope.get("extensions", {}).get(ABORT, {"abort": lambda: None})["abort"]
+        try:
+            if limits.bytes_per_day is not None:
+                usage.require_room(_announced(scope), limits.bytes_per_day, now=now)
+            with usage.request(limits, abort, now=now), _ending(principal, abort, now=now):
+                await self._app(scope, receive, send)
+        except QuotaExceeded as error:
+            note_refusal(scope, error.code)
+            await refusal(error)(scope, receive, send)
+
+
+def _counted(receive: Receive, usage: Usage, limit: int) -> Receive:
+    """Receive that counts the bytes of the body. It raises QuotaExceeded."""
+
+    async def counted() -> Message:
+        message = await receive()
+        if size := len(message.get("body", b"")):
+            usage.sent(size, limit, now=utc_now())
+        return message
+
+    return counted
+
+
+def _announced(scope: AsgiScope) -> int:
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return int(length) if length.isdigit() else 0
+
+
+@contextmanager
+def _ending(principal: Principal, abort: Callable[[], None], *, now: datetime) -> Iterator[None]:
+    """Cut the connection when the token expires while the block runs."""
+    if principal.expires_at is None:
+        yield
+        return
+    left_s = (principal.expires_at - now).total_seconds()
+    timer = asyncio.get_running_loop().call_later(left_s, abort)
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,126 @@
+"""Which scope each route needs, and the check that a principal has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.routing import APIRoute
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from api.access.auditing import (
+    How,
+    record_asked,
+    recorded_change,
+    telling_change,
+    telling_export,
+)
+from api.errors import READS
+from api.protocol import PRINCIPAL, USAGE
+from service.access.principal import Principal, Scope
+from service.access.usage import Counted, Usage
+from service.errors import InsufficientScope
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+_NEED = "__need__"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a route asks of a principal, and how the audit log has it."""
+
+    scope: Scope
+    counted: Counted | None
+    audited: How | Literal["skip"] | None
+
+
+def needs(
+    scope: Scope, *, counted: Counted | None = None, audited: How | Literal["skip"] | None = None
+) -> Callable[[Endpoint], Endpoint]:
+    """Declare the scope of a route's function; `{name}` in its path is the model it is about.
+
+    counted: the limit of tokens that its requests are held against. audited: `skip` for what
+    changes nothing though it is no GET; None for a change, or for a GET that is no export.
+    """
+
+    def declare(endpoint: Endpoint) -> Endpoint:
+        setattr(endpoint, _NEED, Need(scope, counted, audited))
+        return endpoint
+
+    return declare
+
+
+def need_of(route: APIRoute) -> Need | None:
+    """What a route has declared."""
+    need: Need | None = getattr(route.endpoint, _NEED, None)
+    return need
+
+
+class ScopedRoute(APIRoute):
+    """Refuses who lacks its scope before anything of the request is read.
+
+    One that declares no scope refuses everybody.
+    """
+
+    async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Check, then answer. A path that needs no token has no principal."""
+        principal: Principal | None = scope[PRINCIPAL]
+        if principal is None or scope["method"] not in (self.methods or ()):
+            await super().handle(scope, receive, send)
+            return
+        need = need_of(self)
+        if need is None:
+            raise InsufficientScope("this route declares no scope: nobody may use it", scope="")
+        principal.require(need.scope, scope["path_params"].get("name"))
+        usage: Usage | None = scope.get(USAGE)
+        if need.counted is None or usage is None:
+            await self._answer(need, scope, receive, send)
+            return
+        with usage.within(need.counted, principal.limits):
+            await self._answer(need, scope, receive, send)
+
+    async def _answer(self, need: Need, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer, with an entry in the audit log if that is due."""
+        how = need.audited or _usual(need.scope, scope["method"])
+        if how == "asked":
+            await record_asked(scope)
+        elif how == "export":
+            send = telling_export(scope, send)
+        elif how != "skip":
+            with recorded_change(scope, how) as pending:
+                await super().handle(scope, receive, telling_change(scope, send, pending))
+            return
+        await super().handle(scope, receive, send)
+
+
+def _usual(scope: Scope, method: str) -> Literal["samples", "change", "skip"]:
+    """How a request is recorded whose route does not say so."""
+    if method in READS:
+        return "skip"
+    return "samples" if scope is Scope.SAMPLES_WRITE else "change"
+
+
+def require_scoped(router: APIRouter) -> APIRouter:
+    """The router, if each of its routes checks scopes. Raises TypeError."""
+    for route in router.routes:
+        if not isinstance(route, ScopedRoute):
+            raise TypeError(f"{route} checks no scope: give its router a route_class that does")
+    return router
+
+
+def places_of(router: APIRouter) -> set[str]:
+    """How paths of a router begin: `/v1/models`."""
+    paths = (route.path for route in router.routes if isinstance(route, APIRoute))
+    return {"/".join(path.split("/")[:3]) for path in paths}
+
+
+async def principal_of(request: Request) -> Principal:
+    """Who asks."""
+    principal: Principal = request.scope[PRINCIPAL]
+    return principal
+
+
+ThePrincipal = Annotated[Principal, Depends(principal_of)]

@@ -1,0 +1,64 @@
+"""The audit log of refusals and exports: those of a second are counted and written together.
+
+Changes are none of its business: their entries are written with the changes themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from service.background import BackgroundTasks
+from storage.database.codec import utc_now
+from storage.errors import HoneError
+from storage.records.access import NewEntry
+from storage.store import Store
+
+WRITE_AFTER_S = 1.0
+MOST_WAITING = 1000
+"""Different entries of one second; what is beyond is counted without its path."""
+
+
+class AuditLog:
+    """Entries that wait to be written. Belongs to the event loop."""
+
+    def __init__(self, store: Store, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._store = store
+        self._now = now
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[NewEntry, tuple[datetime, int]] = {}
+        self._is_due = False
+        self._tasks = BackgroundTasks()
+
+    def note(self, entry: NewEntry) -> None:
+        """Count an entry; it is written within a second or so."""
+        if len(self._waiting) >= MOST_WAITING and entry not in self._waiting:
+            entry = replace(entry, path="…", model=None)
+        first, count = self._waiting.get(entry, (self._now(), 0))
+        self._waiting[entry] = first, count + 1
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_later(WRITE_AFTER_S, self._write_soon)
+
+    async def write(self) -> None:
+        """Store what waits. What cannot be stored goes on waiting."""
+        entries, self._waiting, self._is_due = self._waiting, {}, False
+        if not entries:
+            return
+        rows = [replace(each, at=at, count=count) for each, (at, count) in entries.items()]
+        try:
+            await asyncio.to_thread(self._store.audit.add, rows)
+        except HoneError:
+            for entry, (at, count) in entries.items():
+                self._waiting[entry] = at, count + self._waiting.get(entry, (at, 0))[1]
+            raise
+
+    async def stop(self) -> None:
+        """Write the rest."""
+        await self._tasks.wait()
+        await self.write()
+
+    def _write_soon(self) -> None:
+        self._tasks.start(self.write(), name="audit")

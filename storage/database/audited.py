@@ -1,0 +1,62 @@
+"""The audit entry of a request, stored in the transaction of what the request changes.
+
+Whoever asks for a change is known where HTTP is; the change is committed below. The entry travels
+with the context of the request, into its threads and tasks, and the first write takes it along. So
+no crash keeps a change without its entry.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import replace
+
+from storage.database.codec import dump_time
+from storage.database.transaction import Transaction
+from storage.records.access import NewEntry
+
+INSERT = """
+INSERT INTO audit (at, kind, who, address, action, path, model, code, count)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+class Pending:
+    """An entry that is stored with the first write of its context, and only once."""
+
+    def __init__(self, entry: NewEntry) -> None:
+        self.entry = entry
+        self.is_done = False
+
+    def insert(self, transaction: Transaction) -> None:
+        """Add the entry to a transaction, unless it is stored or its request is over."""
+        if not self.is_done:
+            insert_entry(transaction, self.entry)
+
+
+_CURRENT: ContextVar[Pending | None] = ContextVar("audit", default=None)
+
+
+def begin(entry: NewEntry) -> Pending:
+    """Have the next write of this context store the entry."""
+    pending = Pending(entry)
+    _CURRENT.set(pending)
+    return pending
+
+
+def about(model: str) -> None:
+    """Name the model of the context's entry, where the path of the request does not."""
+    pending = _CURRENT.get()
+    if pending is not None:
+        pending.entry = replace(pending.entry, model=model)
+
+
+def current() -> Pending | None:
+    """What the context's next write is to store."""
+    return _CURRENT.get()
+
+
+def insert_entry(transaction: Transaction, entry: NewEntry) -> None:
+    """One row; without a time of its own it has that of the transaction."""
+    at = dump_time(entry.at or transaction.now)
+    named = (entry.kind, entry.who, entry.address, entry.action, entry.path, entry.model)
+    transaction.execute(INSERT, (at, *named, entry.code, entry.count))

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import contextvars
+import threading
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from storage.database.audited import about, begin
+from storage.errors import NotFound, StorageBroken
+from storage.records.access import AuditFilter, NewEntry
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
+
+
+def entry(**changes):
+    given = {"kind": "change", "who": "admin", "address": "127.0.0.1", "action": "snooze"}
+    return NewEntry(**{**given, "path": "/v1/snooze", **changes})
+
+
+def kept(store, **where):
+    return store.audit.list(AuditFilter(**where), limit=100)
+
+
+@pytest.fixture(autouse=True)
+def own_context():
+    """What a test begins stays in its own context."""
+    yield
+    begin(entry()).is_done = True
+
+
+def test_entries_come_back_newest_first_and_by_page(store):
+    store.audit.add([entry(action=str(each)) for each in range(3)])
+    assert [each.action for each in kept(store)] == ["2", "1", "0"]
+    first = store.audit.list(AuditFilter(), limit=2)
+    rest = store.audit.list(AuditFilter(), limit=2, before=first[-1].id)
+    assert [each.action for each in rest] == ["0"]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"kind": "refusal"},
+        {"who": "token 3"},
+        {"action": "train"},
+        {"model": "pets"},
+        {"until": LONG_AGO + timedelta(days=1)},
+    ],
+)
+def test_entries_are_found_by_each_condition(store, where):
+    odd = {**where, "at": LONG_AGO} if "until" in where else where
+    odd.pop("until", None)
+    store.audit.add([entry(), entry(**odd)])
+    asked = {"until": LONG_AGO + timedelta(days=1)} if "at" in odd else where
+    assert len(kept(store, **asked)) == 1
+    assert len(kept(store)) == 2
+
+
+def test_no_entry_can_be_changed(store):
+    store.audit.add([entry()])
+
+    def change(transaction):
+        transaction.execute("UPDATE audit SET who = 'nobody'")
+
+    with pytest.raises(StorageBroken, match="never changed"):
+        store._writer.write(change)
+    assert kept(store)[0].who == "admin"
+
+
+def test_old_entries_go_and_of_each_kind_those_beyond_the_most(store):
+    store.audit.add([entry(at=LONG_AGO)])
+    store.audit.add([entry(kind="samples", action=str(each)) for each in range(5)])
+    store.audit.add([entry()])
+    assert store.audit.prune(timedelta(days=30), most=2) == 4
+    assert [(each.kind, each.action) for each in kept(store)] == [
+        ("change", "snooze"),
+        ("samples", "4"),
+        ("samples", "3"),
+    ]
+
+
+def test_the_first_write_of_a_context_takes_its_entry_along(store, add_model):
+    begin(entry(action="register"))
+    about("digits")
+    add_model(store)
+    store.policy.set_paused(paused=True)
+    assert [(each.action, each.model) for each in kept(store)] == [("register", "digits")]
+
+
+def test_an_entry_is_committed_with_the_change_or_not_at_all(store, add_model):
+    model = add_model(store)
+    begin(entry(action="change_sample"))
+    with pytest.raises(NotFound):
+        store.samples.update(model.id, 9, label=1)
+    assert kept(store) == []
+    store.policy.set_paused(paused=True)
+    assert len(kept(store)) == 1
+
+
+def test_a_request_that_is_over_leaves_nothing_to_later_writes(store):
+    begin(entry()).is_done = True
+    store.policy.set_paused(paused=True)
+    assert kept(store) == []
+
+
+def test_writes_of_other_contexts_take_nothing_along(store):
+    context = contextvars.copy_context()
+    begin(entry())
+    context.run(store.policy.set_paused, paused=True)
+    assert kept(store) == []
+    copied = contextvars.copy_context()
+    thread = threading.Thread(target=copied.run, args=(store.policy.set_snooze, None))
+    thread.start()
+    thread.join()
+    assert len(kept(store)) == 1
