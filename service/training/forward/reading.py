@@ -36,12 +36,12 @@ Result = TypeVar("Result")
 class ForwardModel:
     """A graph that is to train. frozen: float32 parameters that do not, statistics included.
 
-    model: gives its output, and its loss where that is the model's own, named loss_output. prefix:
-    what runs before `model`, once a sample, and gives its inputs; None if the graph is whole. cut:
+    graph: gives its output, and its loss where that is the model's own, named loss_output. prefix:
+    what runs before it, once a sample, and gives its inputs; None if the graph is whole. cut:
     where it was cut, or would have been if that paid. frozen_parameters: on both sides.
     """
 
-    model: onnx.ModelProto
+    graph: Graph
     output: str
     signature: Signature
     trainable: tuple[str, ...]
@@ -53,6 +53,11 @@ class ForwardModel:
     prefix: onnx.ModelProto | None = None
     cut: Cut | None = None
     loss_output: str | None = None
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        """With the shapes that a run has told, which another Graph of it would forget."""
+        return self.graph.model
 
     @property
     def inference(self) -> onnx.ModelProto:
@@ -96,7 +101,7 @@ def read_forward(
     halves = halves if cut is not None and cut.pays else None
     trained = _settle(graph if halves is None else halves.suffix, wanted, read)
     return ForwardModel(
-        model=trained.model,
+        graph=trained,
         output=output,
         signature=read.signature,
         trainable=names,

@@ -13,7 +13,6 @@ from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import open_session
 from service.training.errors import refuse
 from service.training.forward import trial
-from service.training.forward.graph import Graph
 from service.training.forward.reading import ForwardModel
 from service.training.graph.step import LOSS_SCALE, StepModel
 from storage.records.signatures import TargetSpec
@@ -73,7 +72,7 @@ def _run(
 
 def _feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
     """flag: the value of all booleans, which are masks of one sense or the other."""
-    graph = Graph(forward.model)
+    graph = forward.graph
     feeds = trial.draw(graph, ROWS, flag=flag)
     feeds |= draw_all(
         [Draw(each.name, each.shape) for each in step.random], seed=0, batch=0, rows=ROWS

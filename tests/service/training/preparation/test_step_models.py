@@ -234,3 +234,27 @@ def test_huber_is_squared_up_to_one_and_straight_beyond(make: Make) -> None:
     assert per_sample_metric("loss", "huber")(output, target) == pytest.approx(
         expected.mean(axis=1), rel=1e-5
     )
+
+
+def test_shapes_that_only_a_run_tells_hold_for_every_step_of_a_model(tmp_path: Path) -> None:
+    """With `allowzero`, ONNX's inference finds no -1: PyTorch's LocalResponseNorm is written so."""
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["h"], name="first"),
+        make_node("Shape", ["x"], ["shape"], name="shape"),
+        make_node("ReduceProd", ["shape"], ["numbers"], name="numbers", keepdims=1),
+        make_node("Div", ["numbers", "width"], ["rows"], name="rows"),
+        make_node("Concat", ["rows", "rest"], ["to"], name="to", axis=0),
+        make_node("Reshape", ["h", "to"], ["image"], name="image", allowzero=1),
+        make_node("AveragePool", ["image"], ["mean"], name="mean", kernel_shape=[2, 2]),
+        make_node("Flatten", ["mean"], ["y"], name="flat"),
+    ]
+    rng = np.random.default_rng(0)
+    weights = [
+        from_array(rng.standard_normal((6, 8)).astype(np.float32), "w"),
+        from_array(np.array([1, 2, -1]), "rest"),
+        from_array(np.array([6]), "width"),
+    ]
+    model = model_of(nodes, {"x": ["batch", 6]}, {"y": ["batch", 3]}, weights)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    order = Prepare(str(tmp_path / "model.onnx"), "forward", str(tmp_path), loss="cross_entropy")
+    assert isinstance(prepare(order), Prepared), prepare(order)
