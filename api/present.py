@@ -110,6 +110,7 @@ def job(row: Job) -> schemas.JobBody:
         priority=row.priority,
         ignore_policy=row.ignore_policy,
         hyperparameters={**row.hyperparameters, "from": row.start},
+        choices=row.choices,
         watermark=row.watermark,
         progress=schemas.ProgressBody(**row.progress),
         metrics=schemas.MetricsBody(**row.metrics),

@@ -20,6 +20,7 @@ NAMES = (
     "scale",
     "frameworks",
     "growth",
+    "defaults",
     "samples",
     "crowd",
     "images",

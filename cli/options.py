@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import click
 
 from cli.client import Client
-from service.training.hyperparameters import declared
+from service.training.hyperparameters import CHOSEN, declared
 from storage.errors import HoneError
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -77,7 +77,8 @@ def hyperparameters(command: Command) -> Command:
     """Add the options that say how a job trains; the model's defaults replace those not given."""
     for name, kind, about, default in reversed(list(declared())):
         option = f"--{name.replace('_', '-')}"
-        text = about.text if default is None else f"{about.text} Default: {default}."
+        unless = " unless the job chooses" if name in CHOSEN else ""
+        text = about.text if default is None else f"{about.text} Default: {default}{unless}."
         command = click.option(option, name, help=text, **_taken(kind))(command)
     return command
 

@@ -114,7 +114,11 @@ class JobErrorBody(Body):
 
 
 class JobBody(Body):
-    """One training run of one model. engine: what trained it last, null before its first start."""
+    """One training run of one model. engine: what trained it last, null before its first start.
+
+    choices: hyperparameters that the job has chosen for itself, each with the reason. Until it has
+    begun, they are missing in hyperparameters.
+    """
 
     id: int
     model: str
@@ -124,6 +128,7 @@ class JobBody(Body):
     priority: int
     ignore_policy: bool
     hyperparameters: dict[str, Any]
+    choices: dict[str, str]
     watermark: int
     progress: ProgressBody
     metrics: MetricsBody

@@ -116,6 +116,10 @@ def _echo_job(job: dict[str, Any], *, as_json: bool) -> None:
             ("trigger", job["trigger"]),
             ("step", _steps(job)),
             ("hyperparameters", given(job["hyperparameters"])),
+            *(
+                ("chosen", f"{name}={plain(job['hyperparameters'][name])}: {why}")
+                for name, why in job["choices"].items()
+            ),
             ("train loss", metrics.get("train_loss")),
             ("validation", scalars(metrics.get("validation"))),
             ("baseline", scalars(metrics.get("baseline"))),

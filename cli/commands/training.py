@@ -59,7 +59,8 @@ def train(
     """Train MODEL on its samples.
 
     What is not given is as the model's own hyperparameters say (honed models show MODEL), or else
-    the default that is named here.
+    the default that is named here. Without options that say how long or how fast to train, the job
+    chooses: see --auto.
     """
     wish = given(
         {

@@ -9,7 +9,7 @@ from typing import Any
 
 from service.errors import InvalidInput
 from service.training.errors import NoSamples
-from service.training.hyperparameters import Hyperparameters
+from service.training.hyperparameters import CHOSEN, Hyperparameters
 from service.training.optimizer.recipe import OPTIONS, LossOptions, Recipe, loss_problems, problems
 from storage.errors import NotFound, Problem
 from storage.records.jobs import Job, NewJob
@@ -21,6 +21,12 @@ STARTS = ("latest", "base")
 
 ENDINGS = ("epochs", "max_steps", "max_seconds")
 """Each of these ends a job; the first that is reached does."""
+COURSE = (
+    *ENDINGS,
+    *("batch_size", "learning_rate", "schedule", "warmup_steps"),
+    *("accumulation_steps", "early_stopping_patience"),
+)
+"""Who gives one of these has a course in mind, which the job then does not choose."""
 DEFAULT_EPOCHS = 5
 FIXED = (
     "{name} is fixed in the artifacts of Microsoft's tools that this model came as; leave it out,"
@@ -89,7 +95,8 @@ def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dic
     """The hyperparameters of a job, without those that it does not use. seed: if none is asked for.
 
     A request that says how long to train takes the place of all that the model says about it, and
-    one with another optimizer of all options of the model's own.
+    one with another optimizer of all options of the model's own. What the job is to choose is left
+    out.
     """
     asked = {name: value for name, value in request.items() if value is not None}
     known = {"optimizer": model.optimizer, **model.hyperparameters}
@@ -99,15 +106,28 @@ def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dic
     if asked.get("optimizer", defaults["optimizer"]) != defaults["optimizer"]:
         defaults = {name: value for name, value in defaults.items() if name not in OF_OPTIMIZERS}
     merged = {"seed": seed, **defaults, **asked}
-    if not any(merged.get(name) for name in ENDINGS):
+    left_open = _left_open(merged)
+    merged["auto"] = bool(left_open)
+    if not left_open and not any(merged.get(name) for name in ENDINGS):
         merged["epochs"] = DEFAULT_EPOCHS
     whole = Hyperparameters(**merged)
-    unused = _unused(model, whole.optimizer)
+    missing = (_unused(model, whole.optimizer) - merged.keys()) | left_open
     return {
         field.name: getattr(whole, field.name)
         for field in fields(whole)
-        if field.name not in unused or field.name in merged
+        if field.name not in missing
     }
+
+
+def _left_open(given: dict[str, Any]) -> frozenset[str]:
+    """What the job is to choose."""
+    auto = given.get("auto")
+    if auto is None:
+        auto = not any(given.get(name) is not None for name in COURSE)
+    ends = any(given.get(name) for name in ENDINGS)
+    return frozenset(
+        name for name in CHOSEN if auto and name not in given and not (ends and name == "epochs")
+    )
 
 
 def _unused(model: Model | NewModel, optimizer: str) -> frozenset[str]:

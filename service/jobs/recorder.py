@@ -17,6 +17,7 @@ from service.models import retention
 from service.models.promotion.gate import Conclusion
 from service.training.protocol.messages.shared import Working
 from service.training.protocol.messages.training import (
+    Chosen,
     Decoded,
     Done,
     Measured,
@@ -75,9 +76,11 @@ class Recorder:
         self._warnings = list(message.warnings)
         self._engine = message.engine
 
-    def noted(self, message: Seen | Quarantined | Decoded | Working) -> None:
-        """What the child says of the samples before it trains."""
+    def noted(self, message: Chosen | Seen | Quarantined | Decoded | Working) -> None:
+        """What the child says of the samples, and of its choices, before it trains."""
         match message:
+            case Chosen():
+                self._store.jobs.choose(self._job.id, message.values, reasons=message.reasons)
             case Seen():
                 self.seen(message)
             case Quarantined():

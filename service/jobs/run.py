@@ -27,6 +27,7 @@ from service.training.protocol.messages.commands import Cancel, Continue, Hold, 
 from service.training.protocol.messages.comparison import Evaluate, Evaluated
 from service.training.protocol.messages.shared import Failed, Stopped, Working
 from service.training.protocol.messages.training import (
+    Chosen,
     Decoded,
     Done,
     Measured,
@@ -194,7 +195,7 @@ class JobRun:
         match message:
             case Started():
                 recorder.started(message)
-            case Seen() | Quarantined() | Decoded() | Working():
+            case Chosen() | Seen() | Quarantined() | Decoded() | Working():
                 await asyncio.to_thread(recorder.noted, message)
             case Measured():
                 recorder.measured(message)

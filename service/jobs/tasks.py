@@ -10,7 +10,7 @@ from service.models.promotion.policy import gate_policy
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
 from service.training.engines.names import has_made
-from service.training.hyperparameters import Hyperparameters
+from service.training.hyperparameters import CHOSEN, Hyperparameters
 from service.training.protocol.messages.comparison import (
     Convert,
     Evaluate,
@@ -63,7 +63,15 @@ def train_task(
             "artifacts_sha256": artifacts_sha256(model),
         },
         warnings=warnings,
+        open=_open(job, start),
     )
+
+
+def _open(job: Job, start: Start) -> tuple[str, ...]:
+    """What the job has still to choose: nothing once it has chosen."""
+    if not job.hyperparameters.get("auto") or job.choices or start.how == "resume":
+        return ()
+    return tuple(name for name in CHOSEN if name not in job.hyperparameters)
 
 
 def evaluate_task(

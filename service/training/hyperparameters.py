@@ -21,10 +21,19 @@ class Hyperparameters(LossOptions, Recipe):
     to 0 at the last step.
     """
 
+    auto: Annotated[
+        bool | None,
+        About(
+            "Let the job choose what is not given of epochs, batch_size, learning_rate, schedule, "
+            "early_stopping_patience, class_weights and label_smoothing. Default: true if neither "
+            "the request nor the model says how long or how fast to train."
+        ),
+    ] = None
     epochs: Annotated[
         int | None,
         About(
-            "Passes over the samples. Default: 5, unless steps or seconds are given.",
+            "Passes over the samples. Default: 5 unless the job chooses, or steps or seconds "
+            "are given.",
             ge=1,
             le=1_000_000,
         ),
@@ -64,6 +73,13 @@ class Hyperparameters(LossOptions, Recipe):
     def loss_options(self) -> LossOptions:
         """What of it the loss needs."""
         return LossOptions(**{each.name: getattr(self, each.name) for each in fields(LossOptions)})
+
+
+CHOSEN = (
+    *("epochs", "batch_size", "learning_rate", "schedule"),
+    *("early_stopping_patience", "class_weights", "label_smoothing"),
+)
+"""What a job may choose for itself; service/training/choices.py."""
 
 
 class Declared(NamedTuple):

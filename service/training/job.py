@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any
 
 from service.training.callbacks import JobCallbacks
+from service.training.choices import choose
 from service.training.data.datasets import Datasets, load_datasets
 from service.training.data.samples import SampleReader
 from service.training.data.warnings import training_warnings
@@ -37,6 +38,8 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
     reader = SampleReader(task, threads=threads, tick=heartbeat, send=pipe.send)
     datasets = load_datasets(task, reader, threads=threads)
     train_set, validation_set = datasets.train, datasets.validation
+    if task.open:
+        task = choose_hyperparameters(task, datasets, pipe, tick=heartbeat)
     plan = make_plan(task.hyperparameters, len(train_set))
     choice = select_threads(task, datasets, lambda each: base_engine(task, each), tick=heartbeat)
     state = start_state(task, threads=choice.threads)
@@ -69,6 +72,15 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
     callbacks = callbacks_from(state)
     state = train(engine, train_set, plan, callbacks, state=state, seconds=callbacks.seconds)
     return finish(task, engine, callbacks, datasets, plan=plan, state=state)
+
+
+def choose_hyperparameters(
+    task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]
+) -> Train:
+    """The task with all hyperparameters known. The parent keeps them for a resumed job."""
+    chosen = choose(task, datasets, lambda each: open_engine(each, ThreadChoice()), tick=tick)
+    pipe.send(chosen)
+    return replace(task, hyperparameters=replace(task.hyperparameters, **chosen.values), open=())
 
 
 def finish(

@@ -12,6 +12,7 @@ from storage.database.connection import sqlite3
 from storage.database.initial_schema import TABLES
 from storage.database.steps import (
     AUDIT,
+    CHOICES,
     ENGINES,
     GATE,
     OWN_LOSSES,
@@ -90,3 +91,8 @@ def m010_sample_weights(db: Database) -> None:
 def m011_audit(db: Database) -> None:
     for statement in AUDIT:
         db.conn.execute(statement)
+
+
+@migrations()
+def m012_choices(db: Database) -> None:
+    db.conn.execute(CHOICES)

@@ -144,7 +144,8 @@ CREATE TABLE jobs (
   started_at TEXT,
   finished_at TEXT,
   priority INTEGER NOT NULL DEFAULT 0,
-  engine TEXT
+  engine TEXT,
+  choices TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 
 CREATE INDEX jobs_by_model ON jobs (model_id);

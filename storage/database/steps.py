@@ -18,6 +18,7 @@ KNOWN = (
     "m009_sample_owners",
     "m010_sample_weights",
     "m011_audit",
+    "m012_choices",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -199,6 +200,8 @@ ENGINES = (
     "UPDATE jobs SET engine = 'onnxruntime-training 1.19.2' WHERE started_at IS NOT NULL",
     "ALTER TABLE checkpoints ADD COLUMN engine TEXT NOT NULL DEFAULT 'onnxruntime-training 1.19.2'",
 )
+
+CHOICES = "ALTER TABLE jobs ADD COLUMN choices TEXT NOT NULL DEFAULT '{}'"
 
 TOKENS = """
 CREATE TABLE tokens (

@@ -57,8 +57,8 @@ class Blocker:
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job's row. watermark: highest sample id that it reads. progress, metrics: as the API
-    shows them. engine: what trained it last, None before its first start. error: `{"code",
-    "detail", …}` of a failed job.
+    shows them. engine: what trained it last, None before its first start. choices: hyperparameter →
+    why the job has chosen it so. error: `{"code", "detail", …}` of a failed job.
     """
 
     id: int
@@ -81,6 +81,7 @@ class Job:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     priority: int = 0
+    choices: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

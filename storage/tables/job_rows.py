@@ -138,6 +138,7 @@ def _job(row: sqlite3.Row) -> Job:
         blocked_by=tuple(Blocker(**each) for each in load(row["blocked_by"])),
         progress=load(row["progress"]),
         metrics=load(row["metrics"]),
+        choices=load(row["choices"]),
         version=row["version"],
         engine=row["engine"],
         restarts=row["restarts"],

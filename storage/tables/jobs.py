@@ -7,8 +7,9 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from storage.database.codec import load_time
+from storage.database.codec import dump, load_time
 from storage.database.connection import Readers
+from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.records.jobs import Blocker, Job, JobState, NewJob
 from storage.tables.job_rows import (
@@ -143,6 +144,25 @@ class Jobs:
         )
         if fields:
             self._writer.write(lambda transaction: update_job(transaction, id, fields))
+
+    def choose(
+        self,
+        id: int,  # noqa: A002
+        hyperparameters: dict[str, Any],
+        *,
+        reasons: dict[str, str],
+    ) -> None:
+        """Add hyperparameters that the job has chosen, and why. Raises NotFound."""
+
+        def write(transaction: Transaction) -> None:
+            job = find_job(transaction.connection, id)
+            columns = {
+                "hyperparameters": dump(job.hyperparameters | hyperparameters),
+                "choices": dump(job.choices | reasons),
+            }
+            update_job(transaction, id, columns)
+
+        self._writer.write(write)
 
     def _fetch(self, clauses: str, parameters: tuple[Any, ...] = ()) -> builtins.list[Job]:
         with self._readers.snapshot() as connection:

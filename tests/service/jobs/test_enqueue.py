@@ -10,6 +10,7 @@ from stored import new_model
 from service.errors import InvalidInput
 from service.jobs import enqueue
 from service.jobs.enqueue import DEFAULT_EPOCHS, check_recipe
+from service.training.hyperparameters import CHOSEN
 
 
 def merge(defaults: dict[str, Any], request: dict[str, Any], *, seed: int) -> dict[str, Any]:
@@ -17,12 +18,32 @@ def merge(defaults: dict[str, Any], request: dict[str, Any], *, seed: int) -> di
     return enqueue.merge(new_model(hyperparameters=defaults), request, seed=seed)
 
 
-def test_without_anything_the_defaults_train() -> None:
-    merged = merge({}, {}, seed=7)
+def test_without_anything_the_job_chooses_its_course() -> None:
+    merged = merge({}, {"optimizer": "sgd"}, seed=7)
 
-    assert merged["epochs"] == DEFAULT_EPOCHS
-    assert merged["seed"] == 7
-    assert merged["batch_size"] == 32
+    assert (merged["seed"], merged["optimizer"], merged["accumulation_steps"]) == (7, "sgd", 1)
+    assert merged["auto"] is True
+    assert not set(CHOSEN) & merged.keys()
+
+
+@pytest.mark.parametrize(
+    ("model", "request_"),
+    [({}, {"learning_rate": 0.1}), ({"learning_rate": 0.1}, {}), ({}, {"auto": False})],
+)
+def test_who_says_how_fast_gets_the_defaults_for_the_rest(
+    model: dict[str, Any], request_: dict[str, Any]
+) -> None:
+    merged = merge(model, request_, seed=0)
+
+    assert (merged["epochs"], merged["batch_size"]) == (DEFAULT_EPOCHS, 32)
+    assert merged["auto"] is False
+
+
+def test_a_job_may_choose_what_a_request_leaves_out() -> None:
+    merged = merge({"batch_size": 8}, {"auto": True, "max_steps": 10}, seed=0)
+
+    assert (merged["batch_size"], merged["max_steps"], merged["epochs"]) == (8, 10, None)
+    assert "learning_rate" not in merged
 
 
 def test_the_request_wins_over_the_model() -> None:
@@ -45,7 +66,8 @@ def test_a_job_may_choose_the_optimizer_and_the_models_options_are_then_not_its(
     defaults = {"betas": [0.8, 0.9], "weight_decay": 0.1}
     assert merge(defaults, {}, seed=0)["betas"] == [0.8, 0.9]
     merged = merge(defaults, {"optimizer": "sgd", "momentum": 0.9}, seed=0)
-    assert (merged["optimizer"], merged["momentum"], merged["betas"]) == ("sgd", 0.9, None)
+    assert (merged["optimizer"], merged["momentum"]) == ("sgd", 0.9)
+    assert "betas" not in merged
     assert merged["weight_decay"] == 0.1
 
 

@@ -21,7 +21,7 @@ TASKS = {
 """What a line says of its kind → the module of its class, which has the same name."""
 COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "commands")
 TRAINING = (
-    *("started", "quarantined", "seen", "decoded"),
+    *("chosen", "started", "quarantined", "seen", "decoded"),
     *("progress", "measured", "saved", "done"),
 )
 MESSAGES = {

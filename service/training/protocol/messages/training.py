@@ -57,7 +57,7 @@ class Train:
     what is made from its samples; feature_cache_bytes: the most that features may take there,
     tensor_cache_bytes: decoded images. preprocess: of the inputs, as the model's row has it.
     warnings: for people; the child adds its own. providers: of execution, in order of preference;
-    the CPU's if none.
+    the CPU's if none. open: the hyperparameters that the child is to choose.
     """
 
     artifacts: Artifacts
@@ -80,7 +80,17 @@ class Train:
     tensor_cache_bytes: int = 0
     warnings: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
     kind: Literal["train"] = "train"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Hyperparameters that the job has chosen, and for each the reason, for people."""
+
+    values: dict[str, Any]
+    reasons: dict[str, str]
+    kind: Literal["chosen"] = "chosen"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from service.training.protocol.messages.comparison import (
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.shared import Failed, Stopped, Working
 from service.training.protocol.messages.training import (
+    Chosen,
     Decoded,
     Done,
     Measured,
@@ -29,5 +30,7 @@ Task = Prepare | Train | Evaluate | Convert | Rank
 Command = Pause | Cancel | Hold | Continue
 Last = Prepared | Refused | Done | Evaluated | Converted | Ranked | Stopped | Failed
 """The messages that end a task."""
-Message = Started | Quarantined | Seen | Decoded | Progress | Measured | Saved | Working | Last
+Message = (
+    Chosen | Started | Quarantined | Seen | Decoded | Progress | Measured | Saved | Working | Last
+)
 Line = Task | Command | Message

@@ -1,0 +1,149 @@
+"""What a job learns that is told nothing, beside recipes that were set by hand.
+
+The digits are the demo's, seen by its camera and judged on those that are kept back. The other data
+sets are tables, judged on the third that is not uploaded.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.daemon import Served, digits_cnn, mlp, served, train
+from bench.table import Row
+from cli.demo.digits import folder, kept_back
+from service.training.engines.runtime import onnxruntime
+
+Array = NDArray[Any]
+SEEDS = (0, 1, 2)
+PLAIN: dict[str, Any] = {"epochs": 5}
+LONG: dict[str, Any] = {"epochs": 40, "learning_rate": 0.002, "schedule": "cosine"}
+RECIPES = [LONG | {"learning_rate": rate, "batch_size": 16} for rate in (0.001, 0.004, 0.01)]
+RARE = (3, 8)
+"""Digits with four pictures where the others have eighty."""
+TABLES = {"iris": (32,), "wine": (64, 64), "breast_cancer": (64,)}
+"""Hidden layers."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Samples to upload and samples to judge by. input: its name in the model."""
+
+    name: str
+    model: bytes
+    input: str
+    train: tuple[Array, Array]
+    judge: tuple[Array, Array]
+    spec: dict[str, Any]
+
+
+def run() -> list[Row]:
+    """Each recipe with three seeds, in turn; medians."""
+    with served() as daemon, tempfile.TemporaryDirectory() as scratch:
+        rows = [_digits(daemon, task, Path(scratch)) for task in digits()]
+        return rows + [_table(daemon, task, Path(scratch)) for task in tables()]
+
+
+def _digits(daemon: Served, task: Task, scratch: Path) -> Row:
+    told = {"5 epochs": PLAIN, "40 epochs": LONG, "no flag": {}}
+    found: dict[str, list[Row]] = {name: [] for name in told}
+    for seed in SEEDS:
+        for name, recipe in told.items():
+            found[name].append(_trained(daemon, task, scratch, seed=seed, **recipe))
+    row: Row = {"task": task.name}
+    for name, results in found.items():
+        row |= {f"{name} {what}": median(each[what] for each in results) for what in results[0]}
+    return row
+
+
+def _table(daemon: Served, task: Task, scratch: Path) -> Row:
+    """The best recipe of several, each by the median of its seeds."""
+
+    def accuracy(**recipe: Any) -> float:
+        return median(
+            _trained(daemon, task, scratch, seed=seed, **recipe)["accuracy"] for seed in SEEDS
+        )
+
+    best = max(accuracy(**recipe) for recipe in RECIPES)
+    return {"task": task.name, "best recipe accuracy": best, "no flag accuracy": accuracy()}
+
+
+def _trained(daemon: Served, task: Task, scratch: Path, **asked: Any) -> Row:
+    """What a model that was trained so makes of the samples to judge by."""
+    name = f"{task.name}-{len(list(scratch.iterdir()))}"
+    daemon.register(name, task.model, gate={"mode": "always"}, **task.spec)
+    daemon.upload(name, **{task.input: task.train[0], "label": task.train[1]}).raise_for_status()
+    job = train(daemon, name, ignore_policy=True, **asked)
+    path = scratch / f"{name}.onnx"
+    path.write_bytes(daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    inputs, labels = task.judge
+    for each in daemon.http.get(f"/v1/models/{name}").json()["preprocess"]:
+        inputs = ((inputs - each["mean"]) / each["std"]).astype(np.float32)
+    read = session.run(["logits"], {task.input: inputs})[0].argmax(1)
+    rare = np.isin(labels, RARE)
+    return {
+        "accuracy": float((read == labels).mean()),
+        "macro F1": _macro_f1(read, labels),
+        "rare": float((read[rare] == labels[rare]).mean()) if rare.any() else 0.0,
+        "s": _seconds(job),
+    }
+
+
+def _seconds(job: dict[str, Any]) -> float:
+    begun, ended = (np.datetime64(job[at].rstrip("Z")) for at in ("started_at", "finished_at"))
+    return float((ended - begun) / np.timedelta64(1, "s"))
+
+
+def _macro_f1(read: Array, labels: Array) -> float:
+    scores = []
+    for each in np.unique(labels):
+        hits = int(((read == each) & (labels == each)).sum())
+        scores.append(2 * hits / int((read == each).sum() + (labels == each).sum()))
+    return float(np.mean(scores))
+
+
+def digits() -> list[Task]:
+    """The four stories of people who have pictures, and no recipe."""
+    with np.load(folder() / "device.npz") as arrays:
+        images, labels = arrays["image"], arrays["label"]
+    few = np.concatenate([np.flatnonzero(labels == each)[:10] for each in range(10)])
+    counts = [4 if each in RARE else 80 for each in range(10)]
+    skewed = np.concatenate([np.flatnonzero(labels == c)[:n] for c, n in enumerate(counts)])
+    rng = np.random.default_rng(5)
+    wrong = labels.copy()
+    some = rng.permutation(len(labels))[: len(labels) // 10]
+    wrong[some] = (wrong[some] + rng.integers(1, 10, len(some))) % 10
+    stories = {
+        "all 1,000": (images, labels),
+        "ten a class": (images[few], labels[few]),
+        "skewed": (images[skewed], labels[skewed]),
+        "a tenth mislabelled": (images, wrong),
+    }
+    return [
+        Task(name.replace(" ", "-").replace(",", ""), digits_cnn(), "image", data, kept_back(), {})
+        for name, data in stories.items()
+    ]
+
+
+def tables() -> list[Task]:
+    """Small tables, standardized, for perceptrons with random weights."""
+    found = []
+    for name, hidden in TABLES.items():
+        with gzip.open(Path(__file__).parent / "data_sets" / f"{name}.csv.gz", "rt") as file:
+            rows = np.loadtxt(file, delimiter=",")
+        rows = rows[np.random.default_rng(3).permutation(len(rows))]
+        x, labels = rows[:, :-1].astype(np.float32), rows[:, -1].astype(np.int64)
+        cut = len(rows) * 2 // 3
+        model = mlp(x.shape[1], *hidden, int(labels.max()) + 1)
+        spec = {"preprocess": {"input": "x", "kind": "standardize", "learn_from": 1000}}
+        parts = (x[:cut], labels[:cut]), (x[cut:], labels[cut:])
+        found.append(Task(name, model, "x", *parts, spec))
+    return found

@@ -1,0 +1,191 @@
+"""What a job chooses for itself: how long it trains, how fast, and how it weighs classes.
+
+The rules were measured on small networks and data sets: python -m bench defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from math import ceil, inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.data.batches import Batch, Batches, epoch_order
+from service.training.data.datasets import Datasets
+from service.training.engine import Engine
+from service.training.hyperparameters import Hyperparameters
+from service.training.protocol.messages.training import Chosen, Train
+from service.training.schedule import make_plan
+
+MOST_STEPS, MOST_EPOCHS, FEWEST_EPOCHS = 4_000, 40, 3
+PATIENCE_EPOCHS, FEWEST_VALIDATION = 10, 50
+TEST_STEPS, FEWEST_TEST_STEPS = 50, 20
+SKEWED = 3.0
+PULL = 0.03
+"""How much a sample of the largest class counts for the smallest class, by label smoothing."""
+SMOOTH, NEAR, GONE = 0.8, 1.05, 2.0
+"""How much of the past the range test's loss keeps, what is near its lowest, and diverged."""
+
+
+class Rates(NamedTuple):
+    """Bounds on an optimizer's learning rate.
+
+    divisor: of the rate with the lowest loss in a range test from `first` to `last`. Source: Smith
+    (2017), Cyclical Learning Rates, 3.3, where it is about ten. travel: most of rate times steps,
+    as Adam moves no weight further than that. most: at any time.
+    """
+
+    divisor: float
+    travel: float
+    most: float
+    first: float
+    last: float
+
+
+ADAM = Rates(divisor=8, travel=1.5, most=0.01, first=1e-4, last=1)
+RATES = {
+    "sgd": Rates(divisor=20, travel=inf, most=0.1, first=1e-3, last=10),
+    "lion": Rates(divisor=20, travel=0.35, most=0.002, first=1e-5, last=0.1),
+}
+"""Of the other optimizers ADAM."""
+
+
+def choose(
+    task: Train,
+    datasets: Datasets,
+    open_engine: Callable[[Train], Engine],
+    *,
+    tick: Callable[[], None],
+) -> Chosen:
+    """The hyperparameters in `task.open`, each with its reason.
+
+    open_engine: opens an engine that may be trained and thrown away. tick runs between steps. The
+    same task gives the same choices.
+    """
+    train, wanted = datasets.train, task.hyperparameters
+    values: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+
+    def take(name: str, value: Any, reason: str) -> None:
+        if name in task.open and value is not None:
+            values[name], reasons[name] = value, reason
+
+    take("batch_size", _batch_size(len(train)), f"for {len(train)} training samples")
+    rows = values.get("batch_size", wanted.batch_size) * wanted.accumulation_steps
+    take("epochs", *_epochs(len(train), rows))
+    take("schedule", "cosine", "the learning rate falls to 0 with the last step")
+    for_classes = _for_skewed_classes(task, train)
+    for name, value in for_classes.items():
+        take(name, value, "the largest class has over three times the samples of the smallest")
+    if not for_classes:  # The validation loss weighs classes by their samples.
+        take("early_stopping_patience", *_patience(len(datasets.validation)))
+    if "learning_rate" in task.open:
+        task = replace(task, hyperparameters=replace(wanted, **values))
+        take("learning_rate", *_learning_rate(task, train, open_engine, tick))
+    return Chosen(values, reasons)
+
+
+def _batch_size(samples: int) -> int:
+    return 32 if samples >= 512 else 16 if samples >= 64 else 8
+
+
+def _epochs(samples: int, rows: int) -> tuple[int, str]:
+    fitting = round(MOST_STEPS * rows / samples)
+    epochs = max(FEWEST_EPOCHS, min(MOST_EPOCHS, fitting))
+    steps = epochs * ceil(samples / rows)
+    return epochs, f"{steps:,} steps on batches of {rows}; at most {MOST_EPOCHS} passes"
+
+
+def _patience(validation: int) -> tuple[int | None, str]:
+    if validation < FEWEST_VALIDATION:
+        return None, ""
+    return PATIENCE_EPOCHS, f"{validation} validation samples tell when to stop"
+
+
+def _for_skewed_classes(task: Train, train: Batches) -> dict[str, Any]:
+    """Weights by which every class counts alike; smoothed, since rare samples are soon fitted."""
+    classes = task.signature.target.num_classes
+    if classes is None or task.artifacts.class_step_model is None:
+        return {}
+    counts = np.bincount(train.labels.reshape(-1), minlength=classes)
+    there = counts[counts > 0]
+    if there.max() <= SKEWED * there.min():
+        return {}
+    pull = PULL * len(there) * there.min() / there.max()
+    return {"class_weights": balanced(counts), "label_smoothing": float(f"{min(0.1, pull):.2g}")}
+
+
+def balanced(counts: NDArray[np.int64]) -> tuple[float, ...]:
+    """One weight for each class, inverse to its count, 1 on average over samples; 0 without any."""
+    there = counts > 0
+    share = counts.sum() / there.sum()
+    weights = np.divide(share, counts, where=there, out=np.zeros(len(counts)))
+    return tuple(round(float(weight), 6) for weight in weights)
+
+
+def _learning_rate(
+    task: Train, train: Batches, open_engine: Callable[[Train], Engine], tick: Callable[[], None]
+) -> tuple[float, str]:
+    wanted = task.hyperparameters
+    rates = RATES.get(wanted.optimizer, ADAM)
+    steps = make_plan(wanted, len(train)).total_steps or MOST_STEPS
+    plain = replace(wanted, class_weights=None, label_smoothing=0.0, ignore_index=None)
+    engine = open_engine(replace(task, hyperparameters=plain))  # as its losses are evaluated
+    best = _range_test(task, train, engine, rates, tick=tick, steps=steps // 10)
+    bounds = {
+        f"a {rates.divisor:g}th of {best:.2g}, above which the loss rose in a test": best
+        / rates.divisor,
+        f"for {steps:,} steps of {wanted.optimizer}": rates.travel / steps,
+        f"the most for {wanted.optimizer}": rates.most,
+    }
+    reason, rate = min(bounds.items(), key=lambda each: each[1])
+    return float(f"{rate:.2g}"), reason
+
+
+def _range_test(
+    task: Train,
+    train: Batches,
+    engine: Engine,
+    rates: Rates,
+    *,
+    tick: Callable[[], None],
+    steps: int,
+) -> float:
+    """The highest learning rate at which the loss was near its lowest, as the rate rose.
+
+    The loss is compared with that of the same batches before: batches differ more than steps.
+    """
+    steps = max(FEWEST_TEST_STEPS, min(TEST_STEPS, steps))
+    before = []
+    for inputs, target in islice(_endless(train, task.hyperparameters), steps):
+        before.append(engine.evaluate(inputs, target)[0])
+        tick()
+    now, then, lowest = 0.0, 0.0, inf
+    best = rates.first
+    rising = np.geomspace(rates.first, rates.last, steps).tolist()
+    batches = _endless(train, task.hyperparameters)
+    for rate, old, (inputs, target) in zip(rising, before, batches, strict=False):
+        engine.seed(task.hyperparameters.seed)
+        now = SMOOTH * now + engine.train_batch(inputs, target)
+        then = SMOOTH * then + old
+        if not now <= GONE * then:
+            break
+        lowest = min(lowest, now / then)
+        if now / then <= NEAR * lowest:
+            best = rate
+        engine.step(rate)
+        tick()
+    return best
+
+
+def _endless(train: Batches, wanted: Hyperparameters) -> Iterator[Batch]:
+    """Batches of one epoch after the other."""
+    epoch = 0
+    while True:
+        order = epoch_order(len(train), seed=wanted.seed, epoch=epoch)
+        yield from train.batches(order, batch_size=wanted.batch_size)
+        epoch += 1

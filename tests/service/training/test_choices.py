@@ -1,0 +1,152 @@
+"""What a job chooses for itself, from its samples and by a few steps of the real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from step_models import perceptron
+from workshop import CLASSES, make_samples
+
+from service.training.choices import balanced, choose
+from service.training.data.batches import Dataset
+from service.training.data.datasets import Datasets
+from service.training.engine import Engine
+from service.training.engines.opening import open_engine
+from service.training.hyperparameters import CHOSEN, Hyperparameters
+from service.training.preparation.step_models import make_step_models
+from service.training.protocol.messages.preparation import Prepare
+from service.training.protocol.messages.training import Chosen, Train
+from storage.records.signatures import Signature
+
+Ask = Callable[..., Chosen]
+
+
+@pytest.fixture
+def hidden() -> int:
+    return 8
+
+
+@pytest.fixture
+def task(tmp_path: Path, classification: Signature, hidden: int) -> Train:
+    """Of a perceptron in the engine of sessions, with everything left open."""
+    source = tmp_path / "model.onnx"
+    onnx.save(perceptron(hidden=hidden), source)
+    prepare = Prepare(str(source), "forward", str(tmp_path), loss="cross_entropy")
+    artifacts = make_step_models(source, prepare).artifacts
+    paths = {"database": "", "packs": "", "work_dir": str(tmp_path)}
+    return Train(
+        artifacts=artifacts,
+        signature=classification,
+        loss="cross_entropy",
+        output="logits",
+        model_id=1,
+        watermark=0,
+        hyperparameters=Hyperparameters(seed=3),
+        start=None,  # type: ignore[arg-type]  # nobody reads where it starts
+        open=CHOSEN,
+        **paths,
+    )
+
+
+@pytest.fixture
+def ask(task: Train, make_dataset: Callable[..., Dataset], classification: Signature) -> Ask:
+    """What a job chooses for samples of these labels, drawn if none are given."""
+
+    def carry_out(
+        train: int = 100,
+        validation: int = 10,
+        *,
+        labels: Any = None,
+        **task_: Any,
+    ) -> Chosen:
+        def dataset(size: int, own: Any) -> Dataset:
+            x, drawn = make_samples(size, target=classification.target)
+            return make_dataset((x,), drawn if own is None else own, classification)
+
+        sets = dataset(train, labels), dataset(validation, None)
+        wanted = replace(task, **task_)
+        return choose(wanted, Datasets(sets, *sets), _open, tick=lambda: None)
+
+    return carry_out
+
+
+def _open(task: Train) -> Engine:
+    wanted = task.hyperparameters
+    return open_engine(
+        task.artifacts,
+        output=task.output,
+        threads=1,
+        recipe=wanted.recipe,
+        loss_options=wanted.loss_options,
+    )
+
+
+def test_few_samples_are_passed_forty_times_in_small_batches(ask: Ask) -> None:
+    chosen = ask(100, 10)
+    assert chosen.values["batch_size"] == 16
+    assert chosen.values["epochs"] == 40
+    assert chosen.values["schedule"] == "cosine"
+    assert chosen.values.keys() == chosen.reasons.keys()
+
+
+def test_many_samples_are_passed_fewer_times(ask: Ask) -> None:
+    values = ask(16_000, 10).values
+    assert (values["batch_size"], values["epochs"]) == (32, 8)
+
+
+def test_only_enough_validation_samples_tell_when_to_stop(ask: Ask) -> None:
+    assert "early_stopping_patience" not in ask(100, 49).values
+    assert ask(100, 50).values["early_stopping_patience"] == 10
+
+
+def test_skewed_classes_are_weighted_and_even_ones_are_not(ask: Ask) -> None:
+    even = np.repeat(np.arange(CLASSES), 30)
+    assert not {"class_weights", "label_smoothing"} & ask(90, labels=even).values.keys()
+    skewed = np.repeat(np.arange(CLASSES), [60, 10, 20])
+    chosen = ask(90, labels=skewed)
+    assert chosen.values["class_weights"] == (0.5, 3.0, 1.5)
+    assert chosen.values["label_smoothing"] == 0.015
+    assert "three times" in chosen.reasons["class_weights"]
+
+
+def test_the_plain_validation_loss_does_not_stop_a_weighted_job(ask: Ask) -> None:
+    skewed = np.repeat(np.arange(CLASSES), [60, 10, 20])
+    assert "early_stopping_patience" not in ask(90, 100, labels=skewed).values
+
+
+def test_classes_without_samples_weigh_nothing() -> None:
+    assert balanced(np.array([6, 0, 2])) == (0.666667, 0.0, 2.0)
+
+
+def test_what_is_given_stays(ask: Ask) -> None:
+    given = Hyperparameters(batch_size=4, epochs=2)
+    chosen = ask(100, hyperparameters=given, open=("learning_rate", "schedule"))
+    assert chosen.values.keys() == {"learning_rate", "schedule"}
+    assert "2" not in chosen.reasons["schedule"]
+
+
+def test_more_steps_get_a_lower_rate(ask: Ask) -> None:
+    few, many = (ask(size).values["learning_rate"] for size in (60, 3000))
+    assert few == 0.0047
+    assert many == 0.0004
+
+
+@pytest.mark.parametrize("hidden", [4096])
+def test_a_model_that_diverges_early_gets_a_rate_well_below(ask: Ask) -> None:
+    """A wide layer: that it is, only trying tells."""
+    chosen = ask(60)
+    assert chosen.values["learning_rate"] < 0.003
+    assert "in a test" in chosen.reasons["learning_rate"]
+    assert ask(60) == chosen
+
+
+@pytest.mark.parametrize(("optimizer", "most"), [("sgd", 0.1), ("lion", 0.002), ("rmsprop", 0.01)])
+def test_each_optimizer_has_bounds_of_its_own(ask: Ask, optimizer: Any, most: float) -> None:
+    rate = ask(60, hyperparameters=Hyperparameters(optimizer=optimizer)).values["learning_rate"]
+    assert most / 50 < rate <= most
