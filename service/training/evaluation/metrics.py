@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from service.training.data.batches import num_classes
 from service.training.engine import Array
+from service.training.evaluation.distributions import Calibration, Quantiles
 from storage.records.signatures import TargetSpec
 
 MAX_CONFUSION_CLASSES = 100
-"""Above this the matrix is left out of the result: it would outweigh all the rest."""
+"""Above this what is told of each class is left out: it would outweigh all the rest."""
+TOP = 5
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -31,10 +33,13 @@ class Metrics(Protocol):
 
 
 class Classification:
-    """Accuracy, macro F1 and confusion matrix of class scores.
+    """What class scores are worth.
 
-    output: (batch, classes, …). target: (batch, …) int64. confusion_matrix: rows are the truth,
-    columns the prediction; None above MAX_CONFUSION_CLASSES.
+    output: (batch, classes, …). target: (batch, …) int64. top_5_accuracy: the truth is among the
+    five highest; None up to five classes. calibration_error: see `Calibration`. precision, recall:
+    of each class, None in the place of one that was never predicted, or never true.
+    confusion_matrix: rows are the truth, columns the prediction. These three are None above
+    MAX_CONFUSION_CLASSES.
     """
 
     def __init__(self, classes: int) -> None:
@@ -43,10 +48,18 @@ class Classification:
         self._hits: Counts = np.zeros(classes, np.int64)
         small = classes <= MAX_CONFUSION_CLASSES
         self._matrix: Counts | None = np.zeros((classes,) * 2, np.int64) if small else None
+        self._calibration = Calibration()
+        self._near = 0
 
     def update(self, output: Array, target: Array) -> None:
-        truth, guess = target.ravel(), output.argmax(axis=1).ravel()
         classes = len(self._true)
+        truth = target.ravel()
+        scores = np.moveaxis(output, 1, -1).reshape(-1, classes)
+        guess = scores.argmax(axis=1)
+        self._calibration.update(scores, truth == guess)
+        if classes > TOP:
+            higher = scores > scores[np.arange(len(truth)), truth][:, None]
+            self._near += int((higher.sum(axis=1) < TOP).sum())
         self._true += np.bincount(truth, minlength=classes)
         self._predicted += np.bincount(guess, minlength=classes)
         self._hits += np.bincount(truth[truth == guess], minlength=classes)
@@ -55,11 +68,22 @@ class Classification:
             self._matrix += pairs.reshape(classes, classes)
 
     def result(self) -> dict[str, Any]:
+        total = int(self._true.sum())
         return {
-            "accuracy": ratio(int(self._hits.sum()), int(self._true.sum())),
+            "accuracy": ratio(int(self._hits.sum()), total),
             "macro_f1": macro_f1(self._hits, self._true, self._predicted),
+            "top_5_accuracy": ratio(self._near, total) if len(self._true) > TOP else None,
+            "calibration_error": self._calibration.error(),
+            "precision": self._of_classes(self._predicted),
+            "recall": self._of_classes(self._true),
             "confusion_matrix": None if self._matrix is None else self._matrix.tolist(),
         }
+
+    def _of_classes(self, counts: Counts) -> list[float | None] | None:
+        if self._matrix is None:
+            return None
+        pairs = zip(self._hits.tolist(), counts.tolist(), strict=True)
+        return [ratio(hits, count) for hits, count in pairs]
 
 
 class MultiLabel:
@@ -95,9 +119,10 @@ class MultiLabel:
 
 
 class Regression:
-    """Mean absolute error and R², the mean over the outputs whose truth varies.
+    """Mean absolute error, its quantiles, and R², the mean over the outputs whose truth varies.
 
     output, target: (batch, …), one column an output. r2 is None where no truth varies.
+    error_quantiles: share of all numbers → the absolute error that it stays within.
     The variance is merged batch by batch, which keeps its digits where the mean is large.
     Source: Chan, Golub, LeVeque (1979), Updating formulae for computing sample variances.
     """
@@ -108,6 +133,7 @@ class Regression:
         self._total: Floats | float = 0.0
         self._residual: Floats | float = 0.0
         self._absolute: Floats | float = 0.0
+        self._quantiles = Quantiles()
 
     def update(self, output: Array, target: Array) -> None:
         truth = columns(target).astype(np.float64)
@@ -120,15 +146,20 @@ class Regression:
         self._mean = self._mean + shift * (added / samples)
         self._residual = self._residual + np.square(error).sum(axis=0)
         self._absolute = self._absolute + np.abs(error).sum(axis=0)
+        self._quantiles.update(np.abs(error))
         self._samples = samples
 
     def result(self) -> dict[str, Any]:
         if self._samples == 0:
-            return {"mae": None, "r2": None}
+            return {"mae": None, "r2": None, "error_quantiles": None}
         total, residual = np.atleast_1d(self._total), np.atleast_1d(self._residual)
         varies = total > 0
         r2 = float((1 - residual[varies] / total[varies]).mean()) if varies.any() else None
-        return {"mae": float(np.mean(self._absolute) / self._samples), "r2": r2}
+        return {
+            "mae": float(np.mean(self._absolute) / self._samples),
+            "r2": r2,
+            "error_quantiles": self._quantiles.result(),
+        }
 
 
 class LossAlone:

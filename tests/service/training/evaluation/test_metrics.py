@@ -35,6 +35,28 @@ def test_classification_by_hand() -> None:
     # F1 of class 0: 2·1/(2+2), of class 1: 2·2/(2+3), of class 2: 0.
     assert result["macro_f1"] == pytest.approx((1 / 2 + 4 / 5 + 0) / 3)
     assert result["confusion_matrix"] == [[1, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+    assert result["precision"] == [1 / 2, 2 / 3, None, None]
+    assert result["recall"] == [1 / 2, 1, 0, None]
+    assert result["top_5_accuracy"] is None
+    # Softmax of one 1 among zeros is e / (e + 3), right in three of five.
+    assert result["calibration_error"] == pytest.approx(3 / 5 - np.e / (np.e + 3))
+
+
+def test_the_truth_may_be_among_the_five_highest() -> None:
+    scores = np.tile(np.arange(7, dtype=np.float32), (4, 1))
+    result = measure(Classification(7), scores, np.array([6, 2, 1, 0]))
+    assert (result["accuracy"], result["top_5_accuracy"]) == (1 / 4, 2 / 4)
+
+
+def test_confidence_that_is_kept_is_calibrated() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(20_000, 3)).astype(np.float32)
+    share = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    target = (share.cumsum(1) < rng.random((20_000, 1))).sum(1).clip(0, 2)
+    honest = measure(Classification(3), scores, target, batch_size=5_000)
+    boasting = measure(Classification(3), scores * 9, target, batch_size=5_000)
+    assert honest["calibration_error"] < 0.02
+    assert boasting["calibration_error"] > 0.2
 
 
 def test_classes_are_the_second_axis_where_every_pixel_has_a_label() -> None:
@@ -47,7 +69,8 @@ def test_classes_are_the_second_axis_where_every_pixel_has_a_label() -> None:
 def test_a_matrix_of_very_many_classes_is_left_out() -> None:
     classes = MAX_CONFUSION_CLASSES + 1
     result = measure(Classification(classes), np.eye(classes), np.arange(classes))
-    assert result == {"accuracy": 1.0, "macro_f1": 1.0, "confusion_matrix": None}
+    assert (result["accuracy"], result["macro_f1"], result["top_5_accuracy"]) == (1.0, 1.0, 1.0)
+    assert {result[name] for name in ("precision", "recall", "confusion_matrix")} == {None}
 
 
 def test_multi_label_by_hand() -> None:
@@ -71,12 +94,12 @@ def test_regression_by_hand() -> None:
 @pytest.mark.parametrize("samples", [1, 5])
 def test_r2_of_a_truth_that_does_not_vary_is_undefined(samples: int) -> None:
     result = measure(Regression(), np.ones((samples, 1)), np.full((samples, 1), 0.5))
-    assert result == {"mae": 0.5, "r2": None}
+    assert (result["mae"], result["r2"]) == (0.5, None)
 
 
 def test_without_samples_everything_is_undefined() -> None:
     assert MultiLabel().result() == {"accuracy": None, "macro_f1": None}
-    assert Regression().result() == {"mae": None, "r2": None}
+    assert set(Regression().result().values()) == {None}
     assert Classification(2).result()["accuracy"] is None
 
 
@@ -122,3 +145,20 @@ def test_the_loss_decides_the_metrics(loss: str, kind: type) -> None:
 def test_class_indices_without_a_number_of_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="num_classes"):
         metrics_for("cross_entropy", TargetSpec("labels", "int64", ()))
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
+def test_quantiles_of_errors_are_right_to_one_per_cent(scale: float) -> None:
+    errors = np.random.default_rng(0).exponential(scale, (1_000, 2))
+    errors[:100] = 0
+    quantiles = measure(Regression(), errors, np.zeros_like(errors))["error_quantiles"]
+    for share, value in quantiles.items():
+        exact = np.quantile(errors, float(share), method="inverted_cdf")
+        assert exact <= value * (1 + 1e-9) <= exact * 1.011
+
+
+def test_most_errors_may_be_none_at_all() -> None:
+    errors = np.zeros((100, 1))
+    errors[-1] = 3
+    quantiles = measure(Regression(), errors, np.zeros_like(errors))["error_quantiles"]
+    assert quantiles == {"0.5": 0.0, "0.9": 0.0, "0.99": 0.0}

@@ -1,0 +1,64 @@
+"""Histograms that metrics are read from, in memory that samples do not grow."""
+
+from __future__ import annotations
+
+from math import log1p
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.engine import Array
+
+BINS = 15
+"""Of confidence. Source: Guo et al. (2017), On Calibration of Modern Neural Networks, section 2."""
+STEP = log1p(0.01)
+"""Of the logarithm of an error: quantiles are right to one per cent."""
+SMALLEST, LARGEST = 1e-30, 1e30
+QUANTILES = (0.5, 0.9, 0.99)
+
+
+class Calibration:
+    """How far confidence is from accuracy, by the softmax of class scores."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(BINS, np.int64)
+        self._right = np.zeros(BINS, np.int64)
+        self._confidence = np.zeros(BINS)
+
+    def update(self, scores: Array, right: NDArray[np.bool_]) -> None:
+        """scores: (n, classes). right: (n,), whether the highest score is the truth's."""
+        with np.errstate(invalid="ignore"):
+            above = scores.astype(np.float64) - scores.max(axis=1, keepdims=True)
+        confidence = 1 / np.exp(np.nan_to_num(above, nan=0.0)).sum(axis=1)
+        bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+        self._counts += np.bincount(bins, minlength=BINS)
+        self._right += np.bincount(bins[right], minlength=BINS)
+        self._confidence += np.bincount(bins, weights=confidence, minlength=BINS)
+
+    def error(self) -> float | None:
+        """The expected calibration error, from 0 to 1; None without samples."""
+        total = self._counts.sum()
+        return float(np.abs(self._right - self._confidence).sum() / total) if total else None
+
+
+class Quantiles:
+    """Quantiles of absolute errors."""
+
+    def __init__(self) -> None:
+        bins = int((np.log(LARGEST) - np.log(SMALLEST)) / STEP) + 2
+        self._counts = np.zeros(bins, np.int64)
+
+    def update(self, errors: Array) -> None:
+        """errors: of any shape, at least 0."""
+        found = np.clip(np.nan_to_num(errors.ravel(), nan=LARGEST), SMALLEST, LARGEST)
+        bins = np.ceil((np.log(found) - np.log(SMALLEST)) / STEP).astype(np.int64)
+        self._counts += np.bincount(bins, minlength=len(self._counts))
+
+    def result(self) -> dict[str, float] | None:
+        """The error below which the share of errors lies that is the key; None without any."""
+        total = int(self._counts.sum())
+        if not total:
+            return None
+        reached = np.searchsorted(self._counts.cumsum(), np.ceil(np.multiply(QUANTILES, total)))
+        values = np.where(reached == 0, 0.0, SMALLEST * np.exp(STEP * reached))
+        return dict(zip(map(str, QUANTILES), values.tolist(), strict=True))
