@@ -8,7 +8,7 @@ import onnx
 
 from service.training.errors import GraphRefused, pointer
 from service.training.forward.graph import Graph, is_default
-from service.training.forward.refusals import has_gradient, is_quantized, remedy
+from service.training.forward.refusals import has_gradient, is_quantized, quantized_layers, remedy
 from service.training.forward.trainable import matching
 from service.training.forward.untrained import quoted
 from service.training.graph.flow import reads
@@ -37,6 +37,9 @@ def keep_reached(
         for node in nodes
         if is_quantized(node)
     }
+    if patterns is None:
+        # Whoever names nothing would take a head that trains for a model that does.
+        problems |= {node.name: _stop_problem(node) for node in quantized_layers(graph)}
     for index, pattern in enumerate(patterns or ()):
         found = matching(names, pattern)
         matched = [name for name in names if name in found]

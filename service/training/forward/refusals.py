@@ -19,6 +19,10 @@ _RANDOM = (
     *("Bernoulli", "Multinomial", "Dropout"),
 )
 _QUANTIZED = ("Quantize", "Dequantize", "QLinear", "MatMulInteger", "ConvInteger", "DynamicQuant")
+_NARROW = (
+    *(onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT4, onnx.TensorProto.UINT4),
+    *(onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.FLOAT8E5M2),
+)
 _STANDARD = frozenset((*RULES, *LOWERED, *OPENED))
 
 
@@ -54,10 +58,23 @@ def is_quantized(node: onnx.NodeProto) -> bool:
     return any(node.op_type.startswith(prefix) for prefix in _QUANTIZED)
 
 
+def quantized_layers(graph: Graph) -> list[onnx.NodeProto]:
+    """The nodes that read weights of eight bits or fewer."""
+    narrow = {
+        name
+        for name, tensor in graph.initializers.items()
+        if tensor.data_type in _NARROW and len(tensor.dims) > 1
+    }
+    return [node for node in graph.proto.node if not narrow.isdisjoint(node.input)]
+
+
 def remedy(node: onnx.NodeProto) -> str:
     """Why a node cannot train, and what to do about it."""
     if is_quantized(node):
-        return "is quantized and cannot train; export the unfused float model"
+        return (
+            "is quantized and cannot train; export the unfused float model, or name as trainable"
+            " what lies above it"
+        )
     if node.domain not in STANDARD:
         return (
             f"is an operator of {node.domain}, which has no gradient; "

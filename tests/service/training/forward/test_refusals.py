@@ -69,6 +69,28 @@ def test_a_quantized_operator_is_refused_with_the_remedy(graphs: Any, refuse: Re
     assert "export the unfused float model" in problems["/model/graph/node/quantize"]
 
 
+def test_a_quantized_layer_below_a_float_head_is_refused_unless_the_head_is_named(
+    graphs: Any, refuse: Refuse, accept: Callable[..., Any]
+) -> None:
+    nodes = [
+        node("DequantizeLinear", ["narrow", "scale", "zero"], ["w"], name="dequantize"),
+        node("MatMul", ["x", "w"], ["h"], name="layer"),
+        node("Relu", ["h"], ["g"], name="relu"),
+        node("MatMul", ["g", "v"], ["y"], name="head"),
+    ]
+    weights = {
+        "narrow": np.ones((6, 5), np.int8),
+        "scale": np.float32(0.1),
+        "zero": np.int8(0),
+        "v": np.ones((5, 3), np.float32),
+    }
+    model = graphs.model(nodes, weights)
+    problems = refuse(model)
+    assert set(problems) == {"/model/graph/node/dequantize"}
+    assert "name as trainable what lies above it" in problems["/model/graph/node/dequantize"]
+    assert accept(model, trainable=("head",)).trainable == ("v",)
+
+
 def test_a_pattern_whose_parameters_no_gradient_reaches_is_refused(
     graphs: Any, refuse: Refuse, accept: Callable[..., Any]
 ) -> None:
