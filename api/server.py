@@ -115,6 +115,7 @@ class Server(uvicorn.Server):
         except BaseException:
             await self._daemon.stop()
             raise
+        self._daemon.supervisor.ready()
         if self._on_listening is not None:
             self._on_listening([self._address(each) for each in listeners])
 

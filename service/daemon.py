@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -33,7 +34,9 @@ from service.samples.erasure import Erasure
 from service.samples.ranking import SampleRanking
 from service.samples.thumbnails import Thumbnails
 from service.settings import Settings
+from service.supervision import Supervisor
 from service.triggers.schedule import Schedule
+from storage.errors import Busy
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -71,6 +74,9 @@ class Daemon:
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
         self._on_fatal = on_fatal
+        self.supervisor = Supervisor.of_environment(
+            {"writer": self._writer_works, "scheduler": self._scheduler_works}
+        )
         self._timer = AsyncIOScheduler(timezone="UTC")
         self._training: asyncio.Task[None] | None = None
         self._monitoring: asyncio.Task[None] | None = None
@@ -159,6 +165,7 @@ class Daemon:
 
     async def stop(self) -> None:
         """Stop the timer, pause the running job, close the store."""
+        self.supervisor.stopping()
         self.release_waiting()
         self._timer.shutdown(wait=False)
         if self._sleep is not None:
@@ -180,6 +187,16 @@ class Daemon:
         await self.audit.stop()
         await asyncio.to_thread(self.store.close)
         event(logger, logging.INFO, "daemon.stopped")
+
+    async def _writer_works(self) -> None:
+        """Return once the thread that writes has come to a transaction of ours."""
+        while True:
+            with suppress(Busy):  # others are still before us: each try waits for some time
+                await asyncio.to_thread(self.store.pass_through_writer)
+                return
+
+    async def _scheduler_works(self) -> None:
+        await self.scheduler.passed()
 
     def _end_soon(self) -> Callable[[str], None]:
         """What the storage calls, from a thread of its own, when it can no longer be written."""

@@ -206,6 +206,13 @@ class Store:
             tmp_dir=self.tmp_dir,
         )
 
+    def pass_through_writer(self) -> None:
+        """Return once the writing thread has committed an empty transaction.
+
+        Raises Busy, StorageBroken.
+        """
+        self._writer.write(lambda _: None)
+
     def close(self) -> None:
         """Finish the queued writes, checkpoint the WAL, and release the folder."""
         clean = False

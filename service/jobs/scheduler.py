@@ -68,6 +68,7 @@ class Scheduler:
         self._preemptor = Preemptor(self._runner, monitor)
         self._conditions: object = None
         self._stopping = False
+        self._passes: list[asyncio.Event] = []
         monitor.listen(self._on_look)
 
     async def run(self) -> None:
@@ -83,11 +84,21 @@ class Scheduler:
             await asyncio.to_thread(self._take_up_interrupted)
             while not self._stopping:
                 self._wake.clear()
+                wanted, self._passes = self._passes, []
                 await self._step_if_there_is_room()
+                for each in wanted:
+                    each.set()
                 await self._wake.wait()
             await self._pause_for_next_daemon()
         finally:
             self._store.events.unsubscribe(on_event)
+
+    async def passed(self) -> None:
+        """Return once the queue has been gone through again."""
+        happened = asyncio.Event()
+        self._passes.append(happened)
+        self._wake.set()
+        await happened.wait()
 
     async def step(self) -> None:
         """Act on the verdict, then start a waiting job and note why the others wait."""

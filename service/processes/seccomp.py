@@ -104,34 +104,34 @@ def program(machine: str, *, pid: int) -> bytes:
         (EQUAL, 1, 0, architecture),
         (RETURN, 0, 0, KILL_PROCESS),
         (LOAD, 0, 0, NUMBER_AT),
-        *_when(AT_LEAST, X32, (RETURN, 0, 0, ERRNO | errno.ENOSYS)),
+        *when(AT_LEAST, X32, (RETURN, 0, 0, ERRNO | errno.ENOSYS)),
         # It hides its flags behind a pointer; the C library asks for `clone` instead.
-        *_when(EQUAL, _number(CLONE3, column), (RETURN, 0, 0, ERRNO | errno.ENOSYS)),
-        *_when(
+        *when(EQUAL, _number(CLONE3, column), (RETURN, 0, 0, ERRNO | errno.ENOSYS)),
+        *when(
             EQUAL,
             _number(CLONE, column),
             (LOAD, 0, 0, FIRST_ARGUMENT_AT),
-            *_when(ANY_BIT, CLONE_THREAD, (RETURN, 0, 0, ALLOW)),
+            *when(ANY_BIT, CLONE_THREAD, (RETURN, 0, 0, ALLOW)),
             (RETURN, 0, 0, ERRNO | errno.EPERM),
         ),
     ]
     for name, numbers in OWN_PROCESS_ONLY.items():
-        code += _when(
+        code += when(
             EQUAL,
             _number(numbers, column),
             (LOAD, 0, 0, FIRST_ARGUMENT_AT),
-            *_when(EQUAL, pid, (RETURN, 0, 0, ALLOW)),
-            *(_when(EQUAL, 0, (RETURN, 0, 0, ALLOW)) if name == ZERO_IS_OWN else ()),
+            *when(EQUAL, pid, (RETURN, 0, 0, ALLOW)),
+            *(when(EQUAL, 0, (RETURN, 0, 0, ALLOW)) if name == ZERO_IS_OWN else ()),
             (RETURN, 0, 0, ERRNO | errno.EPERM),
         )
     for numbers in REFUSED.values():
         if numbers[column] is not None:
-            code += _when(EQUAL, _number(numbers, column), (RETURN, 0, 0, ERRNO | errno.EPERM))
+            code += when(EQUAL, _number(numbers, column), (RETURN, 0, 0, ERRNO | errno.EPERM))
     code.append((RETURN, 0, 0, ALLOW))
     return b"".join(struct.pack("HBBI", *each) for each in code)
 
 
-def _when(test: int, value: int, *then: Instruction) -> list[Instruction]:
+def when(test: int, value: int, *then: Instruction) -> list[Instruction]:
     """Instructions that run if the loaded value passes the test, and are skipped if not."""
     return [(test, 0, len(then), value), *then]
 
