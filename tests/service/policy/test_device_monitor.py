@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from support import DEADLINE_S, until
 
 from service.errors import InvalidInput, NotReady
 from service.policy.device_monitor import DeviceMonitor, next_morning
@@ -234,6 +235,22 @@ def test_morning_is_at_seven_by_the_local_clock(clock, monkeypatch, zone, now, m
     assert next_morning(clock.now()) == morning.replace(tzinfo=timezone.utc)
     monkeypatch.undo()
     time.tzset()
+
+
+def test_a_waiter_that_goes_during_a_look_does_not_end_the_monitor(store, settings, clock):
+    async def scenario():
+        monitor = DeviceMonitor(store, settings, clock=clock.now)
+        task = asyncio.create_task(monitor.run())
+        await monitor.look()
+        waiting = asyncio.create_task(monitor.look(max_age_s=0))
+        await asyncio.sleep(0)
+        await until(lambda: not monitor._waiting, "the look to begin")
+        waiting.cancel()
+        await asyncio.wait_for(monitor.look(max_age_s=0), DEADLINE_S)
+        monitor.stop()
+        await task
+
+    asyncio.run(scenario())
 
 
 def test_a_waiter_that_has_gone_does_not_end_the_monitor(store, settings, clock):
