@@ -41,7 +41,6 @@ OPTIMIZERS = ("adamw", "sgd")
     "--optimizer",
     type=click.Choice(OPTIMIZERS),
     default="adamw",
-    show_default=True,
     help="Optimizer that updates the parameters.",
 )
 @output_option
@@ -51,9 +50,7 @@ OPTIMIZERS = ("adamw", "sgd")
     is_flag=True,
     help="List the parameters and where the frozen part would be cut off; write nothing.",
 )
-@click.option(
-    "--weight-decay", type=float, default=0.0, show_default=True, help="AdamW's weight decay."
-)
+@click.option("--weight-decay", type=float, default=0.0, help="AdamW's weight decay.")
 @click.option("--max-grad-norm", type=float, help="Clip gradients to at most this norm.")
 @as_json
 def artifacts(

@@ -39,7 +39,6 @@ def samples() -> None:
     type=click.Choice(["refuse", "skip", "fail"]),
     metavar="refuse|skip",
     default="refuse",
-    show_default=True,
     help="Whether a bad sample refuses its whole request, or is skipped and listed.",
 )
 @click.option(

@@ -55,9 +55,11 @@ def test_a_daemon_may_open_as_many_files_as_the_system_allows(tmp_path: Path) ->
     )
     with daemon:
         assert daemon.stdout is not None
-        assert "listens on" in daemon.stdout.readline()
-        assert resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE) == (2048, 2048)
+        line = daemon.stdout.readline()
+        limits = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
         daemon.terminate()
+    assert "listens on" in line
+    assert limits == (2048, 2048)
 
 
 def connect(served: Served, said: bytes = b"") -> socket.socket:

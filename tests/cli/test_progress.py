@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cli.progress import Lines
+from cli.progress import Lines, bar
 
 CODE = (
     "from cli.progress import bar\n"
@@ -29,6 +29,11 @@ def test_a_pipe_is_not_told_the_same_twice(capsys: pytest.CaptureFixture[str]) -
     for amount in (0, 1, 19):
         advance(amount)
     assert capsys.readouterr().err == "Training: 0%\nTraining: 2%\n"
+
+
+def test_where_nobody_sees_a_bar_lines_tell_of_it() -> None:
+    with bar(4, "Moving") as advance:
+        assert isinstance(advance, Lines)
 
 
 def test_what_takes_no_time_says_nothing_in_a_pipe() -> None:

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from disk_faults import failing_sync
-from support import DEADLINE_S, Served, blobs, mlp
+from support import DEADLINE_S, Served, blobs, client, mlp
+
+
+def test_a_daemon_that_cannot_write_is_not_ready_from_then_on(
+    serve_inside: Callable[..., Any],
+) -> None:
+    inside = serve_inside()
+    with client(inside.url) as asking:
+        assert asking.get("/readyz").status_code == 200
+        inside.daemon.store._writer.refuse("disk I/O error")
+        answer = asking.get("/readyz")
+    assert (answer.status_code, answer.json()["code"]) == (503, "not_ready")
 
 
 def test_a_daemon_that_cannot_write_ends_with_its_own_exit_code_and_starts_again(

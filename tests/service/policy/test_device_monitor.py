@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -238,14 +239,25 @@ def test_morning_is_at_seven_by_the_local_clock(clock, monkeypatch, zone, now, m
 
 
 def test_a_waiter_that_goes_during_a_look_does_not_end_the_monitor(store, settings, clock):
+    may_look = threading.Event()
+    may_look.set()
+
+    def now():
+        if threading.current_thread() is not threading.main_thread():
+            assert may_look.wait(DEADLINE_S)
+        return clock.now()
+
     async def scenario():
-        monitor = DeviceMonitor(store, settings, clock=clock.now)
+        monitor = DeviceMonitor(store, settings, clock=now)
         task = asyncio.create_task(monitor.run())
         await monitor.look()
+        may_look.clear()
         waiting = asyncio.create_task(monitor.look(max_age_s=0))
         await asyncio.sleep(0)
         await until(lambda: not monitor._waiting, "the look to begin")
         waiting.cancel()
+        await asyncio.sleep(0)
+        may_look.set()
         await asyncio.wait_for(monitor.look(max_age_s=0), DEADLINE_S)
         monitor.stop()
         await task

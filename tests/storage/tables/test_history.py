@@ -76,6 +76,7 @@ def test_a_jobs_row_stays_while_something_needs_it(store, add_model, adopt, cloc
     kept = [made_a_version, has_a_checkpoint, of_a_trigger, waiting]
     assert job_ids(store) == {job.id for job in kept}
     assert {needless.id, newest.id}.isdisjoint(job_ids(store))
+    assert store.metrics.list(has_a_checkpoint.id, 10) == []
 
 
 def test_the_newest_job_of_a_model_stays(store, add_model, clock):

@@ -160,6 +160,14 @@ def test_a_disk_that_cannot_be_read_is_no_fault_of_a_csv(store: Store, model: Mo
         store_csv(store, model, unreadable, UploadOptions())
 
 
+def test_a_disk_that_cannot_be_read_is_no_fault_of_an_npz(tmp_path: Path) -> None:
+    path = tmp_path / "whole.npz"
+    np.savez(path, x=np.ones((2, 4), np.float32))
+    unreadable = path.open("ab")  # seeks, and gives an error when it is read
+    with pytest.raises(StorageBroken), open_npz(unreadable, max_bytes=MAX_BYTES):
+        pass
+
+
 def test_a_file_that_cannot_be_opened_is_no_fault_of_an_npz(
     store: Store, model: Model, tmp_path: Path
 ) -> None:
