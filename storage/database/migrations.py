@@ -33,19 +33,33 @@ def migrate(connection: sqlite3.Connection) -> None:
     migrations.apply(Database(connection, execute_plugins=False))
 
 
+def _run(db: Database, script: str) -> None:
+    """Execute statements in the transaction; each ends with its line.
+
+    The library's executescript tries every character for the end of one: 13 ms of a first start.
+    """
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            db.conn.execute(statement)
+            statement = ""
+    assert not statement.strip(), statement
+
+
 @migrations()
 def m001_initial(db: Database) -> None:
-    db.executescript(TABLES)
+    _run(db, TABLES)
 
 
 @migrations()
 def m002_gate(db: Database) -> None:
-    db.executescript(GATE)
+    _run(db, GATE)
 
 
 @migrations()
 def m003_policy_and_triggers(db: Database) -> None:
-    db.executescript(POLICY_AND_TRIGGERS)
+    _run(db, POLICY_AND_TRIGGERS)
 
 
 @migrations()
