@@ -57,7 +57,9 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty database, as a first start makes it."""
     folder = tmp_path_factory.mktemp("empty")
     Store.open(folder / "data").close()
-    return folder / "data" / "hone.db"
+    database = folder / "data" / "hone.db"
+    database.chmod(0o600)
+    return database
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from storage.records.jobs import Job, JobState, NewJob
@@ -10,6 +12,13 @@ from storage.records.models import FileRecord, NewModel, Quota
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.records.versions import Checkpoint, NewVersion, Version
 from storage.store import Store
+
+
+def begin(data_dir: Path, database: Path) -> Path:
+    """A data folder with a copy of an empty database: making one takes three times as long."""
+    data_dir.mkdir(mode=0o700)
+    shutil.copy(database, data_dir / "hone.db")
+    return data_dir
 
 
 def adopt(store: Store, content: bytes) -> FileRecord:

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import time
 from collections.abc import Callable, Collection
@@ -22,6 +21,7 @@ import onnx
 import psutil
 from daemon_process import start_daemon
 from onnx import TensorProto, helper, numpy_helper
+from stored import begin
 
 DEADLINE_S = 180.0
 """Of every wait: only a test that fails takes so long, and on a busy machine none fails for it."""
@@ -90,13 +90,12 @@ def client(url: str, *, token: str | None = None) -> httpx.Client:
 class Served:
     """A running `honed serve`, and a client that has its token.
 
-    database: what a new data folder begins with; making it takes a third of a first start.
+    database: what a new data folder begins with.
     """
 
     def __init__(self, data_dir: Path, *, database: Path, **settings: object) -> None:
         if not data_dir.exists():
-            data_dir.mkdir(mode=0o700)
-            shutil.copy(database, data_dir / "hone.db")
+            begin(data_dir, database)
         self.data_dir = data_dir
         self.log = data_dir.with_name(data_dir.name + ".log")
         kept = {k: v for k, v in os.environ.items() if not k.startswith("HONED_")}

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from stored import adopt, new_model
+from stored import adopt, begin, new_model
 
 from service.device import Moment
 from storage.records.models import Model
@@ -44,9 +44,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+def store(tmp_path: Path, database: Path, clock: Clock) -> Iterator[Store]:
     """Its rows are dated by the test's clock."""
-    store = Store.open(tmp_path / "data", now=lambda: clock.wall)
+    store = Store.open(begin(tmp_path / "data", database), now=lambda: clock.wall)
     yield store
     store.close()
 

@@ -25,8 +25,8 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(data_dir: Path) -> Iterator[Store]:
-    store = Store.open(data_dir)
+def store(data_dir: Path, database: Path) -> Iterator[Store]:
+    store = Store.open(stored.begin(data_dir, database))
     yield store
     store.close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import adopt, new_model, publish, start_job
+from stored import adopt, begin, new_model, publish, start_job
 from support import mlp
 
 from service.events import Feed, Happening
@@ -51,8 +51,8 @@ class Running:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    store = Store.open(tmp_path / "data")
+def shop(tmp_path: Path, database: Path) -> Iterator[Shop]:
+    store = Store.open(begin(tmp_path / "data", database))
     yield Shop(store)
     store.close()
 

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stored import adopt, new_model
+from stored import adopt, begin, new_model
 
 from storage.records.models import Model
 from storage.store import Store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(tmp_path / "data")
+def store(tmp_path: Path, database: Path) -> Iterator[Store]:
+    opened = Store.open(begin(tmp_path / "data", database))
     yield opened
     opened.close()
 

@@ -15,6 +15,7 @@ import onnx
 import pytest
 from loop_bench import Bench, MakeBench
 from perceptrons import perceptron, rewrite_ir
+from stored import begin
 from training_api import require_training_api
 from training_child import Child, limit_memory
 from workshop import (
@@ -147,7 +148,7 @@ def make_dataset(tmp_path: Path) -> Callable[..., Dataset]:
 
 
 @pytest.fixture
-def make_workshop(tmp_path: Path) -> Iterator[Callable[..., Workshop]]:
+def make_workshop(tmp_path: Path, database: Path) -> Iterator[Callable[..., Workshop]]:
     """A real store with `train` and `validation` samples."""
     stores: list[Store] = []
 
@@ -157,7 +158,7 @@ def make_workshop(tmp_path: Path) -> Iterator[Callable[..., Workshop]]:
         train: int = 200,
         validation: int = 60,
     ) -> Workshop:
-        store = Store.open(tmp_path / "data")
+        store = Store.open(begin(tmp_path / "data", database))
         stores.append(store)
         model = add_model(store, signature)
         watermark = add_samples(store, model, train=train, validation=validation)

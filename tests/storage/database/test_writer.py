@@ -84,7 +84,9 @@ def test_a_full_disk_refuses_the_write_and_the_store_lives_on(store):
     assert [event.type for event in store.events.since(0, 10)] == ["small"]
 
 
-def test_after_a_fatal_error_every_write_is_refused(store):
+def test_after_a_fatal_error_every_write_is_refused(data_dir):
+    store = Store.open(data_dir)
+
     def corrupt(transaction):
         with open(store.database, "r+b") as file:  # noqa: PTH123
             file.write(b"\0" * 8192)
@@ -100,6 +102,7 @@ def test_after_a_fatal_error_every_write_is_refused(store):
     assert store.broken is not None
     with pytest.raises(StorageBroken, match="restart the daemon"):
         store.events.append("t", None, {})
+    store.close()
 
 
 def test_a_violated_constraint_is_named(store):
