@@ -14,10 +14,10 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from service.access.audit import AuditLog
 from service.access.peers import Peers
-from service.access.tokens import Tokens
+from service.access.tokens import TokenRegistry
 from service.access.usage import Usages
 from service.backup.daily_backups import DailyBackups
-from service.backup.verification import Verification
+from service.backup.verification import Verifier
 from service.events import Feed
 from service.jobs.scheduler import Scheduler
 from service.jobs.sleep import SleepWatch
@@ -51,7 +51,7 @@ class Daemon:
     """
 
     store: Store
-    tokens: Tokens
+    tokens: TokenRegistry
     usages: Usages
     peers: Peers
     audit: AuditLog
@@ -67,7 +67,7 @@ class Daemon:
     schedule: Schedule
     erasure: Erasure
     daily_backups: DailyBackups
-    verification: Verification
+    verification: Verifier
     thumbnails: Thumbnails
     uncertainty: SampleRanking
 
@@ -112,7 +112,7 @@ class Daemon:
 
     def _build(self) -> None:
         """Make every part, each with what it needs."""
-        self.tokens = Tokens(self.store)
+        self.tokens = TokenRegistry(self.store)
         self.usages = Usages(self.store, self.tokens)
         self.peers = Peers(self.settings.socket_users)
         self.audit = AuditLog(self.store)
@@ -140,7 +140,7 @@ class Daemon:
         self.thumbnails = Thumbnails(self.store, self.children)
         self.uncertainty = SampleRanking(self.store, self.settings, self.children)
         self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
-        self.verification = Verification(self.store, self.monitor)
+        self.verification = Verifier(self.store, self.monitor)
 
     def _start_timer(self) -> None:
         """Begin the hourly work, and the triggers."""

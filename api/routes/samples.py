@@ -19,7 +19,7 @@ from api.schemas.samples import (
     LabelCount,
     SampleBody,
     SamplePatch,
-    SampleStats,
+    SampleStatsBody,
     SplitName,
 )
 from service.access.principal import Principal, Scope
@@ -134,7 +134,7 @@ async def delete_samples(
 
 @router.get("/stats", summary="Count samples", responses=answers("not_found"))
 @needs(Scope.SAMPLES_READ)
-def sample_stats(model: TheModel, store: TheStore) -> SampleStats:
+def sample_stats(model: TheModel, store: TheStore) -> SampleStatsBody:
     """By split, and by class for a model with classes."""
     classes = model.signature.target.classes
     labels = [
@@ -147,7 +147,7 @@ def sample_stats(model: TheModel, store: TheStore) -> SampleStats:
         for split, label, count in store.sample_stats.label_counts(model.id)
     ]
     counts = model.samples
-    return SampleStats(
+    return SampleStatsBody(
         train=counts.train,
         validation=counts.validation,
         unlabelled=counts.unlabelled,

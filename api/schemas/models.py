@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from api.schemas.base import Body, Request, Text
 from api.schemas.jobs import JobHyperparameters
-from storage.records.models import BatchNorm, Engine, NamedLoss, Optimizer, WhenFull
+from storage.records.models import BatchNorm, Engine, NamedLoss, OptimizerName, WhenFull
 
 
 class ModelHyperparameters(JobHyperparameters):
@@ -76,7 +76,7 @@ class ModelSpecBody(Request):
 
     name: str
     loss: NamedLoss | LossOutput
-    optimizer: Optimizer = "adamw"
+    optimizer: OptimizerName = "adamw"
     output: Text | None = None
     trainable: Annotated[list[Text] | None, BeforeValidator(_listed)] = Field(
         None, min_length=1, max_length=10_000
@@ -175,7 +175,7 @@ class ModelBody(Body):
     inputs: list[InputBody]
     target: TargetBody
     loss: NamedLoss | LossOutput
-    optimizer: Optimizer
+    optimizer: OptimizerName
     engine: Engine
     output: str
     parameters: ParameterCounts

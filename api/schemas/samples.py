@@ -72,7 +72,7 @@ class LabelCount(Body):
     count: int
 
 
-class SampleStats(SampleCountsBody):
+class SampleStatsBody(SampleCountsBody):
     """Counts by split, and by class for a model with classes. size_bytes: of all together.
 
     quarantined: those set aside, which count above as well.

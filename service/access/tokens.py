@@ -35,7 +35,7 @@ class _Known:
     principal: Principal
 
 
-class Tokens:
+class TokenRegistry:
     """The tokens of one store. Methods that change one block; `principal` does not.
 
     now: the clock that tells which tokens have expired.

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Literal
 
 from service.access.principal import OF_TOKENS, Principal
-from service.access.tokens import Tokens, principal_id
+from service.access.tokens import TokenRegistry, principal_id
 from service.errors import QuotaExceeded
 from storage.database.codec import utc_now
 from storage.records.access import Limits, Token, TokenUse
@@ -116,7 +116,7 @@ class Usages:
     A crash forgets what was counted since the last `save`.
     """
 
-    def __init__(self, store: Store, tokens: Tokens) -> None:
+    def __init__(self, store: Store, tokens: TokenRegistry) -> None:
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._stored = {principal_id(each.id): each for each in store.tokens.list()}

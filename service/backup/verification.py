@@ -22,7 +22,7 @@ BYTES_PER_S = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class VerificationProgress:
     """Of the reading that goes on, or of the last one since the daemon started.
 
     total_bytes: None until it has begun. error: what ended it before all was read.
@@ -34,7 +34,7 @@ class Progress:
     error: str | None = None
 
 
-class Verification:
+class Verifier:
     """Reads once a week while the policy would let a job train, or at once when a person asks.
 
     Belongs to the event loop.
@@ -53,12 +53,12 @@ class Verification:
         self._now = now
         self._bytes_per_s = bytes_per_s
         self._task: asyncio.Task[None] | None = None
-        self.progress = Progress()
+        self.progress = VerificationProgress()
 
     def begin(self) -> None:
         """Start to read all of it, unless it is being read; a stop of the daemon cuts it short."""
         if self._task is None or self._task.done():
-            self.progress = Progress(running=True)
+            self.progress = VerificationProgress(running=True)
             self._task = asyncio.create_task(self._read())
 
     async def run_if_due(self) -> None:

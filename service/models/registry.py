@@ -29,7 +29,7 @@ from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.unions import Message
 from storage.errors import HoneError, NotFound, Problem
-from storage.records.models import BatchNorm, Loss, Model, NewModel, Optimizer
+from storage.records.models import BatchNorm, Loss, Model, NewModel, OptimizerName
 from storage.store import Store
 from storage.tables.model_rows import name_taken
 
@@ -60,7 +60,7 @@ class ModelSpec:
 
     name: str
     loss: Loss
-    optimizer: Optimizer = "adamw"
+    optimizer: OptimizerName = "adamw"
     output: str | None = None
     trainable: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None

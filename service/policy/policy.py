@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from service.policy.windows import Window
 
-Rule = Literal["allow", "block"]
+Effect = Literal["allow", "block"]
 MIN_MEMORY_LIMIT_BYTES = 128 * 2**20
 MAX_ENTRIES = 200
 CLOSED = ConfigDict(extra="forbid")
@@ -61,16 +61,16 @@ def _bytes(default: int | None, *, low: int = 0) -> Any:
 class Unknown:
     """What a signal that is not known means for its condition."""
 
-    power: Rule = "allow"
-    battery: Rule = "allow"
-    battery_saver: Rule = "allow"
-    user_idle: Rule = "block"
-    foreign_cpu: Rule = "allow"
-    pressure: Rule = "allow"
-    temperature: Rule = "allow"
-    memory: Rule = "block"
-    disk: Rule = "block"
-    processes: Rule = "block"
+    power: Effect = "allow"
+    battery: Effect = "allow"
+    battery_saver: Effect = "allow"
+    user_idle: Effect = "block"
+    foreign_cpu: Effect = "allow"
+    pressure: Effect = "allow"
+    temperature: Effect = "allow"
+    memory: Effect = "block"
+    disk: Effect = "block"
+    processes: Effect = "block"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)

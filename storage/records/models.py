@@ -12,7 +12,7 @@ NamedLoss = Literal["cross_entropy", "mse", "bce_with_logits", "l1", "huber"]
 Loss = Literal[NamedLoss, "output"]
 """`output`: a tensor that the model itself computes."""
 BatchNorm = Literal["inference", "training"]
-Optimizer = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
+OptimizerName = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
 Engine = Literal["sessions", "ort_training"]
 WhenFull = Literal["oldest", "reservoir", "balanced"]
 
@@ -53,7 +53,7 @@ class NewModel:
 
     name: str
     loss: Loss
-    optimizer: Optimizer
+    optimizer: OptimizerName
     engine: Engine
     output: str
     signature: Signature
@@ -88,7 +88,7 @@ class Model:
     name: str
     created_at: datetime
     loss: Loss
-    optimizer: Optimizer
+    optimizer: OptimizerName
     engine: Engine
     output: str
     signature: Signature

@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from service.training.engines import checkpoint, manifest
-from service.training.engines.manifest import METADATA_PREFIX, Draw, Files, Manifest, Tensor
+from service.training.engines.manifest import METADATA_PREFIX, Draw, Files, Manifest, TrainedTensor
 from service.training.engines.workload import workload
 from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
@@ -97,5 +97,7 @@ def without(
     return skeleton, values
 
 
-def _tensors(names: Sequence[str], values: Mapping[str, NDArray[np.float32]]) -> tuple[Tensor, ...]:
-    return tuple(Tensor(name, values[name].shape) for name in names)
+def _tensors(
+    names: Sequence[str], values: Mapping[str, NDArray[np.float32]]
+) -> tuple[TrainedTensor, ...]:
+    return tuple(TrainedTensor(name, values[name].shape) for name in names)

@@ -46,7 +46,7 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TrainedTensor:
     """A float32 tensor that training moves."""
 
     name: str
@@ -86,10 +86,10 @@ class Manifest:
     engine: str
     inputs: tuple[str, ...]
     output: str
-    parameters: tuple[Tensor, ...]
+    parameters: tuple[TrainedTensor, ...]
     target: str | None = "target"
     draws: tuple[Draw, ...] = ()
-    statistics: tuple[Tensor, ...] = ()
+    statistics: tuple[TrainedTensor, ...] = ()
     updated: tuple[str, ...] = ()
     loss: dict[str, Any] = field(default_factory=dict)
     batch_statistics: bool = False

@@ -24,7 +24,7 @@ Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Metrics(Protocol):
+class PassMetrics(Protocol):
     """What is summed over batches. output: as the engine gives it, batch axis first."""
 
     def update(self, output: Array, target: Array) -> None: ...
@@ -172,7 +172,7 @@ class LossAlone:
         return {}
 
 
-def metrics_for(loss: str, target: TargetSpec) -> Callable[[], Metrics]:
+def metrics_for(loss: str, target: TargetSpec) -> Callable[[], PassMetrics]:
     """What makes the metrics of one validation pass under this loss."""
     if loss == "cross_entropy":
         classes = num_classes(target)

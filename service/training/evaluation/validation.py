@@ -11,7 +11,7 @@ import numpy as np
 from service.training.data.batches import Batches
 from service.training.engine import Engine
 from service.training.errors import LossNotFinite
-from service.training.evaluation.metrics import Metrics
+from service.training.evaluation.metrics import PassMetrics
 
 TOO_LARGE = "the parameters have grown too large; try a lower learning_rate"
 AT_THE_START = (
@@ -24,7 +24,7 @@ def validate(
     engine: Engine,
     dataset: Batches,
     *,
-    make_metrics: Callable[[], Metrics],
+    make_metrics: Callable[[], PassMetrics],
     batch_size: int,
     tick: Callable[[], None],
     advice: str = TOO_LARGE,

@@ -12,7 +12,7 @@ from service.training.graph.builder import Builder
 from service.training.graph.tensor import NotDifferentiable, Tensor
 
 Gradients: TypeAlias = "Sequence[Tensor | None]"
-Rule: TypeAlias = Callable[..., Gradients]
+GradientRule: TypeAlias = Callable[..., Gradients]
 """Takes a node and the gradient of each output, None for one that the loss does not depend on.
 
 Gives the gradient of each input. None says that there is none: the pass refuses it if it is wanted.

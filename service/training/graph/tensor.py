@@ -22,7 +22,7 @@ FLOATS = frozenset(
 )
 
 
-class Graph(Protocol):
+class GraphBuilder(Protocol):
     """What a tensor needs of the graph it belongs to, a `Builder`."""
 
     opset: int
@@ -52,7 +52,7 @@ class Tensor:
     None if even the rank is unknown. value: of a constant.
     """
 
-    graph: Graph
+    graph: GraphBuilder
     name: str
     dtype: int = FLOAT
     shape: Shape | None = None

@@ -18,7 +18,7 @@ MIN_SHARE = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class BufferLayout:
     """Buffers are [rows, width]. starts: the first element of each parameter.
 
     rate_factors, decays: of each row; parameters that differ in them share no row.
@@ -31,7 +31,9 @@ class Layout:
     decays: tuple[float, ...]
 
 
-def lay_out(parameters: Mapping[str, tuple[int, ...]], recipe: Recipe, *, threads: int) -> Layout:
+def lay_out(
+    parameters: Mapping[str, tuple[int, ...]], recipe: Recipe, *, threads: int
+) -> BufferLayout:
     """Parameters one after the other, each at a multiple of 64 bytes. parameters: their shapes."""
     groups: dict[tuple[float, float], list[str]] = {}
     for name, shape in parameters.items():
@@ -51,7 +53,7 @@ def lay_out(parameters: Mapping[str, tuple[int, ...]], recipe: Recipe, *, thread
         rows = ceil(size / width)
         factors += [factor] * rows
         decays += [decay] * rows
-    return Layout(len(factors), width, starts, tuple(factors), tuple(decays))
+    return BufferLayout(len(factors), width, starts, tuple(factors), tuple(decays))
 
 
 def _padded(size: int) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from math import isfinite
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 from storage.errors import Problem
+from storage.records.models import OptimizerName
 
-Optimizer = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
 BETAS = {"adam": (0.9, 0.999), "adamw": (0.9, 0.999), "lion": (0.9, 0.99)}
 """PyTorch's defaults; Lion's are those of its paper."""
 OPTIONS: dict[str, frozenset[str]] = {
@@ -75,7 +75,7 @@ class Recipe:
     """
 
     optimizer: Annotated[
-        Optimizer, About("Optimizer that updates the parameters. Default: the model's.")
+        OptimizerName, About("Optimizer that updates the parameters. Default: the model's.")
     ] = "adamw"
     momentum: Annotated[float, About("Of sgd and rmsprop.", ge=0, lt=1)] = 0.0
     nesterov: Annotated[bool, About("Nesterov's momentum, of sgd.")] = False

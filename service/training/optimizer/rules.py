@@ -31,7 +31,7 @@ EMA = "ema"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class UpdateRule:
     """slots: the names of the state kept for each parameter, beside itself; all begin as 0.
 
     decoupled: whether weight decay shrinks the parameter and not the gradient. scalars: the factor
@@ -132,9 +132,11 @@ def _root(square: Vector, scratch: Vector, epsilon: Vector) -> Vector:
 
 
 RULES = {
-    "sgd": Rule((VELOCITY,), _sgd),
-    "adam": Rule(("first_moment", "second_moment"), _adam, scalars=_adam_scalars),
-    "adamw": Rule(("first_moment", "second_moment"), _adam, decoupled=True, scalars=_adam_scalars),
-    "rmsprop": Rule(("mean_square", VELOCITY), _rmsprop, scalars=_rmsprop_scalars),
-    "lion": Rule(("momentum",), _lion, decoupled=True),
+    "sgd": UpdateRule((VELOCITY,), _sgd),
+    "adam": UpdateRule(("first_moment", "second_moment"), _adam, scalars=_adam_scalars),
+    "adamw": UpdateRule(
+        ("first_moment", "second_moment"), _adam, decoupled=True, scalars=_adam_scalars
+    ),
+    "rmsprop": UpdateRule(("mean_square", VELOCITY), _rmsprop, scalars=_rmsprop_scalars),
+    "lion": UpdateRule(("momentum",), _lion, decoupled=True),
 }

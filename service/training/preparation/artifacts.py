@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from service.training.engines.ort_training import proof
-from service.training.engines.ort_training.artifacts import Optimizer, write
+from service.training.engines.ort_training.artifacts import OptimizerChoice, write
 from service.training.preparation.step_models import build_models, read
 from service.training.preparation.versions import describe
 from service.training.protocol.messages.preparation import Prepare, Prepared
@@ -25,7 +25,7 @@ def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
         values={each.name: each for each in forward.model.graph.initializer},
         frozen=forward.frozen,
         output=forward.output,
-        optimizer=Optimizer(task.optimizer, task.weight_decay, task.max_grad_norm),
+        optimizer=OptimizerChoice(task.optimizer, task.weight_decay, task.max_grad_norm),
         directory=Path(task.work_dir),
     )
     proof.prove(artifacts, forward.signature, forward.trainable, check_gradients=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.access.principal import ADMIN, Principal, Scope
-from service.access.tokens import ALPHABET, Tokens, new_secret
+from service.access.tokens import ALPHABET, TokenRegistry, new_secret
 from service.errors import InsufficientScope, InvalidInput, Unauthorized
 from storage.errors import StateConflict
 from storage.records.access import Limits
@@ -31,11 +31,11 @@ def clock() -> list[datetime]:
 
 
 @pytest.fixture
-def tokens(store: Store, clock: list[datetime]) -> Tokens:
-    return Tokens(store, now=lambda: clock[0])
+def tokens(store: Store, clock: list[datetime]) -> TokenRegistry:
+    return TokenRegistry(store, now=lambda: clock[0])
 
 
-def create(tokens: Tokens, name: str = "camera", *, asker: Principal = ADMIN, **changes):
+def create(tokens: TokenRegistry, name: str = "camera", *, asker: Principal = ADMIN, **changes):
     given = {"scopes": [Scope.PREDICT], "models": None, "limits": Limits(), "expires_at": None}
     return tokens.create(asker, name=name, **{**given, **changes})
 
@@ -67,7 +67,7 @@ def test_no_file_of_the_store_holds_a_secret(tokens, store):
 
 def test_tokens_are_known_again_after_a_restart(tokens, store):
     _, secret = create(tokens)
-    assert Tokens(store).principal(secret) == tokens.principal(secret)
+    assert TokenRegistry(store).principal(secret) == tokens.principal(secret)
 
 
 @pytest.mark.parametrize("change", [str.upper, lambda secret: secret[:-1], lambda _: "hone_"])

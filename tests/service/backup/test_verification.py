@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from stored import adopt, new_model
 
-from service.backup.verification import Verification
+from service.backup.verification import Verifier
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 
@@ -34,7 +34,7 @@ def device() -> Device:
 
 @pytest.fixture
 def run(store: Store, clock: Any, device: Any) -> Callable[[], None]:
-    verification = Verification(store, device, now=lambda: clock.wall, bytes_per_s=1e12)
+    verification = Verifier(store, device, now=lambda: clock.wall, bytes_per_s=1e12)
     return lambda: asyncio.run(verification.run_if_due())
 
 

@@ -39,7 +39,7 @@ ADAM_MODE_TORCH = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Optimizer:
+class OptimizerChoice:
     """What the optimizer model computes. name: `adamw` or `sgd`."""
 
     name: str
@@ -59,7 +59,7 @@ def write(
     values: Mapping[str, onnx.TensorProto],
     frozen: Collection[str],
     output: str,
-    optimizer: Optimizer,
+    optimizer: OptimizerChoice,
     directory: Path,
 ) -> Artifacts:
     """Write the four files.
@@ -213,7 +213,7 @@ def _accumulator(inputs: list[str], flag: str, number: object) -> onnx.NodeProto
 
 
 def _optimizer_model(
-    onnxblock: Any, wanted: Optimizer, trained: Sequence[onnx.TensorProto]
+    onnxblock: Any, wanted: OptimizerChoice, trained: Sequence[onnx.TensorProto]
 ) -> onnx.ModelProto:
     norm = wanted.max_grad_norm
     clip = None if norm is None else onnxblock.optim.ClipGradNorm(norm)

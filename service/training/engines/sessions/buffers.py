@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from service.training.engines.manifest import Tensor
-from service.training.optimizer.layout import ALIGNMENT, Layout
+from service.training.engines.manifest import TrainedTensor
+from service.training.optimizer.layout import ALIGNMENT, BufferLayout
 
 Vector = NDArray[np.float32]
 
@@ -22,7 +22,12 @@ class Buffers:
     """
 
     def __init__(
-        self, tensors: Sequence[Tensor], layout: Layout, *, shares: int, slots: Sequence[str]
+        self,
+        tensors: Sequence[TrainedTensor],
+        layout: BufferLayout,
+        *,
+        shares: int,
+        slots: Sequence[str],
     ) -> None:
         self.layout = layout
         self._tensors = tensors

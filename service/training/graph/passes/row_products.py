@@ -49,10 +49,10 @@ def convolve(
         assert plain.shape is not None
         channels = plain.shape[1]
         if isinstance(channels, int) and channels <= FEW_CHANNELS:
-            seen = Seen(of, batch_last(plain), first=1)
+            seen = KernelView(of, batch_last(plain), first=1)
             return [_side_by_side(seen, cell, weight) for cell in cells]
         moved = places_first(plain)
-    seen = Seen(of, moved, first=0)
+    seen = KernelView(of, moved, first=0)
     return [_row_by_row(seen, cell, weight) for cell in cells]
 
 
@@ -87,7 +87,7 @@ def places_last(x: Tensor) -> Tensor:
     return flat.transpose(1, 2, 0).reshape(-1, channels, *places).known(batch, channels, *places)
 
 
-def _side_by_side(seen: Seen, cell: Sequence[int], weight: Tensor) -> Tensor:
+def _side_by_side(seen: KernelView, cell: Sequence[int], weight: Tensor) -> Tensor:
     """One product (results, places·channels)·(places·channels, out)."""
     outs, ins, *kernel = weight.sizes or ()
     places = itertools.product(*(range(k) for k in kernel))
@@ -97,7 +97,7 @@ def _side_by_side(seen: Seen, cell: Sequence[int], weight: Tensor) -> Tensor:
     return seen.shaped(multiply(whole, flat, ta=True, tb=True), outs)
 
 
-def _row_by_row(seen: Seen, cell: Sequence[int], weight: Tensor) -> Tensor:
+def _row_by_row(seen: KernelView, cell: Sequence[int], weight: Tensor) -> Tensor:
     """For each row of the kernel (results, row·channels)·(row·channels, out), added up."""
     graph = weight.graph
     outs, ins, *kernel = weight.sizes or ()
@@ -117,7 +117,7 @@ def _row_by_row(seen: Seen, cell: Sequence[int], weight: Tensor) -> Tensor:
     return seen.shaped(total, outs)
 
 
-class Seen:
+class KernelView:
     """What kernels see of a tensor whose places are its axes from `first` on.
 
     Steps are taken out first: of a tensor of every second place and one of the others, slices are

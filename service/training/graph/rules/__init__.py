@@ -1,6 +1,6 @@
 """One rule for each operator, in a module for each family."""
 
-from service.training.graph.node import Rule
+from service.training.graph.node import GradientRule
 from service.training.graph.rules import (
     activation,
     convolution,
@@ -16,7 +16,7 @@ from service.training.graph.rules import (
     sampling,
 )
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, GradientRule] = {
     **activation.RULES,
     **convolution.RULES,
     **elementwise.RULES,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from service.training.graph.broadcast import unbroadcast
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.tensor import Tensor
 
 STEEP = 3e38
@@ -57,7 +57,7 @@ SLOPES: dict[str, Callable[[Attribute, Tensor, Tensor], Tensor]] = {
 }
 
 
-def rule_of(slope: Callable[[Attribute, Tensor, Tensor], Tensor]) -> Rule:
+def rule_of(slope: Callable[[Attribute, Tensor, Tensor], Tensor]) -> GradientRule:
     """The gradient is g times the slope."""
 
     def rule(node: Node, g: Tensor) -> Gradients:
@@ -116,7 +116,7 @@ def dropout(node: Node, g: Tensor) -> Gradients:
     return [g]
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, GradientRule] = {
     **{name: rule_of(slope) for name, slope in SLOPES.items()},
     "Clip": clip,
     "Dropout": dropout,

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.passes.pads import all_pads
 from service.training.graph.places import fixed
 from service.training.graph.rules.matrix import multiply
@@ -243,4 +243,4 @@ def _by_convolution(x: Tensor, g: Tensor, weight: Tensor, windows: Windows, grou
     return cropped.known(ins, fixed(weight, 0), *windows.kernel).swap(0, 1).known_like(weight)
 
 
-RULES: dict[str, Rule] = {"Conv": convolution, "ConvTranspose": transposed}
+RULES: dict[str, GradientRule] = {"Conv": convolution, "ConvTranspose": transposed}

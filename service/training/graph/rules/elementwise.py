@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from service.training.graph.broadcast import unbroadcast
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.tensor import Tensor
 
 Part: TypeAlias = "Callable[..., Tensor] | None"
@@ -50,7 +50,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
 }
 
 
-def rule_of(parts: tuple[Part, ...]) -> Rule:
+def rule_of(parts: tuple[Part, ...]) -> GradientRule:
     """One function for each input, each result summed to the shape of its input."""
 
     def rule(node: Node, g: Tensor) -> Gradients:
@@ -107,7 +107,7 @@ def _one_number(tensor: Tensor) -> float | None:
     return float(value.flat[0]) if value is not None and value.size == 1 else None
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, GradientRule] = {
     **{name: rule_of(parts) for name, parts in PARTS.items()},
     "Max": extreme,
     "Mean": mean,

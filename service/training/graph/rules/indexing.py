@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import add_back, fixed, put_back
 from service.training.graph.tensor import INT64, NotDifferentiable, Tensor
 
@@ -150,7 +150,7 @@ def compress(node: Node, g: Tensor) -> Gradients:
     return [zeros.op("ScatterElements", places, g).reshape_like(x), None]
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, GradientRule] = {
     "Compress": compress,
     "Gather": gather,
     "GatherElements": gather_elements,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.training.graph.broadcast import unbroadcast
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.tensor import Dim, NotDifferentiable, Tensor
 
 
@@ -142,4 +142,4 @@ def subscripts(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     return full, right.replace("...", letters)
 
 
-RULES: dict[str, Rule] = {"Einsum": einsum, "Gemm": gemm, "MatMul": matmul}
+RULES: dict[str, GradientRule] = {"Einsum": einsum, "Gemm": gemm, "MatMul": matmul}

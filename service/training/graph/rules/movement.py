@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from service.training.graph.broadcast import unbroadcast
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.passes.pads import all_pads
 from service.training.graph.places import add_back, fixed, put_back, put_back_computed
 from service.training.graph.tensor import NotDifferentiable, Tensor
@@ -161,7 +161,7 @@ def reverse_sequence(node: Node, g: Tensor) -> Gradients:
     return [g.op("ReverseSequence", node.given(1), batch_axis=batch, time_axis=time), None]
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, GradientRule] = {
     "Concat": concat,
     "DepthToSpace": depth_to_space,
     "Expand": expand,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from service.training.graph.broadcast import unbroadcast
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import along, fixed
 from service.training.graph.tensor import Tensor
 
@@ -95,7 +95,7 @@ def local_response(node: Node, g: Tensor) -> Gradients:
     return [g * falling - x * through * (2 * alpha * beta / size)]
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, GradientRule] = {
     "BatchNormalization": batch,
     "InstanceNormalization": instance,
     "LRN": local_response,

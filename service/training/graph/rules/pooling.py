@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import along, fixed
 from service.training.graph.tensor import INT64, Array, Tensor
 from service.training.graph.windows import Windows, windows_of
@@ -151,7 +151,7 @@ def _is_tiling(node: Node, windows: Windows) -> bool:
     )
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, GradientRule] = {
     "AveragePool": average_pool,
     "GlobalAveragePool": global_average_pool,
     "GlobalLpPool": global_lp_pool,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import fixed
 from service.training.graph.rules.cells import (
     ACTIVATIONS,
@@ -160,4 +160,4 @@ def _stacked(parts: list[Tensor]) -> Tensor:
     return rows[0] if len(rows) == 1 else rows[0].graph.op("Concat", *rows, axis=0)
 
 
-RULES: dict[str, Rule] = {"GRU": recurrent, "LSTM": recurrent, "RNN": recurrent}
+RULES: dict[str, GradientRule] = {"GRU": recurrent, "LSTM": recurrent, "RNN": recurrent}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.tensor import Tensor
 
 
@@ -39,7 +39,7 @@ PARTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 }
 
 
-def rule_of(part: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Rule:
+def rule_of(part: Callable[[Tensor, Tensor, Tensor], Tensor]) -> GradientRule:
     """g and y keep their axes, so that they broadcast against x."""
 
     def rule(node: Node, g: Tensor) -> Gradients:
@@ -115,7 +115,7 @@ def cumulative_sum(node: Node, g: Tensor) -> Gradients:
     return [g.op("CumSum", node.given(1), reverse=back, exclusive=exclusive), None]
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, GradientRule] = {
     **{name: rule_of(part) for name, part in PARTS.items()},
     "CumSum": cumulative_sum,
     "LogSoftmax": log_softmax,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import along, fixed
 from service.training.graph.tensor import Array, NotDifferentiable, Tensor
 
@@ -112,4 +112,4 @@ def _places(node: Node, size: int, count: int, scale: float) -> Array:
     return np.asarray(places[mode])
 
 
-RULES: dict[str, Rule] = {"Resize": resize}
+RULES: dict[str, GradientRule] = {"Resize": resize}

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from service.training.graph.node import Gradients, Node, Rule
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.passes.pads import all_pads
 from service.training.graph.places import fixed
 from service.training.graph.tensor import INT64, Array, NotDifferentiable, Tensor
@@ -179,7 +179,7 @@ def _from_minus_one_to_one(size: int, *, aligned: bool) -> Array:
     return (np.arange(size) * 2 + 1) / size - 1
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, GradientRule] = {
     "AffineGrid": affine_grid,
     "Col2Im": col2im,
     "GridSample": grid_sample,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from step_models import CLASSES, batch, compiled, perceptron
 
-from service.training.engines.manifest import Manifest, Tensor, Work
+from service.training.engines.manifest import Manifest, TrainedTensor, Work
 from service.training.engines.sessions import shares
 from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.engine import SessionsEngine
@@ -107,7 +107,7 @@ def manifest(elements: int, *, parameters: int = 10, batch_statistics: bool = Fa
         engine="sessions",
         inputs=("x",),
         output="y",
-        parameters=(Tensor("w", (parameters,)),),
+        parameters=(TrainedTensor("w", (parameters,)),),
         work=Work(0, elements),
         batch_statistics=batch_statistics,
     )

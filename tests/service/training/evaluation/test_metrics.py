@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from service.training.evaluation.metrics import (
     MAX_CONFUSION_CLASSES,
     Classification,
-    Metrics,
     MultiLabel,
+    PassMetrics,
     Regression,
     metrics_for,
 )
 from storage.records.signatures import TargetSpec
 
 
-def measure(metrics: Metrics, output: Any, target: Any, batch_size: int = 7) -> dict[str, Any]:
+def measure(metrics: PassMetrics, output: Any, target: Any, batch_size: int = 7) -> dict[str, Any]:
     for start in range(0, len(target), batch_size):
         metrics.update(output[start : start + batch_size], target[start : start + batch_size])
     result = metrics.result()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from service.training.engines.manifest import Tensor
+from service.training.engines.manifest import TrainedTensor
 from service.training.engines.sessions.buffers import Buffers
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.optimizer import Optimizer
@@ -37,7 +37,7 @@ class Ours:
     """The optimizer over its buffers, fed with the same gradients."""
 
     def __init__(self, recipe: Recipe, *, threads: int = 2, shares: int = 2) -> None:
-        tensors = [Tensor(name, shape) for name, shape in SHAPES.items()]
+        tensors = [TrainedTensor(name, shape) for name, shape in SHAPES.items()]
         layout = lay_out(SHAPES, recipe, threads=threads)
         self.buffers = Buffers(tensors, layout, shares=shares, slots=slots(recipe))
         self.parameters = self.buffers.views(self.buffers.parameters)
