@@ -7,6 +7,7 @@ COPY cli cli
 COPY examples examples
 COPY service service
 COPY storage storage
+COPY systemd systemd
 RUN python -m venv /opt/honed && /opt/honed/bin/pip install --no-cache-dir .
 
 FROM python:3.12-slim

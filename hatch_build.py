@@ -9,6 +9,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 DIGITS = ("SOURCE.md", "base.onnx", "device.npz", "kept_back.npz")
 """What `honed demo` needs."""
 
+UNITS = ("honed.service", "honed.socket", "honed.sysusers.conf", "tcp.conf", "user.service")
+"""What `honed service` installs."""
+
 
 class OneFolder(BuildHookInterface):  # type: ignore[type-arg]
     """Not for an editable installation, which runs the repository itself."""
@@ -20,5 +23,6 @@ class OneFolder(BuildHookInterface):  # type: ignore[type-arg]
         build_data["force_include"] |= {
             "honed.py": "__init__.py",
             "cli/__main__.py": "__main__.py",
+            **{f"systemd/{name}": f"systemd/{name}" for name in UNITS},
             **{f"examples/digits/{name}": f"cli/demo_data/{name}" for name in DIGITS},
         }

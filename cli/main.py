@@ -27,6 +27,7 @@ COMMANDS = {
     "resume": "cli.commands.policy",
     "samples": "cli.commands.samples",
     "serve": "cli.commands.serve",
+    "service": "cli.commands.service",
     "snooze": "cli.commands.policy",
     "status": "cli.commands.status",
     "tokens": "cli.commands.tokens",

@@ -1,0 +1,146 @@
+"""Hone as a service of systemd: which files that takes, and what systemd is asked to do."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.errors import Failure
+from service.processes.interpreter import APPLICATION
+
+TEMPLATES = APPLICATION / "systemd"
+PROGRAM = "/opt/honed/bin/honed"
+"""In the templates, where the real program is named instead."""
+HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
+"""What the unit hides from the service (ProtectHome)."""
+TIMEOUT_S = 1000
+"""Longer than a first start may take, by the unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The service of the machine, or of the person who asks.
+
+    root: of the system that it is installed into; of another one than this, systemd is only told
+    to start it when that boots.
+    """
+
+    is_user: bool = False
+    root: Path = Path("/")
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """What is enabled, in the order of the start."""
+        return ("honed.service",) if self.is_user else ("honed.socket", "honed.service")
+
+    def files(self, *, tcp: bool) -> Mapping[Path, Path]:
+        """Where each file goes → what it is made from."""
+        if self.is_user:
+            return {self._units / "honed.service": TEMPLATES / "user.service"}
+        named = {self._units / name: TEMPLATES / name for name in self.units}
+        named[self.root / "etc/sysusers.d/honed.conf"] = TEMPLATES / "honed.sysusers.conf"
+        if tcp:
+            named[self._drop_in] = TEMPLATES / "tcp.conf"
+        return named
+
+    def install(self, *, tcp: bool = False) -> Iterator[str]:
+        """Write the files and start the service; tells each step. Raises Failure."""
+        program = self._program()
+        if not tcp and not self.is_user:
+            self._drop_in.unlink(missing_ok=True)
+        for path, template in self.files(tcp=tcp).items():
+            _write(path, template.read_text("utf-8").replace(PROGRAM, str(program)))
+            yield f"wrote {path}"
+        if not self.is_user:
+            _run("systemd-sysusers", f"--root={self.root}")
+        if self._is_running:
+            self._systemctl("daemon-reload")
+            self._systemctl("enable", "--now", *self.units)
+            yield f"started {', '.join(self.units)}"
+        else:
+            self._systemctl("enable", *self.units)
+            yield f"enabled {', '.join(self.units)}: they start with the system in {self.root}"
+
+    def uninstall(self) -> Iterator[str]:
+        """Stop the service and remove the files; data stay. Raises Failure."""
+        there = [path for path in self.files(tcp=True) if path.exists()]
+        if not there:
+            raise Failure(f"there is no service of Hone in {self._units}")
+        self._systemctl("disable", *(["--now"] if self._is_running else []), *self.units)
+        for path in there:
+            path.unlink()
+            yield f"removed {path}"
+        if self._is_running:
+            self._systemctl("daemon-reload")
+
+    def status(self) -> dict[str, str]:
+        """What systemd knows of each unit: `active (running)`. Raises Failure."""
+        return {unit: self._state(unit) for unit in self.units}
+
+    @property
+    def _units(self) -> Path:
+        if self.is_user:
+            return Path.home() / ".config/systemd/user"
+        return self.root / "etc/systemd/system"
+
+    @property
+    def _drop_in(self) -> Path:
+        return self._units / "honed.service.d" / "tcp.conf"
+
+    @property
+    def _is_running(self) -> bool:
+        """Whether it is for the system that runs here, under systemd."""
+        return self.root == Path("/") and Path("/run/systemd/system").is_dir()
+
+    def _program(self) -> Path:
+        program = Path(sys.executable).with_name("honed")
+        if not program.exists():
+            raise Failure(f"there is no program {program}: install Hone with pip")
+        if not self.is_user and any(program.is_relative_to(home) for home in HOMES):
+            raise Failure(
+                f"{program} is in a home, which a service does not see: install Hone elsewhere "
+                "(python -m venv /opt/honed && /opt/honed/bin/pip install honed), or install a "
+                "service of your own with --user"
+            )
+        return program
+
+    def _state(self, unit: str) -> str:
+        said = self._systemctl("show", "--property=LoadState,ActiveState,SubState", unit)
+        found = dict(line.partition("=")[::2] for line in said.splitlines() if "=" in line)
+        if found.get("LoadState") != "loaded":
+            return "not installed"
+        return f"{found['ActiveState']} ({found['SubState']})"
+
+    def _systemctl(self, *arguments: str) -> str:
+        where = ["--user"] if self.is_user else []
+        if self.root != Path("/"):
+            where = [f"--root={self.root}"]
+        return _run("systemctl", *where, *arguments)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        path.chmod(0o644)
+    except PermissionError as error:
+        raise Failure(
+            f"cannot write {path}: {error.strerror}; run as root, or give --user"
+        ) from error
+
+
+def _run(program: str, *arguments: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        raise Failure(f"there is no {program} here: `honed service` needs systemd")
+    done = subprocess.run(
+        [found, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        words = done.stderr.strip() or done.stdout.strip()
+        raise Failure(f"{program} {' '.join(arguments)} failed: {words}")
+    return done.stdout

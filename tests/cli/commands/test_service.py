@@ -1,0 +1,102 @@
+"""`honed service` on a system that does not run: real files, and systemd's own tools."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import systemd
+from cli.errors import Failure
+from cli.systemd import Service
+
+pytestmark = [
+    pytest.mark.usefixtures("clean_environment"),
+    pytest.mark.skipif(shutil.which("systemctl") is None, reason="there is no systemctl"),
+]
+
+WANTED = ("sockets.target.wants/honed.socket", "multi-user.target.wants/honed.service")
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bare system; homes are elsewhere, since the tests' own program may lie in one."""
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    monkeypatch.setattr(systemd, "HOMES", ())
+    return root
+
+
+def test_what_is_installed_starts_with_the_system_and_is_gone_afterwards(
+    system: Path, honed: Callable[..., Any]
+) -> None:
+    units = system / "etc/systemd/system"
+    done = honed("service", "install", "--root", system)
+    assert done.returncode == 0, done.stderr
+    assert "they start with the system in" in done.stdout
+    program = Path(sys.executable).with_name("honed")
+    assert f"ExecStart={program} serve" in (units / "honed.service").read_text()
+    assert [(units / name).is_symlink() for name in WANTED] == [True, True]
+    assert "honed:" in (system / "etc/passwd").read_text()
+    assert not (units / "honed.service.d/tcp.conf").exists()
+
+    done = honed("service", "uninstall", "--root", system)
+    assert done.returncode == 0, done.stderr
+    assert [(units / name).is_symlink() for name in WANTED] == [False, False]
+    assert list(system.rglob("honed.s*")) == []
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+@pytest.mark.parametrize("is_user", [False, True])
+def test_systemd_understands_what_is_installed(
+    system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_user: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    service = Service(is_user, system)
+    for path, template in service.files(tcp=True).items():
+        program = Path(sys.executable).with_name("honed")
+        systemd._write(path, template.read_text("utf-8").replace(systemd.PROGRAM, str(program)))
+    found = [path for path in service.files(tcp=False) if path.suffix in {".service", ".socket"}]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *found],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_tcp_is_opened_and_closed_by_installing_again(system: Path) -> None:
+    drop_in = system / "etc/systemd/system/honed.service.d/tcp.conf"
+    list(Service(root=system).install(tcp=True))
+    assert "HONED_TCP=true" in drop_in.read_text()
+    list(Service(root=system).install(tcp=False))
+    assert not drop_in.exists()
+
+
+def test_a_program_in_a_home_is_no_service_of_the_machine(
+    system: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(systemd, "HOMES", (Path(sys.executable).parent,))
+    with pytest.raises(Failure, match=r"/opt/honed.*--user"):
+        list(Service(root=system).install())
+    assert list(system.rglob("honed*")) == []
+
+
+def test_what_is_not_installed_cannot_be_removed(system: Path, honed: Callable[..., Any]) -> None:
+    done = honed("service", "uninstall", "--root", system)
+    assert done.returncode == 1
+    assert "there is no service of Hone" in done.stderr
+
+
+def test_a_systemd_that_does_not_run_is_said(honed: Callable[..., Any]) -> None:
+    if Path("/run/systemd/system").is_dir():
+        pytest.skip("systemd runs here")
+    done = honed("service", "status")
+    assert done.returncode == 1
+    assert "systemctl show" in done.stderr
