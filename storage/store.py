@@ -94,6 +94,7 @@ class Store:
             on_broken=on_broken,
         )
         self._readers = Readers(self.database, size=_READERS, on_broken=self._writer.refuse)
+        self._writer.when_at_rest(self._readers.shrink)
         self._packs = Packs(
             self.packs_dir,
             readers=self._readers,

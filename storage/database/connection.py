@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,7 @@ _CACHE_KIB = 8192
 # Each reader has its own cache; the system's cache holds the pages too.
 _READER_CACHE_KIB = 256
 BUSY_TIMEOUT_MS = 5000
+SHRINK = "PRAGMA shrink_memory"
 _ROWS_A_STATEMENT = 64
 _JOURNAL_SIZE_LIMIT_BYTES = 64 << 20
 
@@ -213,6 +214,19 @@ class Readers:
             raise translate(error) from error
         finally:
             self._idle.put(connection)
+
+    def shrink(self) -> None:
+        """Give back the page caches of the connections that nobody reads with."""
+        idle: list[sqlite3.Connection | None] = []
+        try:
+            with suppress(queue.Empty):
+                while True:
+                    idle.append(self._idle.get_nowait())
+            for connection in filter(None, idle):
+                connection.execute(SHRINK)
+        finally:
+            for each in reversed(idle):
+                self._idle.put(each)
 
     def close(self) -> None:
         """Close every connection, as each comes back; later reads raise Busy."""

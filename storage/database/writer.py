@@ -21,6 +21,7 @@ from storage.database.audited import Pending, current
 from storage.database.connection import (
     BUSY_TIMEOUT_MS,
     FATAL,
+    SHRINK,
     UNDONE_AT_COMMIT,
     primary_code,
     sqlite3,
@@ -69,6 +70,7 @@ class Writer:
         self._breaking = threading.Lock()
         self._subscribers: tuple[Subscriber, ...] = ()
         self._subscribing = threading.Lock()
+        self._at_rest: Callable[[], object] = lambda: None
         self._thread = threading.Thread(target=self._run, name="storage-writer", daemon=True)
         self._thread.start()
 
@@ -125,6 +127,10 @@ class Writer:
         if self._broken is not None:
             raise StorageBroken(f"the database failed: {self._broken}; restart the daemon")
 
+    def when_at_rest(self, action: Callable[[], object]) -> None:
+        """Have `action` run in the writing thread each time it has rested for a moment."""
+        self._at_rest = action
+
     def subscribe(self, callback: Subscriber) -> None:
         """Call `callback` with each event after its commit, in the writing thread: be quick."""
         with self._subscribing:
@@ -152,8 +158,8 @@ class Writer:
     def _next_task(self) -> _Task | None:
         with suppress(queue.Empty):
             return self._tasks.get(timeout=_REST_S)
-        shrink = "PRAGMA shrink_memory"
-        self._guarded("not_shrunk", lambda: self._connection.execute(shrink))
+        self._guarded("not_shrunk", lambda: self._connection.execute(SHRINK))
+        self._guarded("not_at_rest", self._at_rest)
         return self._tasks.get()
 
     def _refuse_rest(self) -> None:

@@ -38,9 +38,29 @@ def test_an_upload_of_240_megabytes_takes_little_memory(data_dir, add_model, sta
     assert int(output) < 32 * 1024
 
 
-def test_a_writer_at_rest_gives_its_page_cache_back(store, add_model, upload):
-    _sqlite3 = pytest.importorskip("_sqlite3")
-    used_bytes = ctypes.CDLL(_sqlite3.__file__).sqlite3_memory_used
+@pytest.fixture
+def used_bytes():
+    """What SQLite has taken in this process."""
+    return ctypes.CDLL(pytest.importorskip("_sqlite3").__file__).sqlite3_memory_used
+
+
+def test_readers_give_their_page_caches_back_once_nothing_is_written(
+    store, add_model, upload, used_bytes
+):
+    model = add_model(store)
+    for number in range(4):
+        upload(store, model, [1] * 5000, first=5000 * number)
+    wait_until(lambda: used_bytes() < 2**20, "the writer's cache to be given back")
+    before = used_bytes()
+    with store._readers.snapshot() as one, store._readers.snapshot() as other:
+        for connection in (one, other):
+            connection.execute("SELECT max(length(sha256)) FROM samples NOT INDEXED").fetchone()
+    assert used_bytes() - before > 300 * 2**10
+    store.policy.set_paused(True)
+    wait_until(lambda: used_bytes() - before < 100 * 2**10, "the readers' to be given back")
+
+
+def test_a_writer_at_rest_gives_its_page_cache_back(store, add_model, upload, used_bytes):
     model = add_model(store)
     for number in range(4):
         upload(store, model, [1] * 5000, first=5000 * number)
