@@ -26,6 +26,12 @@ def fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
         yield tag >> 3, message[start:at], body
 
 
+def whole_number(field: memoryview) -> int:
+    """The content of a field of a whole number, from all its bytes."""
+    _, at = _read_varint(field, 0)
+    return _read_varint(field, at)[0]
+
+
 def head(number: int, size: int) -> bytes:
     """Tag and length."""
     return varint(number << 3 | LENGTH) + varint(size)

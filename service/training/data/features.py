@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from service.preprocess import for_signature
 from service.training.data.batches import Batches, Indices, size_bytes, split_records
 from service.training.engine import Array
+from service.training.engines.model_header import read_header
 from service.training.engines.runtime import foreign_errors, onnxruntime, open_session
 from service.training.errors import ArtifactsUnreadable
 from service.training.protocol.messages.shared import FEATURE_DTYPE
@@ -48,13 +48,8 @@ class Prefix:
     def __init__(self, path: Path, task: Train, *, threads: int) -> None:
         if not path.is_file():
             raise ArtifactsUnreadable(f"there is no artifact at {path}; register the model anew")
-        import onnx  # late: 65 ms, and most models have no frozen part
-
-        model = onnx.load_model(path, load_external_data=False)
-        self.specs = tuple(map(_spec, model.graph.output))
-        half = any(
-            (entry.key, entry.value) == (FEATURE_DTYPE, "float16") for entry in model.metadata_props
-        )
+        self.specs, metadata = read_header(path)
+        half = metadata.get(FEATURE_DTYPE) == "float16"
         self.kept = tuple(_halved(spec) for spec in self.specs) if half else self.specs
         self.row_bytes = sum(map(size_bytes, self.kept))
         self._path = path
@@ -191,14 +186,6 @@ def open_cache(task: Train, prefix: Prefix) -> RowCache:
         row_bytes=prefix.row_bytes,
         max_bytes=task.feature_cache_bytes,
     )
-
-
-def _spec(value: Any) -> TensorSpec:
-    import onnx
-
-    tensor = value.type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    return TensorSpec(value.name, str(dtype), tuple(d.dim_value for d in tensor.shape.dim[1:]))
 
 
 def _narrow(output: Array, dtype: str) -> Array:
