@@ -30,7 +30,7 @@ REGRESSION = Signature(
 
 @dataclass
 class Workshop:
-    """A data folder with one model's samples, and the orders to train on them."""
+    """A data folder with one model's samples, and the tasks to train on them."""
 
     store: Store
     model_id: int
@@ -38,7 +38,7 @@ class Workshop:
     watermark: int
     folder: Path
 
-    def order(self, artifacts: Artifacts, *, loss: str = "cross_entropy", **wanted: Any) -> Train:
+    def task(self, artifacts: Artifacts, *, loss: str = "cross_entropy", **wanted: Any) -> Train:
         work_dir = self.folder / "work"
         work_dir.mkdir(exist_ok=True)
         hyperparameters = {"batch_size": 16, "learning_rate": 0.01, "seed": 5, **wanted}
@@ -59,7 +59,7 @@ class Workshop:
 
 
 def add_model(store: Store, signature: Signature) -> Model:
-    """A model without artifacts: orders name their own."""
+    """A model without artifacts: each task names its own."""
     new = new_model(signature=signature)
     return store.models.add(new, adopt(store, b"the model as it came"))
 

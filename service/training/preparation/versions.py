@@ -36,7 +36,7 @@ def with_prefix(
 def describe(
     model_path: Path, forward: ForwardModel, artifacts: Artifacts, *, exported: onnx.ModelProto
 ) -> Prepared:
-    """The answer to the order, with version 1 written beside the artifacts.
+    """The answer to the task, with version 1 written beside the artifacts.
 
     exported: what training would export, with the weights as they were uploaded.
     """

@@ -171,10 +171,10 @@ def make_workshop(tmp_path: Path, database: Path) -> Iterator[Callable[..., Work
 
 @pytest.fixture
 def spawn() -> Iterator[Callable[..., Child]]:
-    """Start a child, with an order or with nothing said yet. memory_bytes: its limit."""
+    """Start a child, with a task, or with nothing sent yet. memory_bytes: its limit."""
     children: list[Child] = []
 
-    def start(order: Line | None = None, *, memory_bytes: int | None = None) -> Child:
+    def start(task: Line | None = None, *, memory_bytes: int | None = None) -> Child:
         command = [sys.executable, "-W", "error", "-m", "service.training"]
         pipe = subprocess.PIPE
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
@@ -182,8 +182,8 @@ def spawn() -> Iterator[Callable[..., Child]]:
             limit_memory(process.pid, memory_bytes)
         child = Child(process)
         children.append(child)
-        if order is not None:
-            child.send(order)
+        if task is not None:
+            child.send(task)
         return child
 
     yield start
@@ -195,8 +195,8 @@ def spawn() -> Iterator[Callable[..., Child]]:
 def train(spawn: Callable[..., Child]) -> Callable[[Train], tuple[Done, Child]]:
     """Train to the end in a child."""
 
-    def run(order: Train, *, memory_bytes: int | None = None) -> tuple[Done, Child]:
-        child = spawn(order, memory_bytes=memory_bytes)
+    def run(task: Train, *, memory_bytes: int | None = None) -> tuple[Done, Child]:
+        child = spawn(task, memory_bytes=memory_bytes)
         last = child.last()
         assert isinstance(last, Done), (last, child.errors())
         assert child.end() == 0
@@ -207,11 +207,11 @@ def train(spawn: Callable[..., Child]) -> Callable[[Train], tuple[Done, Child]]:
 
 @pytest.fixture
 def resumed() -> Callable[[Train, Saved], Train]:
-    """The order that goes on from a checkpoint."""
+    """The task that goes on from a checkpoint."""
 
-    def make(order: Train, saved: Saved, best: Saved | None = None) -> Train:
+    def make(task: Train, saved: Saved, best: Saved | None = None) -> Train:
         return replace(
-            order,
+            task,
             start=Start(
                 how="resume",
                 checkpoint=saved.path,

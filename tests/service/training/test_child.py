@@ -55,7 +55,7 @@ def test_a_job_ends_in_a_model_that_plain_onnxruntime_runs(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, train: Any, samples: Any
 ) -> None:
     workshop = make_workshop()
-    done, child = train(workshop.order(make_artifacts(), epochs=12))
+    done, child = train(workshop.task(make_artifacts(), epochs=12))
     assert (done.step, done.epoch, done.reason) == (12 * 13, 12, "finished")
     assert done.validation["accuracy"] > 0.85 > done.baseline["accuracy"]
     assert done.validation["loss"] < done.baseline["loss"]
@@ -92,7 +92,7 @@ def test_every_loss_of_numbers_trains_and_is_measured(
     # The loss that Microsoft's tools write for bce is NaN above a logit of 17: train it gently.
     rate = 0.005 if loss[0] == "bce_with_logits" else 0.02
     artifacts = make_artifacts(loss=loss[1])
-    done, _ = train(numbers.order(artifacts, loss=loss[0], epochs=15, learning_rate=rate))
+    done, _ = train(numbers.task(artifacts, loss=loss[0], epochs=15, learning_rate=rate))
     assert list(done.validation) == keys
     assert done.validation["loss"] < 0.7 * done.baseline["loss"]
 
@@ -111,8 +111,8 @@ def test_an_uploaded_model_is_prepared_by_one_child_and_trained_by_another(
     assert isinstance(prepared, Prepared), prepared
     assert child.end() == 0
     workshop = make_workshop(signature=prepared.signature)
-    order = replace(workshop.order(prepared.artifacts, epochs=12), output=prepared.output)
-    done, _ = train(order)
+    task = replace(workshop.task(prepared.artifacts, epochs=12), output=prepared.output)
+    done, _ = train(task)
     assert done.validation["accuracy"] > 0.85
 
 
@@ -130,17 +130,17 @@ def test_a_killed_job_resumes_and_ends_with_the_same_bytes(
     threads: int,
 ) -> None:
     artifacts = make_artifacts(dropout=True, sizes=sizes)
-    order = make_workshop().order(artifacts, epochs=4, schedule="cosine")
-    order = replace(order, limits=ResourceLimits(threads=threads, nice=0))
-    straight, _ = train(order)
-    order = replace(order, checkpoint_interval_s=0.0)
-    start = order
+    task = make_workshop().task(artifacts, epochs=4, schedule="cosine")
+    task = replace(task, limits=ResourceLimits(threads=threads, nice=0))
+    straight, _ = train(task)
+    task = replace(task, checkpoint_interval_s=0.0)
+    start = task
     for step in (9, 30):
         child = spawn(start)
         saved = child.wait_for(saved_from(step))
         child.kill()
         assert saved.state.step % 13 != 0, "the cut must lie in the middle of an epoch"
-        start = resumed(order, saved)
+        start = resumed(task, saved)
     done, _ = train(start)
     assert Path(done.path).read_bytes() == Path(straight.path).read_bytes()
     assert (done.validation, done.baseline) == (straight.validation, straight.baseline)
@@ -155,9 +155,9 @@ def test_a_paused_job_resumes_and_ends_with_the_same_bytes(
     resumed: Any,
 ) -> None:
     wanted = {"max_steps": 1500, "early_stopping_patience": 10_000}
-    order = make_workshop().order(make_artifacts(optimizer="SGD"), **wanted)
-    straight, _ = train(order)
-    child = spawn(order)
+    task = make_workshop().task(make_artifacts(optimizer="SGD"), **wanted)
+    straight, _ = train(task)
+    child = spawn(task)
     child.wait_for(lambda message: isinstance(message, Measured) and message.step >= 60)
     child.send(Pause())
     assert child.last() == Stopped("paused")
@@ -166,7 +166,7 @@ def test_a_paused_job_resumes_and_ends_with_the_same_bytes(
     best = [each for each in saved if each.role == "best"]
     assert saved[-1].role == "periodic"
     assert 60 <= saved[-1].state.step < 1500
-    done, _ = train(resumed(order, saved[-1], best[-1]))
+    done, _ = train(resumed(task, saved[-1], best[-1]))
     assert Path(done.path).read_bytes() == Path(straight.path).read_bytes()
     assert done.validation == straight.validation
 
@@ -174,7 +174,7 @@ def test_a_paused_job_resumes_and_ends_with_the_same_bytes(
 def test_cancel_ends_the_job_without_a_checkpoint(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
 ) -> None:
-    child = spawn(make_workshop().order(make_artifacts(), **LONG))
+    child = spawn(make_workshop().task(make_artifacts(), **LONG))
     child.wait_for(is_a(Progress))
     child.send(Cancel())
     assert child.last() == Stopped("cancelled")
@@ -185,25 +185,25 @@ def test_cancel_ends_the_job_without_a_checkpoint(
 def test_a_child_whose_parent_is_gone_ends_and_leaves_nothing_half_written(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
 ) -> None:
-    order = make_workshop().order(make_artifacts(), **LONG)
-    child = spawn(order)
+    task = make_workshop().task(make_artifacts(), **LONG)
+    child = spawn(task)
     child.wait_for(is_a(Progress))
     child.hang_up()
     assert child.last() == Stopped("orphaned")
     assert child.end() == 0
-    assert list(Path(order.work_dir).iterdir()) == []
+    assert list(Path(task.work_dir).iterdir()) == []
 
 
 def test_a_child_that_nobody_hears_ends(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts
 ) -> None:
-    order = make_workshop().order(make_artifacts(), **LONG)
+    task = make_workshop().task(make_artifacts(), **LONG)
     pipe = subprocess.PIPE
     command = [sys.executable, "-m", "service.training"]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(encode(order))
+        process.stdin.write(encode(task))
         process.stdin.flush()
         process.stdout.readline()
         process.stdout.close()
@@ -219,7 +219,7 @@ def test_a_child_without_an_order_ends(spawn: Any) -> None:
 def test_a_command_that_is_no_message_is_ignored_and_logged(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
 ) -> None:
-    child = spawn(make_workshop().order(make_artifacts(), **LONG))
+    child = spawn(make_workshop().task(make_artifacts(), **LONG))
     child.wait_for(is_a(Progress))
     child.process.stdin.write(b"dance\n")
     child.send(Cancel())
@@ -230,11 +230,11 @@ def test_a_command_that_is_no_message_is_ignored_and_logged(
 def test_parameters_of_an_earlier_job_are_where_a_new_one_begins(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, train: Any
 ) -> None:
-    order = make_workshop().order(make_artifacts(), epochs=6)
-    first, child = train(order)
+    task = make_workshop().task(make_artifacts(), epochs=6)
+    first, child = train(task)
     final = child.said[-2]
     start = Start(how="parameters", checkpoint=final.path)
-    second, _ = train(replace(order, start=start))
+    second, _ = train(replace(task, start=start))
     assert second.baseline == first.validation
     assert second.step == first.step
 
@@ -246,12 +246,12 @@ def test_a_resumed_job_keeps_its_number_of_threads(
     spawn: Any,
     resumed: Callable[..., Train],
 ) -> None:
-    order = replace(make_workshop().order(make_artifacts(), epochs=2), checkpoint_interval_s=0.0)
-    order = replace(order, limits=ResourceLimits(threads=2, nice=0))
-    child = spawn(order)
+    task = replace(make_workshop().task(make_artifacts(), epochs=2), checkpoint_interval_s=0.0)
+    task = replace(task, limits=ResourceLimits(threads=2, nice=0))
+    child = spawn(task)
     saved = child.wait_for(saved_from(4))
     child.kill()
-    again = replace(resumed(order, saved), limits=ResourceLimits(threads=1, nice=0))
+    again = replace(resumed(task, saved), limits=ResourceLimits(threads=1, nice=0))
     _, child = train(again)
     assert child.said[1].threads == 2
 

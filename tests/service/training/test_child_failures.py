@@ -23,7 +23,7 @@ MakeArtifacts = Callable[..., Artifacts]
 def test_without_labelled_samples_a_job_fails_for_good(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
 ) -> None:
-    child = spawn(make_workshop(train=0, validation=0).order(make_artifacts()))
+    child = spawn(make_workshop(train=0, validation=0).task(make_artifacts()))
     last = child.last()
     assert isinstance(last, Failed)
     assert (last.code, child.end()) == ("no_samples", 0)
@@ -32,8 +32,8 @@ def test_without_labelled_samples_a_job_fails_for_good(
 def test_a_loss_that_is_not_finite_fails_for_good_and_says_what_to_try(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
 ) -> None:
-    order = make_workshop().order(make_artifacts(optimizer="SGD"), epochs=5, learning_rate=1e30)
-    last = spawn(order).last()
+    task = make_workshop().task(make_artifacts(optimizer="SGD"), epochs=5, learning_rate=1e30)
+    last = spawn(task).last()
     assert isinstance(last, Failed)
     assert last.code == "loss_not_finite"
     assert "try a lower learning_rate" in last.detail
@@ -49,7 +49,7 @@ def test_a_damaged_checkpoint_fails_for_good(
 ) -> None:
     (tmp_path / "damaged").write_bytes(b"no checkpoint")
     start = Start(how=how, checkpoint=str(tmp_path / "damaged"), state=LoopState())
-    last = spawn(replace(make_workshop().order(make_artifacts()), start=start)).last()
+    last = spawn(replace(make_workshop().task(make_artifacts()), start=start)).last()
     assert isinstance(last, Failed)
     assert last.code == "checkpoint_unreadable"
     assert str(tmp_path / "damaged") in last.detail
@@ -62,7 +62,7 @@ def test_a_label_out_of_range_never_reaches_the_engine(
     _, labels = samples(260, target=workshop.signature.target)
     target = replace(workshop.signature.target, num_classes=2)
     workshop.signature = replace(workshop.signature, target=target)
-    last = spawn(workshop.order(make_artifacts())).last()
+    last = spawn(workshop.task(make_artifacts())).last()
     assert isinstance(last, Failed)
     assert last.code == "samples_invalid"
     assert last.detail.startswith(f"sample {int(np.argmax(labels == 2)) + 1}: ")
@@ -71,8 +71,8 @@ def test_a_label_out_of_range_never_reaches_the_engine(
 def test_an_unexpected_error_is_a_crash_with_a_traceback(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
 ) -> None:
-    order = replace(make_workshop().order(make_artifacts()), database="/nowhere/hone.db")
-    child = spawn(order)
+    task = replace(make_workshop().task(make_artifacts()), database="/nowhere/hone.db")
+    child = spawn(task)
     assert child.end() == 1
     assert "child_broke" in (errors := child.errors())
     assert "Traceback" in errors
@@ -90,8 +90,8 @@ def test_too_little_memory_fails_with_a_clear_last_word(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any, limit_mib: int
 ) -> None:
     artifacts = make_artifacts(sizes=(6, 4000, 4000, 3))
-    order = make_workshop().order(artifacts, epochs=1)
-    child = spawn(order, memory_bytes=limit_mib << 20)
+    task = make_workshop().task(artifacts, epochs=1)
+    child = spawn(task, memory_bytes=limit_mib << 20)
     last = child.last()
     assert isinstance(last, Failed)
     assert last.code == "out_of_memory", last
@@ -103,8 +103,8 @@ def test_too_little_memory_fails_with_a_clear_last_word(
 def test_the_smallest_memory_that_is_allowed_trains_a_small_model(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, train: Any
 ) -> None:
-    order = make_workshop().order(make_artifacts(), epochs=1)
-    train(order, memory_bytes=MIN_MEMORY_BYTES)
+    task = make_workshop().task(make_artifacts(), epochs=1)
+    train(task, memory_bytes=MIN_MEMORY_BYTES)
 
 
 def test_an_upload_that_is_no_model_is_refused_by_the_child(spawn: Any, tmp_path: Path) -> None:

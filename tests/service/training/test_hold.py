@@ -37,12 +37,12 @@ def held(child: Any) -> int:
 
 
 @pytest.fixture
-def order(make_workshop: Callable[..., Any], make_artifacts: Callable[..., Any]) -> Any:
-    return make_workshop().order(make_artifacts(), **LONG)
+def task(make_workshop: Callable[..., Any], make_artifacts: Callable[..., Any]) -> Any:
+    return make_workshop().task(make_artifacts(), **LONG)
 
 
-def test_a_held_child_lives_and_takes_no_step(order: Any, spawn: Callable[..., Any]) -> None:
-    child = spawn(order)
+def test_a_held_child_lives_and_takes_no_step(task: Any, spawn: Callable[..., Any]) -> None:
+    child = spawn(task)
     step = held(child)
     assert steps(child, BEATS) == [step] * BEATS
     child.send(Continue())
@@ -52,9 +52,9 @@ def test_a_held_child_lives_and_takes_no_step(order: Any, spawn: Callable[..., A
 
 
 def test_a_held_child_has_saved_its_state_and_ends_when_it_is_told_to(
-    order: Any, spawn: Callable[..., Any]
+    task: Any, spawn: Callable[..., Any]
 ) -> None:
-    child = spawn(order)
+    child = spawn(task)
     step = held(child)
     assert [saved.state.step for saved in checkpoints(child)] == [step]
     child.send(Pause())
@@ -63,9 +63,9 @@ def test_a_held_child_has_saved_its_state_and_ends_when_it_is_told_to(
 
 
 def test_a_child_that_is_held_again_saves_what_it_has_done_since(
-    order: Any, spawn: Callable[..., Any]
+    task: Any, spawn: Callable[..., Any]
 ) -> None:
-    child = spawn(order)
+    child = spawn(task)
     steps_held = []
     for _ in range(2):
         steps_held.append(held(child))
@@ -86,13 +86,13 @@ def test_a_held_job_ends_with_the_same_bytes(
     *,
     dies: bool,
 ) -> None:
-    order = make_workshop().order(make_artifacts(dropout=True), max_steps=4000, schedule="cosine")
-    straight, _ = train(order)
-    child = spawn(order)
+    task = make_workshop().task(make_artifacts(dropout=True), max_steps=4000, schedule="cosine")
+    straight, _ = train(task)
+    child = spawn(task)
     assert held(child) < straight.step
     if dies:
         child.kill()
-        done, _ = train(resumed(order, checkpoints(child)[-1]))
+        done, _ = train(resumed(task, checkpoints(child)[-1]))
     else:
         child.send(Continue())
         done = child.last()
@@ -105,7 +105,7 @@ def test_a_hold_is_no_training_time(
     make_artifacts: Callable[..., Any],
     spawn: Callable[..., Any],
 ) -> None:
-    child = spawn(make_workshop().order(make_artifacts(), max_seconds=2.0))
+    child = spawn(make_workshop().task(make_artifacts(), max_seconds=2.0))
     step = held(child)
     steps(child, BEATS + 1)
     child.send(Continue())

@@ -65,8 +65,8 @@ def test_choices_are_compared_within_a_round() -> None:
 
 
 @pytest.fixture
-def order(make_artifacts: Callable[..., Artifacts], make_workshop: Any, tmp_path: Path) -> Train:
-    made: Train = make_workshop().order(make_artifacts())
+def task(make_artifacts: Callable[..., Artifacts], make_workshop: Any, tmp_path: Path) -> Train:
+    made: Train = make_workshop().task(make_artifacts())
     return replace(made, cache=str(tmp_path / "cache"), limits=ResourceLimits(threads=2))
 
 
@@ -94,53 +94,53 @@ def idle(opened: list[ThreadChoice]) -> Callable[[ThreadChoice], Engine]:
     return open_engine
 
 
-def test_the_choice_is_measured_once_for_a_model(order: Train, datasets: Datasets) -> None:
+def test_the_choice_is_measured_once_for_a_model(task: Train, datasets: Datasets) -> None:
     opened: list[ThreadChoice] = []
-    first = select_threads(order, datasets, idle(opened), tick=lambda: None)
+    first = select_threads(task, datasets, idle(opened), tick=lambda: None)
     assert opened == choices(2) * ROUNDS
-    assert select_threads(order, datasets, forbidden, tick=lambda: None) == first
+    assert select_threads(task, datasets, forbidden, tick=lambda: None) == first
 
 
 def test_a_model_that_opens_slowly_is_measured_once(
-    order: Train, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+    task: Train, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choice, "BUDGET_S", 0.0)
     opened: list[ThreadChoice] = []
-    select_threads(order, datasets, idle(opened), tick=lambda: None)
+    select_threads(task, datasets, idle(opened), tick=lambda: None)
     assert opened == choices(2)
 
 
-def test_another_limit_or_batch_size_is_measured_anew(order: Train, datasets: Datasets) -> None:
-    select_threads(order, datasets, idle([]), tick=lambda: None)
+def test_another_limit_or_batch_size_is_measured_anew(task: Train, datasets: Datasets) -> None:
+    select_threads(task, datasets, idle([]), tick=lambda: None)
     for other in (
-        replace(order, limits=ResourceLimits(threads=3)),
-        replace(order, hyperparameters=replace(order.hyperparameters, batch_size=8)),
+        replace(task, limits=ResourceLimits(threads=3)),
+        replace(task, hyperparameters=replace(task.hyperparameters, batch_size=8)),
     ):
         opened: list[ThreadChoice] = []
         select_threads(other, datasets, idle(opened), tick=lambda: None)
         assert opened
-    select_threads(order, datasets, forbidden, tick=lambda: None)
+    select_threads(task, datasets, forbidden, tick=lambda: None)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"key": {"threads": 2, "more": 1}}'])
 def test_a_choice_that_cannot_be_read_is_made_again(
-    content: str, order: Train, datasets: Datasets
+    content: str, task: Train, datasets: Datasets
 ) -> None:
-    file = Path(order.cache or "") / FILE
+    file = Path(task.cache or "") / FILE
     file.parent.mkdir()
     file.write_text(content)
-    select_threads(order, datasets, idle([]), tick=lambda: None)
+    select_threads(task, datasets, idle([]), tick=lambda: None)
     assert len(json.loads(file.read_text())) == 1
 
 
-def test_one_thread_needs_no_measurement(order: Train, datasets: Datasets) -> None:
-    alone = replace(order, limits=ResourceLimits(threads=1))
+def test_one_thread_needs_no_measurement(task: Train, datasets: Datasets) -> None:
+    alone = replace(task, limits=ResourceLimits(threads=1))
     assert select_threads(alone, datasets, forbidden, tick=lambda: None) == ThreadChoice(1)
 
 
-def test_a_job_records_the_threads_that_it_chose(order: Train, train: Any) -> None:
-    done, child = train(replace(order, limits=ResourceLimits(threads=2, nice=0)))
-    remembered = json.loads((Path(order.cache or "") / FILE).read_text())
+def test_a_job_records_the_threads_that_it_chose(task: Train, train: Any) -> None:
+    done, child = train(replace(task, limits=ResourceLimits(threads=2, nice=0)))
+    remembered = json.loads((Path(task.cache or "") / FILE).read_text())
     (chosen,) = remembered.values()
     assert done.provenance["threads"] == chosen["threads"]
     assert np.isfinite(done.train_loss)

@@ -58,7 +58,7 @@ def recognize(eval_model: onnx.ModelProto, parameters: Collection[str]) -> Recog
 def check_order(
     found: Recognized, optimizer_model: onnx.ModelProto, *, loss: str, optimizer: str
 ) -> None:
-    """Raises GraphRefused if the order names another loss or optimizer than the artifacts have."""
+    """Raises GraphRefused if the task names another loss or optimizer than the artifacts have."""
     problems = specification_problems(loss, optimizer)
     if not problems and found.loss != loss:
         problems.append(
@@ -68,7 +68,7 @@ def check_order(
     if optimizer not in kinds:
         known = ", ".join(sorted(kind for kind in kinds if kind)) or "no known optimizer"
         problems.append(
-            Problem("/spec/optimizer", f"the artifacts hold {known}, the order says {optimizer}")
+            Problem("/spec/optimizer", f"the artifacts hold {known}, the spec says {optimizer}")
         )
     if problems:
         raise refusal(problems)

@@ -1,6 +1,6 @@
 """What parent and training child say to each other: one JSON object a line.
 
-The parent's first line on the child's stdin is an order; later lines are commands; end of file
+The parent's first line on the child's stdin is a task; later lines are commands; end of file
 means that the parent is gone. The child answers with messages on stdout, the last of which ends
 the order: `unions.py` has the list.
 

@@ -32,7 +32,7 @@ def cut(forward_model: Path, tmp_path: Path) -> Callable[..., Prepared]:
     """The perceptron, of which the last layer alone trains."""
 
     def make(folder: str = "cut", **choices: Any) -> Prepared:
-        order = Prepare(
+        task = Prepare(
             source=str(forward_model),
             form="forward",
             work_dir=str(tmp_path / folder),
@@ -40,7 +40,7 @@ def cut(forward_model: Path, tmp_path: Path) -> Callable[..., Prepared]:
             trainable=("w1", "b1"),
             **{"divide": True, **choices},
         )
-        prepared = prepare(order)
+        prepared = prepare(task)
         assert isinstance(prepared, Prepared), prepared
         return prepared
 
@@ -48,7 +48,7 @@ def cut(forward_model: Path, tmp_path: Path) -> Callable[..., Prepared]:
 
 
 @pytest.fixture
-def order(
+def task(
     make_workshop: Callable[..., Any], cut: Callable[..., Prepared], tmp_path: Path
 ) -> Callable[..., Train]:
     """Train a prepared model, by default the cut perceptron, on the same samples each time."""
@@ -57,7 +57,7 @@ def order(
     def make(
         prepared: Prepared = usual, *, cache: str = "cache", most: int = 1 << 20, **wanted: Any
     ) -> Train:
-        made: Train = workshop.order(prepared.artifacts, **{"epochs": 4, **wanted})
+        made: Train = workshop.task(prepared.artifacts, **{"epochs": 4, **wanted})
         return replace(made, cache=str(tmp_path / cache), feature_cache_bytes=most)
 
     return make
@@ -71,13 +71,13 @@ def outputs(done: Done, x: np.ndarray) -> np.ndarray:
 
 def test_a_cut_model_trains_to_what_the_whole_model_trains_to(
     cut: Callable[..., Prepared],
-    order: Callable[..., Train],
+    task: Callable[..., Train],
     train: Any,
     samples: Any,
     classification: Signature,
 ) -> None:
-    whole, _ = train(order(cut("whole", divide=False)))
-    divided, _ = train(order())
+    whole, _ = train(task(cut("whole", divide=False)))
+    divided, _ = train(task())
 
     x, _ = samples(20, target=classification.target)
     np.testing.assert_allclose(outputs(divided, x), outputs(whole, x), rtol=1e-5, atol=1e-5)
@@ -86,14 +86,14 @@ def test_a_cut_model_trains_to_what_the_whole_model_trains_to(
 
 
 def test_the_first_job_keeps_what_the_second_one_reads(
-    order: Callable[..., Train], train: Any, tmp_path: Path
+    task: Callable[..., Train], train: Any, tmp_path: Path
 ) -> None:
-    first, _ = train(order())
+    first, _ = train(task())
     rows = tmp_path / "cache" / "features" / "rows"
     written = rows.stat()
     assert written.st_size == 260 * FRONTIER * 4
 
-    second, _ = train(order())
+    second, _ = train(task())
 
     assert rows.stat().st_mtime_ns == written.st_mtime_ns
     assert Path(second.path).read_bytes() == Path(first.path).read_bytes()
@@ -101,19 +101,19 @@ def test_the_first_job_keeps_what_the_second_one_reads(
 
 @pytest.mark.parametrize("most", [0, 100 * FRONTIER * 4])
 def test_a_bound_on_the_cache_costs_time_and_no_bit(
-    most: int, order: Callable[..., Train], train: Any, tmp_path: Path
+    most: int, task: Callable[..., Train], train: Any, tmp_path: Path
 ) -> None:
-    free, _ = train(order())
-    bound, _ = train(order(cache="small", most=most))
+    free, _ = train(task())
+    bound, _ = train(task(cache="small", most=most))
 
     assert (tmp_path / "small" / "features" / "rows").stat().st_size == most
     assert Path(bound.path).read_bytes() == Path(free.path).read_bytes()
 
 
 def test_a_paused_job_goes_on_bit_for_bit_even_if_the_cache_is_lost(
-    order: Callable[..., Train], train: Any, spawn: Any, resumed: Any, tmp_path: Path
+    task: Callable[..., Train], train: Any, spawn: Any, resumed: Any, tmp_path: Path
 ) -> None:
-    long = order(epochs=None, max_steps=3000)
+    long = task(epochs=None, max_steps=3000)
     calm, _ = train(long)
     child = spawn(long)
     child.wait_for(lambda said: isinstance(said, Progress) and said.step > 0)
@@ -129,19 +129,19 @@ def test_a_paused_job_goes_on_bit_for_bit_even_if_the_cache_is_lost(
 
 
 def test_halved_features_take_half_the_bytes_and_the_export_stays_exact(
-    cut: Callable[..., Prepared], order: Callable[..., Train], train: Any, tmp_path: Path
+    cut: Callable[..., Prepared], task: Callable[..., Train], train: Any, tmp_path: Path
 ) -> None:
-    whole, _ = train(order())
-    halved, _ = train(order(cut("half", feature_dtype="float16"), cache="half"))
+    whole, _ = train(task())
+    halved, _ = train(task(cut("half", feature_dtype="float16"), cache="half"))
 
     assert (tmp_path / "half" / "features" / "rows").stat().st_size == 260 * FRONTIER * 2
     assert halved.validation["loss"] == pytest.approx(whole.validation["loss"], rel=0.01)
 
 
 def test_features_beyond_float16_are_kept_as_its_largest_value(
-    cut: Callable[..., Prepared], order: Callable[..., Train]
+    cut: Callable[..., Prepared], task: Callable[..., Train]
 ) -> None:
-    wanted = order(cut("half", feature_dtype="float16"))
+    wanted = task(cut("half", feature_dtype="float16"))
     prefix = Prefix(Path(wanted.artifacts.prefix_model or ""), wanted, threads=1)
 
     kept = prefix.rows([np.full((2, 6), 1e6, np.float32)]).view(np.float16)
@@ -150,8 +150,8 @@ def test_features_beyond_float16_are_kept_as_its_largest_value(
     assert kept.max() == np.finfo(np.float16).max
 
 
-def test_a_model_whose_frozen_part_is_gone_says_so(order: Callable[..., Train], spawn: Any) -> None:
-    wanted = order()
+def test_a_model_whose_frozen_part_is_gone_says_so(task: Callable[..., Train], spawn: Any) -> None:
+    wanted = task()
     Path(wanted.artifacts.prefix_model or "").unlink()
 
     last = spawn(wanted).last()
@@ -173,13 +173,13 @@ class Counting(Prefix):
 
 @pytest.fixture
 def parts(
-    order: Callable[..., Train],
+    task: Callable[..., Train],
     make_dataset: Callable[..., Dataset],
     classification: Signature,
     samples: Any,
     tmp_path: Path,
 ) -> Callable[..., tuple[Features, Counting, RowCache]]:
-    wanted = order()
+    wanted = task()
     path = Path(wanted.artifacts.prefix_model or "")
     x, labels = samples(3 * ROWS + 5, target=classification.target)
     dataset = make_dataset((x,), labels, classification)

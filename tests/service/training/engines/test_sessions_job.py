@@ -28,7 +28,7 @@ def threads_of(child: Any) -> int:
 
 
 @pytest.fixture
-def order(
+def task(
     spawn: Callable[..., Any], make_workshop: Callable[..., Any], tmp_path: Path
 ) -> Callable[..., Train]:
     """To train a model that a child has prepared. A wide one is worth two threads."""
@@ -52,15 +52,15 @@ def order(
         assert isinstance(prepared, Prepared), prepared
         limits = ResourceLimits(threads=threads, nice=0)
         chosen = {} if recipe is None else asdict(recipe)
-        return replace(workshop.order(prepared.artifacts, **chosen, **wanted), limits=limits)
+        return replace(workshop.task(prepared.artifacts, **chosen, **wanted), limits=limits)
 
     return make
 
 
 def test_a_job_ends_in_a_model_that_plain_onnxruntime_runs(
-    order: Callable[..., Train], train: Any, samples: Any
+    task: Callable[..., Train], train: Any, samples: Any
 ) -> None:
-    wanted = order(epochs=12)
+    wanted = task(epochs=12)
     done, child = train(wanted)
     assert (done.step, done.epoch, done.reason) == (12 * 13, 12, "finished")
     assert done.validation["accuracy"] > 0.85 > done.baseline["accuracy"]
@@ -74,10 +74,10 @@ def test_a_job_ends_in_a_model_that_plain_onnxruntime_runs(
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_job_that_is_killed_ends_with_the_same_bytes(
-    order: Callable[..., Train], spawn: Any, train: Any, resumed: Any, wide: bool
+    task: Callable[..., Train], spawn: Any, train: Any, resumed: Any, wide: bool
 ) -> None:
     recipe = Recipe("adamw", weight_decay=0.1, ema_decay=0.9)
-    wanted = order(
+    wanted = task(
         wide=wide,
         threads=2,
         recipe=recipe,
@@ -97,11 +97,11 @@ def test_a_job_that_is_killed_ends_with_the_same_bytes(
 
 
 def test_a_job_begins_from_the_parameters_of_another(
-    order: Callable[..., Train], train: Any
+    task: Callable[..., Train], train: Any
 ) -> None:
-    first, child = train(order(epochs=3))
+    first, child = train(task(epochs=3))
     last = [each for each in child.said if isinstance(each, Saved)][-1]
-    wanted = order(epochs=1, recipe=Recipe("lion"), learning_rate=1e-9)
+    wanted = task(epochs=1, recipe=Recipe("lion"), learning_rate=1e-9)
     start = Start(how="parameters", checkpoint=last.path)
     second, _ = train(replace(wanted, start=start))
     assert second.baseline == first.validation
@@ -111,20 +111,20 @@ def test_a_job_begins_from_the_parameters_of_another(
 
 
 def test_a_checkpoint_that_does_not_fit_fails_the_job_by_name(
-    order: Callable[..., Train], spawn: Any, tmp_path: Path
+    task: Callable[..., Train], spawn: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "checkpoint").write_bytes(b"damaged")
     start = Start(how="parameters", checkpoint=str(tmp_path / "checkpoint"))
-    failed = spawn(replace(order(epochs=1), start=start)).last()
+    failed = spawn(replace(task(epochs=1), start=start)).last()
     assert isinstance(failed, Failed)
     assert failed.code == "checkpoint_unreadable"
     assert not isinstance(failed, Done)
 
 
 def test_a_provider_that_is_not_there_is_told_and_the_job_ends_as_without(
-    order: Callable[..., Train], train: Any
+    task: Callable[..., Train], train: Any
 ) -> None:
-    wanted = order(epochs=1)
+    wanted = task(epochs=1)
     plain, _ = train(wanted)
     done, child = train(replace(wanted, providers=("NoSuchExecutionProvider",)))
     (started,) = (each for each in child.said if isinstance(each, Started))
