@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import os
-import secrets
 from pathlib import Path
 
 from starlette.datastructures import Headers
@@ -19,7 +18,7 @@ from api.access.auditing import note_refusal
 from api.errors import problem
 from api.protocol import PEER_UID, PRINCIPAL
 from service.access.principal import ADMIN, Principal
-from service.access.tokens import PREFIX
+from service.access.tokens import PREFIX, new_secret
 from service.daemon import Daemon
 from service.errors import Unauthorized
 
@@ -41,7 +40,7 @@ def admin_token(data_dir: Path) -> str:
     except FileExistsError:
         return path.read_text("ascii").strip()
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+        file.write(new_secret() + "\n")
         file.flush()
         os.fsync(file.fileno())
     return path.read_text("ascii").strip()
@@ -121,10 +120,10 @@ def _principal(scope: Scope, headers: Headers) -> Principal:
             "or one of `honed tokens create`"
         )
     state, secret = scope["app"].state, given.strip()
-    if secret.startswith(PREFIX):
-        return daemon.tokens.principal(secret)
     if hmac.compare_digest(secret.encode(), state.token.encode()):
         return ADMIN
+    if secret.startswith(PREFIX):
+        return daemon.tokens.principal(secret)
     raise Unauthorized("this is neither the token of DATA_DIR/admin.token nor one that was made")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -138,5 +140,16 @@ def test_the_token_file_is_the_owners_alone_and_survives_a_restart(
     second = serve()
 
     assert mode == 0o600
+    assert re.fullmatch(r"hone_\w{49}", first.token)
     assert second.token == first.token
     assert first.token not in first.log.read_text()
+
+
+def test_an_admin_token_of_before_is_kept(serve: Callable[..., Served], tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o700)
+    (tmp_path / "data" / "admin.token").write_text("5hoMQzVQ_old-style_4yHnKX6fE\n")
+
+    served = serve()
+
+    assert served.token == "5hoMQzVQ_old-style_4yHnKX6fE"
+    assert served.http.get("/v1/models").status_code == 200
