@@ -96,6 +96,25 @@ def test_the_daemon_loads_no_first_version_of_pydantic() -> None:
     assert run.stdout.split() == [b"[]"]
 
 
+def test_what_is_loaded_is_not_looked_through_for_garbage_after_each_job(tmp_path: Path) -> None:
+    """All answers wait for that: 50 ms here, and some hundred on a small board."""
+    program = """if True:
+        import gc, sys
+        from pathlib import Path
+        from api.server import run
+        from service.errors import BadSetting
+        from service.settings import load_settings
+        loaded = len(gc.get_objects())
+        try:  # an address of nobody, so that it ends where it would begin to serve
+            run(load_settings(host="192.0.2.1", port=1, data_dir=Path(sys.argv[1])))
+        except BadSetting:
+            print(gc.get_freeze_count() / loaded)
+    """
+    command = [sys.executable, "-c", program, str(tmp_path / "data")]
+    run = subprocess.run(command, capture_output=True, check=True)
+    assert float(run.stdout) > 0.9
+
+
 def top_level_imports(path: Path) -> set[str]:
     statements = [node for node in tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
     return set().union(*map(imported, statements), *map(members, statements))
