@@ -73,8 +73,15 @@ def accepted(result: IngestResult, principal: Principal) -> SamplesAccepted:
     )
 
 
-def sample(row: Sample, of: Model, uncertainty: float | None = None) -> SampleBody:
-    """A sample of a model."""
+def sample(
+    row: Sample,
+    of: Model,
+    *,
+    uncertainty: float | None = None,
+    doubt: float | None = None,
+    predicted: int | None = None,
+) -> SampleBody:
+    """A sample of a model. uncertainty, doubt: see `SampleBody`; predicted: a class."""
     return SampleBody(
         id=row.id,
         key=row.key,
@@ -87,6 +94,8 @@ def sample(row: Sample, of: Model, uncertainty: float | None = None) -> SampleBo
         weight=row.weight,
         quarantine=row.quarantine,
         uncertainty=uncertainty,
+        doubt=doubt,
+        predicted=None if predicted is None else shown_label(of, predicted),
     )
 
 

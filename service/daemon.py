@@ -69,7 +69,7 @@ class Daemon:
     daily_backups: DailyBackups
     verification: Verifier
     thumbnails: Thumbnails
-    uncertainty: SampleRanking
+    ranking: SampleRanking
 
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
@@ -138,7 +138,7 @@ class Daemon:
         self.variants = VariantMaker(self.store, self.settings, self.children)
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store, self.children)
-        self.uncertainty = SampleRanking(self.store, self.settings, self.children)
+        self.ranking = SampleRanking(self.store, self.settings, self.children)
         self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
         self.verification = Verifier(self.store, self.monitor)
 

@@ -23,6 +23,7 @@ from api.schemas.samples import (
     SplitName,
 )
 from service.access.principal import Principal, Scope
+from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.samples import updates as sample_updates
 from storage.errors import NotFound, Problem
@@ -74,13 +75,20 @@ async def list_samples(
         Literal["id", "uncertainty"],
         Query(description="`uncertainty`: those first that are most worth labelling."),
     ] = "id",
+    suspect: Annotated[
+        bool, Query(description="Only those whose label the current version takes for wrong.")
+    ] = False,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[SampleBody]:
     """Lists oldest first, without content.
 
     `?unlabelled=true&order=uncertainty`: by the entropy of what the current version makes of them.
+    `?suspect=true`: labelled ones to whose label it gives a probability of a fifth or less, least
+    probable first.
     """
+    if suspect:
+        return await _suspects(daemon, model, where, order, limit=limit, cursor=cursor)
     if order == "id":
         rows = await run_in_threadpool(
             daemon.store.samples.list, model.id, where, limit=limit + 1, after=after_id(cursor)
@@ -92,8 +100,23 @@ async def list_samples(
         problem = Problem("/query/order", "uncertainty goes with unlabelled=true, and nothing else")
         raise InvalidInput("the order is wrong", problems=[problem])
     start = after_id(cursor) or 0
-    found, end = await daemon.uncertainty.ranked(model, limit=limit + 1, after=start)
-    items = [present.sample(each.sample, model, each.entropy) for each in found[:limit]]
+    found, end = await daemon.ranking.ranked(model, limit=limit + 1, after=start)
+    items = [present.sample(each.sample, model, uncertainty=each.doubt) for each in found[:limit]]
+    return Page(items=items, next=str(end - 1) if len(found) > limit else None)
+
+
+async def _suspects(
+    daemon: Daemon, model: Model, where: SampleFilter, order: str, *, limit: int, cursor: str | None
+) -> Page[SampleBody]:
+    if not where.is_empty or order != "id":
+        problem = Problem("/query/suspect", "suspect goes with no other condition and no order")
+        raise InvalidInput("the filter is wrong", problems=[problem])
+    start = after_id(cursor) or 0
+    found, end = await daemon.ranking.ranked(model, "labels", limit=limit + 1, after=start)
+    items = [
+        present.sample(each.sample, model, doubt=each.doubt, predicted=each.predicted)
+        for each in found[:limit]
+    ]
     return Page(items=items, next=str(end - 1) if len(found) > limit else None)
 
 

@@ -36,7 +36,8 @@ class SampleBody(Body):
 
     pinned: no quota takes it away. weight: factor on its loss in training. quarantine: why training
     leaves it out. uncertainty: entropy of what the current version makes of it, in nats, in lists
-    ordered by it.
+    ordered by it. doubt, predicted: 1 less the probability that the current version gives the
+    label, and the label that it would give, in lists of suspects.
     """
 
     id: int
@@ -50,6 +51,8 @@ class SampleBody(Body):
     weight: float
     quarantine: str | None
     uncertainty: float | None = None
+    doubt: float | None = None
+    predicted: Any = None
 
 
 class SamplePatch(Request):

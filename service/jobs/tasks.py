@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Literal
 
 from service.models.prepared import MADE_OF
 from service.models.promotion.policy import gate_policy
@@ -106,13 +107,20 @@ def convert_task(
 
 
 def rank_task(
-    model: Model, version: Version, store: Store, settings: Settings, *, newest: int
+    model: Model,
+    version: Version,
+    store: Store,
+    settings: Settings,
+    *,
+    newest: int,
+    what: Literal["unlabelled", "labels"],
 ) -> Rank:
-    """The task to rank by how uncertain a version is about the newest unlabelled samples."""
+    """The task to rank the newest samples by how much a version doubts them, or their labels."""
     return Rank(
         model=str(store.integrity.file(version.file.sha256)),
         measurement=measurement(model, store),
         newest=newest,
+        what=what,
         limits=short_task_limits(settings),
     )
 

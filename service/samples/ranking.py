@@ -1,4 +1,4 @@
-"""Which unlabelled samples are worth asking about: those the current version doubts most."""
+"""Which samples a person should look at: unlabelled ones, and labels that may be wrong."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,31 +25,41 @@ from storage.records.samples import Sample
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 
+What = Literal["unlabelled", "labels"]
 NEWEST = 5000
-"""Unlabelled samples that are looked at, the newest ones."""
+"""Samples that are looked at, the newest ones."""
+SUSPECT = 0.8
+"""A label is suspect if its probability is a fifth or less. Of 1,000 digits with 5 % wrong labels,
+78 to 86 % of these were found so, and 86 to 95 % of what was found was wrong."""
 MODELS_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Of one version. ids, entropies (nats): most doubtful first. newest: the highest id."""
+    """Of one version. ids, doubts: most doubtful first; labels, predicted: of labelled samples.
+
+    newest: the highest id.
+    """
 
     version: int
-    ids: NDArray[np.int64]
-    entropies: NDArray[np.float64]
     newest: int
+    ids: NDArray[np.int64]
+    doubts: NDArray[np.float64]
+    labels: NDArray[np.int64] | None
+    predicted: NDArray[np.int64] | None
 
 
 @dataclass(frozen=True, slots=True)
 class RankedSample:
-    """A sample without a label, and the entropy of what the version makes of it, in nats."""
+    """A sample, and how much the version doubts it: see `Ranked`. predicted: a class."""
 
     sample: Sample
-    entropy: float
+    doubt: float
+    predicted: int | None = None
 
 
 class SampleRanking:
-    """Ranks a model's unlabelled samples; a ranking stays until a version or a sample is newer.
+    """Ranks a model's samples; a ranking stays until a version or a sample is newer.
 
     Belongs to the event loop.
     """
@@ -57,42 +68,39 @@ class SampleRanking:
         self._store = store
         self._settings = settings
         self._children = children
-        self._known: dict[int, Ranking] = {}
+        self._known: dict[tuple[int, What], Ranking] = {}
         self._one_at_a_time = asyncio.Lock()
 
     async def ranked(
-        self, model: Model, *, limit: int, after: int
+        self, model: Model, what: What = "unlabelled", *, limit: int, after: int
     ) -> tuple[list[RankedSample], int]:
         """Up to `limit` samples from place `after` on, and the place behind the last of them.
 
-        Raises InvalidInput for a model without classes, ChildDied, NotFound.
+        what: all unlabelled ones, or those whose labels are suspect. Raises InvalidInput for a
+        model without classes, ChildDied, NotFound.
         """
-        if model.loss not in ("cross_entropy", "bce_with_logits"):
-            problem = Problem("/query/order", "uncertainty needs a model that classifies")
-            raise InvalidInput("the order is wrong", problems=[problem])
+        _require_classes(model, what)
         async with self._one_at_a_time:
-            ranking = await self._current(model)
+            ranking = await self._current(model, what)
         return await asyncio.to_thread(self._page, model, ranking, limit, after)
 
-    async def _current(self, model: Model) -> Ranking:
+    async def _current(self, model: Model, what: What) -> Ranking:
         version = await asyncio.to_thread(self._store.integrity.latest, model.id)
-        newest = await asyncio.to_thread(self._newest, model)
-        known = self._known.get(model.id)
+        newest = await asyncio.to_thread(self._newest, model, what)
+        known = self._known.get((model.id, what))
         if known is not None and (known.version, known.newest) == (version.version, newest):
             return known
         work_dir = Path(tempfile.mkdtemp(prefix="rank-", dir=self._store.tmp_dir))
         try:
-            task = tasks.rank_task(model, version, self._store, self._settings, newest=NEWEST)
+            task = tasks.rank_task(
+                model, version, self._store, self._settings, newest=NEWEST, what=what
+            )
             ranked = await self._ask(task)
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)
-        entropies = np.array(ranked.entropies)
-        best = np.argsort(-entropies, kind="stable")
-        ranking = Ranking(
-            version.version, np.array(ranked.ids, np.int64)[best], entropies[best], newest
-        )
-        self._known.pop(model.id, None)
-        self._known[model.id] = ranking
+        ranking = _sorted(ranked, version.version, newest, what)
+        self._known.pop((model.id, what), None)
+        self._known[model.id, what] = ranking
         while len(self._known) > MODELS_KEPT:
             self._known.pop(next(iter(self._known)))
         return ranking
@@ -110,16 +118,15 @@ class SampleRanking:
             await child.close()
         raise ChildDied("the samples cannot be ranked: the child stopped without an answer")
 
-    def _newest(self, model: Model) -> int:
-        rows = self._store.samples.list(
-            model.id, SampleFilter(unlabelled=True), limit=1, newest_first=True
-        )
+    def _newest(self, model: Model, what: What) -> int:
+        where = SampleFilter(unlabelled=what == "unlabelled")
+        rows = self._store.samples.list(model.id, where, limit=1, newest_first=True)
         return rows[0].id if rows else 0
 
     def _page(
         self, model: Model, ranking: Ranking, limit: int, after: int
     ) -> tuple[list[RankedSample], int]:
-        """Samples that were labelled or deleted since are passed over."""
+        """Samples whose label has changed since, and deleted ones, are passed over."""
         page: list[RankedSample] = []
         place = after
         while place < len(ranking.ids) and len(page) < limit:
@@ -129,7 +136,32 @@ class SampleRanking:
                 sample = found.get(id)
                 if len(page) == limit:
                     break
-                if sample is not None and sample.label is None and sample.quarantine is None:
-                    page.append(RankedSample(sample, float(ranking.entropies[place])))
+                label = None if ranking.labels is None else int(ranking.labels[place])
+                if sample is not None and sample.label == label and sample.quarantine is None:
+                    predicted = None if ranking.predicted is None else int(ranking.predicted[place])
+                    page.append(RankedSample(sample, float(ranking.doubts[place]), predicted))
                 place += 1
         return page, place
+
+
+def _require_classes(model: Model, what: What) -> None:
+    if what == "labels":
+        target = model.signature.target
+        if model.loss != "cross_entropy" or target.shape:
+            detail = "suspect labels need a model that gives each sample one class"
+            raise InvalidInput("the filter is wrong", problems=[Problem("/query/suspect", detail)])
+    elif model.loss not in ("cross_entropy", "bce_with_logits"):
+        problem = Problem("/query/order", "uncertainty needs a model that classifies")
+        raise InvalidInput("the order is wrong", problems=[problem])
+
+
+def _sorted(ranked: Ranked, version: int, newest: int, what: What) -> Ranking:
+    """Most doubtful first; of labels only the suspect ones."""
+    doubts = np.array(ranked.doubts)
+    best = np.argsort(-doubts, kind="stable")
+    ids = np.array(ranked.ids, np.int64)
+    if what == "unlabelled":
+        return Ranking(version, newest, ids[best], doubts[best], None, None)
+    best = best[doubts[best] >= SUSPECT]
+    labels, predicted = np.array(ranked.labels, np.int64), np.array(ranked.predicted, np.int64)
+    return Ranking(version, newest, ids[best], doubts[best], labels[best], predicted[best])

@@ -27,9 +27,9 @@ SELECT id, pack, offset, length, label, weight, substr(sha256, 1, 8) FROM sample
 WHERE model_id = ? AND split = ? AND label IS NOT NULL AND quarantine IS NULL AND id <= ?
 ORDER BY id
 """
-_UNLABELLED = """
-SELECT id, pack, offset, length, substr(sha256, 1, 8) FROM samples
-WHERE model_id = ? AND label IS NULL AND quarantine IS NULL ORDER BY id DESC LIMIT ?
+_NEWEST = """
+SELECT id, pack, offset, length, substr(sha256, 1, 8), label FROM samples
+WHERE model_id = ? AND (label IS NOT NULL) = ? AND quarantine IS NULL ORDER BY id DESC LIMIT ?
 """
 _BROKEN = "the labels of model {} do not fit its target {!r} ({} {}); restore a backup"
 
@@ -134,19 +134,27 @@ def _is_whole(index: SampleIndex, at: int, pack: NDArray[np.uint8]) -> bool:
     return bool(hashlib.sha256(record.data).digest()[:8] == index.digests[at].tobytes())
 
 
-def read_unlabelled(
-    database: Path, packs_dir: Path, *, model_id: int, newest: int, target: TargetSpec
+def read_newest(
+    database: Path,
+    packs_dir: Path,
+    *,
+    model_id: int,
+    newest: int,
+    target: TargetSpec,
+    labelled: bool,
 ) -> SampleIndex:
-    """The newest samples without a label, at most `newest` of them; their labels are zeros.
+    """The newest samples with or without a label, at most `newest`; without one it is zeros.
 
     Raises sqlite3.Error.
     """
     with closing(
         sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
     ) as connection:
-        rows = connection.execute(_UNLABELLED, (model_id, newest)).fetchall()
+        rows = connection.execute(_NEWEST, (model_id, labelled, newest)).fetchall()
     table = np.array([row[:4] for row in rows[::-1]], np.int64).reshape(-1, 4)
     labels = np.zeros((len(table), *target.shape), target.dtype)
+    if labelled:
+        labels = _to_labels([row[5] for row in rows[::-1]], target)
     digests = b"".join(row[4] for row in rows[::-1])
     return _index(table, labels, packs_dir / str(model_id), digests)
 

@@ -1,7 +1,8 @@
-"""Carries out the task `Rank`: how much a version doubts each unlabelled sample."""
+"""Carries out the task `Rank`: how much a version doubts unlabelled samples, or their labels."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.evaluation.metrics import columns
 from service.training.protocol.messages.comparison import Rank, Ranked
 from service.training.protocol.pipe import Heartbeat, Pipe
-from storage.readonly.sample_index import read_unlabelled
+from storage.readonly.sample_index import read_newest
 
 BATCH_SIZE = 64
 
@@ -22,16 +23,18 @@ BATCH_SIZE = 64
 def rank(task: Rank, pipe: Pipe) -> Ranked:
     """Raises ExportMismatch if the version cannot be run, Interrupted where the parent ends it."""
     what, tick = task.measurement, Heartbeat(pipe)
-    index = read_unlabelled(
+    of_labels = task.what == "labels"
+    index = read_newest(
         Path(what.database),
         Path(what.packs),
         model_id=what.model_id,
         newest=task.newest,
         target=what.signature.target,
+        labelled=of_labels,
     )
     reader = SampleReader(what, threads=task.limits.threads, tick=tick, model=task.model)
     samples = reader.open(index)
-    entropies = np.zeros(len(samples))
+    doubts, predicted = np.zeros(len(samples)), np.zeros(len(samples), np.int64)
     try:
         model = InferenceModel(
             Path(task.model),
@@ -41,14 +44,33 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
         )
         done = 0
         everything = np.arange(len(samples))
-        for inputs, _ in samples.batches(everything, batch_size=BATCH_SIZE):
+        for inputs, labels in samples.batches(everything, batch_size=BATCH_SIZE):
             output = model.run(inputs)
-            entropies[done : done + len(output)] = entropy(output, loss=what.loss)
+            rows = slice(done, done + len(output))
+            if of_labels:
+                doubts[rows], predicted[rows] = (
+                    1 - confidence(output, labels),
+                    output.argmax(axis=1),
+                )
+            else:
+                doubts[rows] = entropy(output, loss=what.loss)
             done += len(output)
             tick(len(output))
     except Unusable as error:
         raise ExportMismatch(f"the version is of no use: {error}") from error
-    return Ranked(ids=tuple(samples.ids.tolist()), entropies=tuple(entropies.tolist()))
+    ranked = Ranked(ids=tuple(samples.ids.tolist()), doubts=tuple(doubts.tolist()))
+    if not of_labels:
+        return ranked
+    labelled = tuple(samples.labels.tolist()), tuple(predicted.tolist())
+    return replace(ranked, labels=labelled[0], predicted=labelled[1])
+
+
+def confidence(output: Array, labels: Array) -> NDArray[np.float64]:
+    """(batch,) the probability of each label. output: (batch, classes), logits."""
+    logits = output.astype(np.float64)
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    found: NDArray[np.float64] = shares[np.arange(len(labels)), labels] / shares.sum(axis=1)
+    return found
 
 
 def entropy(output: Array, *, loss: str) -> NDArray[np.float64]:

@@ -65,11 +65,15 @@ class Convert:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Tell how much an inference model doubts each of the newest unlabelled samples."""
+    """Tell how much an inference model doubts each of the newest samples.
+
+    what: unlabelled ones by how unsure it is, or labelled ones by how far it is from their labels.
+    """
 
     model: str
     measurement: Measurement
     newest: int
+    what: Literal["unlabelled", "labels"] = "unlabelled"
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     kind: Literal["rank"] = "rank"
 
@@ -128,8 +132,14 @@ class Converted:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Entropies, in nats, of what the model makes of the samples with these ids."""
+    """What the model makes of the samples with these ids.
+
+    doubts: entropies in nats of unlabelled ones; of labelled ones 1 less the probability of the
+    label. labels, predicted: classes, of labelled ones.
+    """
 
     ids: tuple[int, ...]
-    entropies: tuple[float, ...]
+    doubts: tuple[float, ...]
+    labels: tuple[int, ...] = ()
+    predicted: tuple[int, ...] = ()
     kind: Literal["ranked"] = "ranked"
