@@ -5,25 +5,27 @@ The database itself and each copy of it go through the same steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 
 from storage.database.transaction import Transaction
 
-_IDS_PER_STATEMENT = 500
-_REMEMBER = """
+# The ids are one JSON list: statements with a mark for each would be prepared, and kept, for every
+# number of ids that ever came.
+_THESE = "+model_id = ?1 AND id IN (SELECT value FROM json_each(?2))"
+_REMEMBER = f"""
 INSERT INTO erasures (model_id, pack, offset, length, sample_id)
-SELECT model_id, pack, offset, length, id FROM samples WHERE model_id = ? AND id IN ({})
-"""
-_WEIGH = """
+SELECT model_id, pack, offset, length, id FROM samples WHERE {_THESE}
+"""  # noqa: S608 - our own
+_WEIGH = f"""
 UPDATE packs SET erased_bytes = erased_bytes + gone.bytes
 FROM (
-  SELECT pack, sum(length) AS bytes FROM samples WHERE model_id = ? AND id IN ({}) GROUP BY pack
+  SELECT pack, sum(length) AS bytes FROM samples WHERE {_THESE} GROUP BY pack
 ) AS gone
-WHERE packs.model_id = ? AND packs.pack = gone.pack
-"""
-_DELETE = "DELETE FROM samples WHERE model_id = ? AND id IN ({})"
+WHERE packs.model_id = ?1 AND packs.pack = gone.pack
+"""  # noqa: S608 - our own
+_DELETE = f"DELETE FROM samples WHERE {_THESE}"  # noqa: S608 - our own
 # Where it has been said already, saying it again does no harm; a copy of the database may be older
 # than the pack.
 _NEW_PACK = """
@@ -39,13 +41,10 @@ def delete_samples(transaction: Transaction, model_id: int, ids: Iterable[int]) 
     The range is remembered in the same transaction: after a crash in between, start-up overwrites
     it again, which does no harm. The other way round a crash would leave a row of zeros.
     """
-    gone = 0
-    for some in _chunks(ids):
-        marks = ", ".join("?" * len(some))
-        transaction.execute(_REMEMBER.format(marks), (model_id, *some))
-        transaction.execute(_WEIGH.format(marks), (model_id, *some, model_id))
-        gone += transaction.execute(_DELETE.format(marks), (model_id, *some)).rowcount
-    return gone
+    given = (model_id, json.dumps(list(ids)))
+    transaction.execute(_REMEMBER, given)
+    transaction.execute(_WEIGH, given)
+    return transaction.execute(_DELETE, given).rowcount
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +67,3 @@ def move_samples(
             move.moves,
         )
     transaction.execute("DELETE FROM packs WHERE model_id = ? AND pack = ?", (model_id, pack))
-
-
-def _chunks(ids: Iterable[int]) -> Iterator[Sequence[int]]:
-    rest = iter(ids)
-    while some := list(islice(rest, _IDS_PER_STATEMENT)):
-        yield some

@@ -13,7 +13,8 @@ from storage.disk.durable import file_faults
 from storage.errors import AlreadyExists
 from storage.records.samples import DAMAGED, SAMPLE_COLUMNS
 
-_ROWS_AT_ONCE = 500
+_ROWS_AT_ONCE = 2000
+_KEYS_AT_ONCE = 64
 _STAGED = (
     "CREATE TABLE staged (n INTEGER PRIMARY KEY, sha256 BLOB NOT NULL, start INTEGER NOT NULL, "
     "length INTEGER NOT NULL, label ANY, "
@@ -92,10 +93,13 @@ class StagedRows:
         """
         if not self._keyed:
             return
-        for rows in self._pages(_KEYED):
+        for rows in self._pages(_KEYED, _KEYS_AT_ONCE):
             ordinals = {key: n for n, key in rows}
-            query = _KNOWN_KEYS.format(marks=", ".join("?" * len(ordinals)))
-            known = database.execute(query, (model_id, *ordinals, model_id, *ordinals)).fetchall()
+            keys = [*ordinals]
+            if len(keys) > 1:  # two statements are prepared, and kept, however many keys come
+                keys += keys[-1:] * (_KEYS_AT_ONCE - len(keys))
+            query = _KNOWN_KEYS.format(marks=", ".join("?" * len(keys)))
+            known = database.execute(query, (model_id, *keys, model_id, *keys)).fetchall()
             for key, sample_id, is_damaged, owned_by in known:
                 if owner not in (None, owned_by):
                     raise AlreadyExists(
@@ -109,7 +113,7 @@ class StagedRows:
 
     def batches(self) -> Iterator[list[Any]]:
         """(ordinal, digest, label, key, split) by ordinal, some hundred at a time."""
-        return self._pages(_BATCH)
+        return self._pages(_BATCH, _ROWS_AT_ONCE)
 
     def repeated(self) -> Iterator[Any]:
         """As in `batches`, the rows whose digest others have too: by digest, then by ordinal."""
@@ -198,11 +202,11 @@ class StagedRows:
         with translated():
             self._connection.execute(sql, parameters)
 
-    def _pages(self, query: str) -> Iterator[list[Any]]:
+    def _pages(self, query: str, size: int) -> Iterator[list[Any]]:
         last = -1
         rows: list[Any] = []
-        while last < 0 or len(rows) == _ROWS_AT_ONCE:
-            rows = self._connection.execute(query, (last, _ROWS_AT_ONCE)).fetchall()
+        while last < 0 or len(rows) == size:
+            rows = self._connection.execute(query, (last, size)).fetchall()
             yield rows
             last = rows[-1][0] if rows else 0
 

@@ -2,8 +2,11 @@ import ctypes
 import sys
 
 import pytest
+from stored import set_quota
 from support import DEADLINE_S, wait_until
 
+from storage.records.models import Quota
+from storage.records.samples import Split
 from storage.store import Store
 
 if sys.platform != "linux":
@@ -58,6 +61,31 @@ def test_readers_give_their_page_caches_back_once_nothing_is_written(
     assert used_bytes() - before > 300 * 2**10
     store.policy.set_paused(True)
     wait_until(lambda: used_bytes() - before < 100 * 2**10, "the readers' to be given back")
+
+
+def test_uploads_and_deletions_of_many_sizes_keep_no_statement_for_each(
+    store, add_model, record_of, used_bytes
+):
+    model = add_model(store)
+
+    def send(count, *, name):
+        with store.samples.stage(model.id, 16) as staging:
+            keys = [f"{name}-{count}-{n}" for n in range(count)]
+            records = b"".join(map(record_of, range(count)))
+            staging.add(records, [1] * count, key=keys, split=Split.TRAIN)
+            staging.commit()
+
+    def use(counts, *, name):
+        for count in counts:
+            send(count, name=name)
+            store.samples.by_ids(model.id, range(count))
+            set_quota(store, model.id, Quota(max_samples=count))
+            set_quota(store, model.id, Quota())
+        return used_bytes()
+
+    before = use((1, 100, 300), name="first")
+    wait_until(lambda: used_bytes() < 2**20, "the caches to be given back")
+    assert use(range(101, 141), name="more") - before < 2**20
 
 
 def test_a_writer_at_rest_gives_its_page_cache_back(store, add_model, upload, used_bytes):
