@@ -18,7 +18,9 @@ import psutil
 import pytest
 from support import Served, client
 
+from api import listeners
 from api.listeners import LocalSocket
+from service.access import peers
 from service.errors import BadSetting
 from service.settings import Settings, load_settings
 
@@ -67,6 +69,34 @@ def test_the_daemons_own_user_needs_no_token(served: Served) -> None:
 
 def test_its_file_is_the_daemons_users_alone(served: Served) -> None:
     assert stat.S_IMODE((served.data_dir / "api.sock").stat().st_mode) == 0o600
+
+
+@as_root
+@pytest.mark.parametrize(("group", "mode"), [(ANYBODY, 0o660), (None, 0o600)])
+def test_elsewhere_the_group_of_the_service_may_open_it_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int | None, mode: int
+) -> None:
+    monkeypatch.setattr(listeners, "group_id", lambda: group)
+    path = tmp_path / "open.sock"
+    made = LocalSocket(settings_of(tmp_path / "data", socket=path))
+    listener = made.listen()
+    assert listener is not None
+    with listener:
+        found = path.stat()
+        assert stat.S_IMODE(found.st_mode) == mode
+        assert group in (None, found.st_gid)
+    made.remove()
+    assert not path.exists()
+
+
+def test_the_group_of_the_service_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    import grp
+
+    mine = grp.getgrgid(os.getgid())
+    monkeypatch.setattr(peers, "GROUP", mine.gr_name)
+    assert peers.group_id() == mine.gr_gid
+    monkeypatch.setattr(peers, "GROUP", "no-group-of-that-name")
+    assert peers.group_id() is None
 
 
 def test_a_token_that_is_sent_counts_for_itself(served: Served) -> None:
