@@ -45,7 +45,8 @@ def test_waiting_covers_what_begins_meanwhile() -> None:
             tasks.start(second(), name="second")
 
         async def second() -> None:
-            await asyncio.sleep(0)
+            for _ in range(20):  # longer than a wait for the first alone takes to return
+                await asyncio.sleep(0)
             ended.append("second")
 
         tasks.start(first(), name="first")
