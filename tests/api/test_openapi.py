@@ -164,13 +164,18 @@ def test_the_version_of_an_alias_is_described_with_its_bounds(description: dict[
     assert isinstance(version["exclusiveMaximum"], int)
 
 
+@pytest.fixture(scope="module")
+def in_every_form(served: Served) -> str:
+    """A model whose variants can be made."""
+    served.register("forms", mlp(8, 16, 3))
+    served.upload("forms", **blobs(40, 8, 3), split="validation").raise_for_status()
+    return "forms"
+
+
 @pytest.mark.parametrize("path", ["/latest/model.onnx", "/versions/1/model.onnx"])
 def test_every_form_of_a_models_file_is_described(
-    path: str, served: Served, description: dict[str, Any]
+    path: str, served: Served, description: dict[str, Any], in_every_form: str
 ) -> None:
-    name = f"forms-{path.split('/')[1]}"
-    served.register(name, mlp(8, 16, 3))
-    served.upload(name, **blobs(40, 8, 3), split="validation").raise_for_status()
     route = f"/v1/models/{{name}}{path}".replace("/versions/1/", "/versions/{number}/")
     responses = description["paths"][route]["get"]["responses"]
     variants = next(
@@ -180,10 +185,9 @@ def test_every_form_of_a_models_file_is_described(
     )
     for variant in (None, *variants):
         params = {"variant": variant} if variant else {}
-        whole = served.http.get(f"/v1/models/{name}{path}", params=params)
-        part = served.http.get(
-            f"/v1/models/{name}{path}", params=params, headers={"Range": "bytes=0-9"}
-        )
+        url = f"/v1/models/{in_every_form}{path}"
+        whole = served.http.get(url, params=params)
+        part = served.http.get(url, params=params, headers={"Range": "bytes=0-9"})
         assert (whole.status_code, part.status_code) == (200, 206), whole.text
         for answer in (whole, part):
             kind = answer.headers["content-type"].partition(";")[0]

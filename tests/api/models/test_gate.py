@@ -43,7 +43,7 @@ def test_training_on_shuffled_labels_makes_a_version_that_is_explained_and_not_p
     name = register(served, "shuffled")
     good = served.train(name, **GOOD)["version"]
     before = served.http.get(f"/v1/models/{name}/latest/model.onnx")
-    upload_shuffled(served, name, 8000)
+    upload_shuffled(served, name, 4000)
 
     job = served.train(name, epochs=8, learning_rate=0.02, seed=2)
 
@@ -112,7 +112,7 @@ def test_the_gate_may_wait_for_a_person_or_let_everything_through(served: Served
     assert version(served, name)["version"] == waiting["version"]
 
     assert patch(served, name, gate={"mode": "always"})["gate"]["mode"] == "always"
-    upload_shuffled(served, name, 8000)
+    upload_shuffled(served, name, 4000)
     bad = version(served, name, served.train(name, epochs=8, learning_rate=0.02)["version"])
     assert bad["promoted"] is True
     assert bad["verdict"]["validation"]["outcome"] == "worse"
