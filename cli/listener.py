@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import struct
 import sys
 from collections.abc import Iterator
@@ -49,7 +50,7 @@ def living_socket(settings: Settings) -> Path | None:
     """The Unix socket on which this machine's daemon listens; None if there is none.
 
     Who has no data folder asks the daemon that runs as a service. Raises Failure if the program
-    that listens there is of neither this user, nor root, nor whom the socket's folder belongs to.
+    that listens there is of neither this user nor root, nor of whom folder and socket belong to.
     """
     if sys.platform != "linux":
         return None
@@ -61,13 +62,23 @@ def living_socket(settings: Settings) -> Path | None:
         uid = _listening_user(path)
         if uid is None:
             continue
-        if uid not in {ROOT, os.geteuid(), *_owner(path.parent)}:
+        if uid not in {ROOT, os.geteuid(), *_owners(path)}:
             raise Failure(
                 f"a program of another user (uid {uid}) listens on {path}; nothing was sent\n"
                 "Stop that program and start the daemon, or give --url if it is the right one"
             )
         return path
     return None
+
+
+def _owners(path: Path) -> set[int]:
+    """Of the folder, and of the socket if nobody else could have put it there."""
+    owners = _owner(path.parent)
+    try:
+        is_open = bool(path.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    except OSError:
+        return owners
+    return owners if is_open else owners | _owner(path)
 
 
 def _listening_user(path: Path) -> int | None:

@@ -81,22 +81,39 @@ def test_the_daemons_own_certificate_is_enough(
         client.get("/v1/models")
 
 
+FOLDERS_USER, SERVICE, STRANGER = 65532, 65533, 65534
+
+
 @pytest.mark.skipif(
     hasattr(os, "geteuid") and os.geteuid() != 0, reason="gives a folder to another user"
 )
+@pytest.mark.parametrize(
+    ("mode", "listener", "is_trusted"),
+    [
+        (0o755, FOLDERS_USER, True),
+        (0o755, SERVICE, True),
+        (0o755, STRANGER, False),
+        (0o1777, FOLDERS_USER, True),
+        (0o1777, SERVICE, False),
+    ],
+)
 def test_a_program_of_another_user_on_the_socket_is_sent_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, listener: int, is_trusted: bool
 ) -> None:
-    monkeypatch.setenv("HONED_SOCKET", str(tmp_path / "api.sock"))
-    owner, stranger = 65533, 65534
-    shutil.chown(tmp_path, owner)
+    """systemd makes the socket of a service in a folder of root's, for the service's user."""
+    path = tmp_path / "api.sock"
+    monkeypatch.setenv("HONED_SOCKET", str(path))
+    shutil.chown(tmp_path, FOLDERS_USER)
+    tmp_path.chmod(mode)
     with socket.socket(socket.AF_UNIX) as other:
-        other.bind(str(tmp_path / "api.sock"))
-        as_user(stranger, other.listen)
-        with pytest.raises(Failure, match=rf"uid {stranger}\) listens on .*nothing was sent"):
-            Client().get("/v1/models")
-        as_user(owner, other.listen)
-        assert living_socket(load_settings()) == tmp_path / "api.sock"
+        other.bind(str(path))
+        shutil.chown(path, SERVICE)
+        as_user(listener, other.listen)
+        if is_trusted:
+            assert living_socket(load_settings()) == path
+        else:
+            with pytest.raises(Failure, match=rf"uid {listener}\) listens on .*nothing was sent"):
+                Client().get("/v1/models")
 
 
 def as_user(uid: int, do: Callable[[], Any]) -> None:
