@@ -30,6 +30,8 @@ uvicorn puts there what a header says (X-Forwarded-For)."""
 
 PRINCIPAL = "honed.principal"
 """Our key of the ASGI scope: the `Principal` that asks, None on an open path."""
+IS_HEAD = "honed.is_head"
+"""Our key of the ASGI scope of a HEAD, which the app answers as a GET."""
 USAGE = "honed.usage"
 """Our key of the ASGI scope: the `Usage` of the token that asks; absent for the admin token."""
 PEER_UID = "honed.peer_uid"

@@ -11,6 +11,8 @@ from urllib.parse import unquote
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.protocol import IS_HEAD
+
 SCHEMES = (b"http://", b"https://")
 
 
@@ -52,7 +54,7 @@ class _Headers:
 def _as_get(scope: Scope) -> Scope:
     """Without Range, which means something to GET alone."""
     headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
-    return {**scope, "method": "GET", "headers": headers}
+    return {**scope, "method": "GET", "headers": headers, IS_HEAD: True}
 
 
 def _in_origin_form(scope: Scope) -> Scope:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from starlette.types import Message, Scope, Send
 
-from api.protocol import ENDS, PEER_UID, PRINCIPAL
+from api.protocol import ENDS, IS_HEAD, PEER_UID, PRINCIPAL
 from service.access.principal import Principal
 from service.daemon import Daemon
 from storage.database.audited import Pending, begin
@@ -59,6 +59,8 @@ def telling_change(scope: Scope, send: Send, pending: Pending) -> Send:
 
 def telling_export(scope: Scope, send: Send) -> Send:
     """Send that counts an answer with content."""
+    if IS_HEAD in scope:
+        return send
 
     async def send_told(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] in (200, 206):

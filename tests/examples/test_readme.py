@@ -19,6 +19,8 @@ STEP = re.compile(r"<!-- run -->\n```sh\n(.*?)```\n(?:\n```(?:json)?\n(.*?)```\n
 CUT = "--- next step ---"
 ROW = re.compile(r"^\| `(HONED_\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
 DERIVED = {
+    "socket": "`api.sock` in the data folder",
+    "socket_users": "none",
     "data_dir": "the platform's folder for user data",
     "prediction_threads": "half of the processors",
     "training_memory_bytes": "half of the memory",
@@ -83,6 +85,8 @@ def _shape(answer: str) -> str:
 def _shown_default(name: str, field: FieldInfo) -> str:
     if field.default_factory is not None or name in DERIVED:
         return DERIVED[name]
+    if isinstance(field.default, bool):
+        return f"`{str(field.default).lower()}`"
     return "none" if field.default in {(), None} else f"`{field.default}`"
 
 
