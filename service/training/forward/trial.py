@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from service.training.forward.graph import Graph, attribute, input_at, int_attri
 Feeds = dict[str, NDArray[np.generic]]
 Array = NDArray[np.generic]
 
+_SOURCE = re.compile(r"/\S+\.(?:cc|h):\d+ (?:.*?(?=\[ONNXRuntimeError\]))?")
 _SEE_THROUGH = ("Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose")
 
 
@@ -67,8 +69,8 @@ def engine_errors() -> tuple[type[Exception], ...]:
 
 
 def sentence(error: Exception) -> str:
-    """The engine's own words, on one line, without what follows the first 400 characters."""
-    return " ".join(str(error).split())[:900]
+    """The engine's own words, on one line, without places in its source; at most 900 characters."""
+    return _SOURCE.sub("", " ".join(str(error).split()))[:900]
 
 
 def draw(graph: Graph, rows: int, *, seed: int = 0, flag: bool = True) -> Feeds:
