@@ -108,13 +108,13 @@ def test_registrations_at_once_are_bounded(app: Make) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/models/{}/predict", "/v2/models/{}/infer"])
 def test_predictions_a_second_are_bounded(app: Make, model: str, path: str) -> None:
-    asking, _ = app("predict", predictions_per_second=0.001)
+    asking, _ = app("predict", predictions_per_second=0.0001)
     tensor = {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}
     body = {"inputs": [tensor]} if path.startswith("/v2") else {"inputs": {"x": [1, 2]}}
     assert asking.post(path.format(model), json=body).status_code == 200
     again = asking.post(path.format(model), json=body)
     assert again.status_code == 429
-    assert 900 < int(again.headers["retry-after"]) <= 1000
+    assert 9000 < int(again.headers["retry-after"]) <= 10_000
     assert asking.get(f"/v2/models/{model}").status_code == 200
 
 
@@ -159,11 +159,11 @@ def test_an_open_event_stream_ends_with_its_token(served: Served, app: Make, end
         served.http.request(end, path if end == "DELETE" else f"{path}/rotate").raise_for_status()
         with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
             list(lines)
-    assert datetime.now(timezone.utc) - began < timedelta(seconds=10)
+    assert datetime.now(timezone.utc) - began < timedelta(seconds=30)
 
 
 def test_an_open_event_stream_ends_when_its_token_expires(app: Make) -> None:
-    end = datetime.now(timezone.utc) + timedelta(seconds=2)
+    end = datetime.now(timezone.utc) + timedelta(seconds=6)
     asking, _ = app("models:read", expires_at=end.isoformat())
     with asking.stream("GET", "/v1/events") as stream:
         assert stream.status_code == 200
