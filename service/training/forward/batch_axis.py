@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from service.training.errors import GraphRefused, pointer, refuse
 from service.training.forward import trial
 from service.training.forward.graph import Graph, is_default
+from service.training.graph.flow import reads
 
 BATCH = "batch"
 
@@ -28,7 +32,8 @@ def release(graph: Graph, notes: list[str]) -> None:
     original = onnx.ModelProto()
     original.CopyFrom(graph.model)
     _name_axis(graph)
-    _free_shapes(graph, size)
+    _drop_zero_states(graph)
+    _free_shapes(graph, original, size)
     _prove(graph, original, size)
     notes.append(f"the batch axis, exported with the fixed size {size}, was made dynamic")
 
@@ -44,25 +49,70 @@ def _name_axis(graph: Graph) -> None:
     graph.refresh()
 
 
-def _free_shapes(graph: Graph, size: int) -> None:
-    """Reshape and Expand to a constant shape that begins with the batch size."""
-    for node in graph.proto.node:
-        if not is_default(node, "Reshape") or (shape := graph.array(node.input[1])) is None:
-            continue
-        if len(shape) and shape[0] == size and -1 not in shape[1:]:
-            node.input[1] = graph.add_initializer(
-                f"{node.name}/shape", np.array([-1, *shape[1:]], np.int64)
-            )
-        elif len(shape) and shape[0] == size:
-            dims = graph.dims(node.input[0])
-            rest = int(np.prod([d or 0 for d in dims[1:]])) if dims else 0
-            known = int(np.prod([s for s in shape[1:] if s != -1]))
-            if rest and rest % known == 0:
-                free = [rest // known if s == -1 else s for s in shape[1:]]
-                node.input[1] = graph.add_initializer(
-                    f"{node.name}/shape", np.array([-1, *free], np.int64)
-                )
+def _free_shapes(graph: Graph, original: onnx.ModelProto, size: int) -> None:
+    """Let the batch be what is left in every Reshape to a constant shape that holds its size.
+
+    Which axis that is, a run tells: what becomes of one changed row.
+    """
+    reshapes = [
+        node
+        for node in graph.proto.node
+        if is_default(node, "Reshape") and graph.array(node.input[1]) is not None
+    ]
+    for node, shape in zip(reshapes, _freed(graph, original, reshapes, size), strict=True):
+        if shape is not None:
+            name = f"{node.name}/shape"
+            node.input[1] = graph.add_initializer(name, np.array(shape, np.int64))
     graph.refresh()
+
+
+def _freed(
+    graph: Graph, original: onnx.ModelProto, reshapes: Sequence[onnx.NodeProto], size: int
+) -> list[list[int] | None]:
+    """The shape to reshape to, with -1 for the axis of the batch; None where there is none."""
+    model = trial.inference_form(original)
+    del model.graph.output[:]
+    model.graph.output.extend(
+        onnx.helper.make_empty_tensor_value_info(node.output[0]) for node in reshapes
+    )
+    one, other = (trial.draw(graph, size, seed=seed) for seed in (0, 1))
+    changed = {name: np.concatenate([other[name][:1], one[name][1:]]) for name in one}
+    if not reshapes:
+        return []
+    before, after = trial.run_all(model, [one, changed])
+    return [_without_batch(a != b, size) for a, b in zip(before, after, strict=True)]
+
+
+def _without_batch(moved: NDArray[np.bool_], size: int) -> list[int] | None:
+    """moved: which numbers one of the batch's rows moves."""
+    for axis in sorted(range(moved.ndim), key=lambda axis: moved.shape[axis] != size):
+        touched = moved.any(axis=tuple(a for a in range(moved.ndim) if a != axis)).sum()
+        if touched and touched * size == moved.shape[axis]:
+            return [-1 if a == axis else length for a, length in enumerate(moved.shape)]
+    return None
+
+
+def _drop_zero_states(graph: Graph) -> None:
+    """Leave out initial states of zeros, which have the size of the batch and are the default."""
+    for node in graph.proto.node:
+        if is_default(node, "LSTM", "GRU", "RNN"):
+            for slot in range(5, min(len(node.input), 7)):
+                if _is_zero(graph, node.input[slot]):
+                    node.input[slot] = ""
+    needed, kept = set(graph.outputs), []
+    for node in reversed(graph.proto.node):
+        if needed.intersection(node.output):
+            needed.update(reads(node))
+            kept.append(node)
+    graph.set_nodes(reversed(kept))
+
+
+def _is_zero(graph: Graph, name: str) -> bool:
+    maker = graph.producer(name)
+    if maker is not None and is_default(maker, "Expand"):
+        name = maker.input[0]
+    value = graph.array(name)
+    return value is not None and not np.any(value)
 
 
 def _prove(graph: Graph, original: onnx.ModelProto, size: int) -> None:
