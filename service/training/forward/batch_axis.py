@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from service.training.errors import GraphRefused, pointer, refuse
 from service.training.forward import trial
 from service.training.forward.graph import Graph, is_default
+from service.training.forward.weights import is_weight
 from service.training.graph.flow import reads
 
 BATCH = "batch"
+BROADCASTING = ("Add", "And", "Cast", "Div", "Equal", "Gather", "Mul", "Or", "Sub", "Where")
+"""Operators that take one row for all rows. What they make of it is compared in the end."""
 
 
 def release(graph: Graph, notes: list[str]) -> None:
@@ -33,6 +36,7 @@ def release(graph: Graph, notes: list[str]) -> None:
     original.CopyFrom(graph.model)
     _name_axis(graph)
     _drop_zero_states(graph)
+    _broadcast_equal_rows(graph, size)
     _free_shapes(graph, original, size)
     _prove(graph, original, size)
     notes.append(f"the batch axis, exported with the fixed size {size}, was made dynamic")
@@ -90,6 +94,19 @@ def _without_batch(moved: NDArray[np.bool_], size: int) -> list[int] | None:
         if touched and touched * size == moved.shape[axis]:
             return [-1 if a == axis else length for a, length in enumerate(moved.shape)]
     return None
+
+
+def _broadcast_equal_rows(graph: Graph, size: int) -> None:
+    """Keep one row of constants that are the same for each row of the batch, as positions are."""
+    for tensor in graph.proto.initializer:
+        value = graph.array(tensor.name)
+        if value is None or value.ndim < 2 or len(value) != size or is_weight(graph, tensor.name):
+            continue
+        if np.all(value == value[:1]) and all(
+            is_default(node, *BROADCASTING) for node in graph.consumers(tensor.name)
+        ):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(value[:1].copy(), tensor.name))
+    graph.refresh()
 
 
 def _drop_zero_states(graph: Graph) -> None:

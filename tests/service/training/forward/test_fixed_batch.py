@@ -61,3 +61,23 @@ def test_states_that_are_not_zero_have_the_size_of_the_batch_and_are_refused(
 ) -> None:
     problems = refuse(recurrent(graphs, h0=np.ones((1, SIZE, HIDDEN), np.float32)))
     assert "cannot be freed" in problems["/model/graph/input/x/shape/0"]
+
+
+def test_constants_that_are_the_same_for_every_row_are_kept_once(
+    graphs: Any, accept: Callable[..., Any], refuse: Callable[..., dict[str, str]]
+) -> None:
+    """As PyTorch writes positions and masks where it expands them to the batch."""
+
+    def model(mask: np.ndarray) -> Any:
+        nodes = [
+            node("Where", ["mask", "x", "low"], ["m"], name="masked"),
+            node("Gemm", ["m", "v"], ["y"], name="head"),
+        ]
+        weights = {"mask": mask, "low": np.float32(-1), "v": normal(FEATURES, 3)}
+        return graphs.model(nodes, weights, x=(SIZE, FEATURES), y=(SIZE, 3))
+
+    same = np.repeat([[True, False]], SIZE, axis=0)
+    assert any("was made dynamic" in note for note in accept(model(same)).notes)
+    other = same.copy()
+    other[0] = True
+    assert "cannot be freed" in refuse(model(other))["/model/graph/input/x/shape/0"]
