@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 from graph_parts import node, normal
 from onnx import helper, numpy_helper
+from training_api import require_training_api
 
 from cli.demo import digits
 
@@ -17,6 +18,7 @@ NOWHERE = {"HONED_URL": "http://127.0.0.1:1"}
 
 
 def test_artifacts_are_made_without_a_daemon(honed: Callable[..., Any], tmp_path: Path) -> None:
+    require_training_api()
     made = honed(
         *("artifacts", BASE, "-o", tmp_path / "new" / "made", "--loss", "cross_entropy"),
         *("--trainable", "head.*", "--json"),
@@ -44,6 +46,7 @@ def test_every_cause_of_a_refusal_is_told_and_nothing_is_written(
 
 
 def test_a_folder_that_cannot_be_written_is_said(honed: Callable[..., Any], tmp_path: Path) -> None:
+    require_training_api()
     (tmp_path / "file").touch()
     refused = honed("artifacts", BASE, "-o", tmp_path / "file" / "in", "--loss", "cross_entropy")
     assert refused.returncode == 1

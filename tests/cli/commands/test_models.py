@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from own_losses import own_loss, squared
+from training_api import require_training_api
 
 from cli.demo import digits
 
@@ -68,6 +69,7 @@ def test_every_fault_of_a_refused_model_is_told(honed: Callable[..., Any], tmp_p
 
 
 def test_a_folder_of_artifacts_is_added(honed: Callable[..., Any], tmp_path: Path) -> None:
+    require_training_api()
     made = honed("artifacts", BASE, "-o", tmp_path / "made", "--loss", "cross_entropy")
     assert made.returncode == 0, made.stderr
     added = honed(
