@@ -11,6 +11,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 
+from daemon_process import start_program
 from laptop import Laptop
 from support import ENDED, Served, mlp, npz, wait_until
 
@@ -25,7 +26,9 @@ def served(**settings: object) -> Iterator[Served]:
     with tempfile.TemporaryDirectory(prefix="honed-bench-") as folder:
         empty = Path(folder) / "empty"
         Store.open(empty).close()
-        running = Served(Path(folder) / "data", database=empty / "hone.db", **settings)
+        running = Served(
+            Path(folder) / "data", database=empty / "hone.db", start=start_program, **settings
+        )
         try:
             yield running
         finally:

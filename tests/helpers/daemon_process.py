@@ -34,6 +34,11 @@ def start_daemon(arguments: list[str], environment: Mapping[str, str], log: Path
     """Run `honed` with these arguments; what it says is added to the log."""
     if sys.platform == "linux" and DECIDED_AT_EXEC not in environment:
         return Forked(arguments, environment, log)
+    return start_program(arguments, environment, log)
+
+
+def start_program(arguments: list[str], environment: Mapping[str, str], log: Path) -> Process:
+    """As `start_daemon`, with an interpreter of its own, as its users start it."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "cli", *arguments],

@@ -19,7 +19,7 @@ import httpx
 import numpy as np
 import onnx
 import psutil
-from daemon_process import start_daemon
+from daemon_process import Process, start_daemon
 from onnx import TensorProto, helper, numpy_helper
 from stored import begin
 
@@ -90,10 +90,17 @@ def client(url: str, *, token: str | None = None) -> httpx.Client:
 class Served:
     """A running `honed serve`, and a client that has its token.
 
-    database: what a new data folder begins with.
+    database: what a new data folder begins with. start: how the process is started.
     """
 
-    def __init__(self, data_dir: Path, *, database: Path, **settings: object) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        database: Path,
+        start: Callable[..., Process] = start_daemon,
+        **settings: object,
+    ) -> None:
         if not data_dir.exists():
             begin(data_dir, database)
         self.data_dir = data_dir
@@ -102,7 +109,7 @@ class Served:
         chosen = {f"HONED_{name.upper()}": str(value) for name, value in settings.items()}
         self.log.touch()
         self._said_from = self.log.stat().st_size
-        self.process = start_daemon(
+        self.process = start(
             ["serve", "--port", "0", "--data-dir", str(data_dir)],
             {**kept, "HONED_CONFIG": os.devnull, **chosen},
             self.log,
