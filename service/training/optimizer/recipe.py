@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from math import isfinite
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from storage.errors import Problem
-from storage.records.models import OptimizerName
 
+OptimizerName = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
 BETAS = {"adam": (0.9, 0.999), "adamw": (0.9, 0.999), "lion": (0.9, 0.99)}
 """PyTorch's defaults; Lion's are those of its paper."""
 OPTIONS: dict[str, frozenset[str]] = {

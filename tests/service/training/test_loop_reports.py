@@ -71,6 +71,7 @@ def test_validation_joins_the_curve_at_the_end_of_each_epoch(make_bench: MakeBen
         "validation_loss",
         "validation_accuracy",
         "validation_macro_f1",
+        "validation_calibration_error",
     }
     assert points[-1].values["validation_loss"] == done.validation["loss"]
     assert done.validation["samples"] == 40
