@@ -31,7 +31,7 @@ from storage.database.writer import Clock, Writer
 from storage.disk.ballast import Ballast
 from storage.disk.durable import file_faults, make_folder
 from storage.disk.lock import DataDirLock
-from storage.disk.permissions import close_to_others
+from storage.disk.permissions import close_to_others, require_own
 from storage.erasure.deletion import Eraser
 from storage.erasure.lineage import Lineage
 from storage.erasure.unlearning import Unlearning
@@ -160,11 +160,13 @@ class Store:
 
         A damaged database is replaced by its newest backup. is_partial: files that rows name may
         be missing; those rows are deleted. on_broken: called once, from any thread, when nothing
-        can be written any more. Raises DataDirLocked, UnknownSchema, StorageBroken, StorageFull.
+        can be written any more. Raises AlreadyExists for a folder that holds something else,
+        DataDirLocked, UnknownSchema, StorageBroken, StorageFull.
         """
         data_dir = data_dir.absolute()
         with file_faults(f"cannot make the data folder {data_dir}"):
             make_folder(data_dir)
+            require_own(data_dir)
             Ballast(data_dir / "ballast").drop_if_low()
             lock = DataDirLock(data_dir / "hone.lock")
         make = partial(cls, now=now, write_queue_size=write_queue_size, on_broken=on_broken)

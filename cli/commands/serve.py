@@ -24,10 +24,12 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     from service.processes.interpreter import start_silently
     from service.settings import load_settings
     from storage.database.schema import migrated_meanwhile
-    from storage.disk.permissions import OWNER_ONLY_UMASK
+    from storage.disk.permissions import OWNER_ONLY_UMASK, require_own
 
     os.umask(OWNER_ONLY_UMASK)
     settings = load_settings(host=host, port=port, data_dir=data_dir)
+    if settings.data_dir.is_dir():
+        require_own(settings.data_dir)
     with migrated_meanwhile(settings.data_dir, start=start_silently):
         from api.server import run
 

@@ -8,9 +8,34 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from storage.disk.durable import file_faults
+from storage.errors import AlreadyExists
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OWNER_ONLY_UMASK = _OTHERS
+_OURS = frozenset(
+    {
+        *("backups", "cache", "files", "packs", "tmp", "restoring"),
+        "lost+found",  # of a file system of its own
+    }
+)
+"""Folders that a data folder may hold before it holds a database."""
+
+
+def require_own(folder: Path) -> None:
+    """Raises AlreadyExists for a folder with folders of others, as a home or a project has them.
+
+    They must not be closed to others. Single files, as a log, may lie there.
+    """
+    if (folder / "hone.db").exists():
+        return
+    foreign = sorted(
+        each.name for each in folder.iterdir() if each.is_dir() and each.name not in _OURS
+    )
+    if foreign:
+        raise AlreadyExists(
+            f"{folder} holds the folder {foreign[0]!r} and no data of Hone: name a new or an empty "
+            "folder (HONED_DATA_DIR, --data-dir)"
+        )
 
 
 def open_to_others(folder: Path) -> Iterator[Path]:

@@ -41,3 +41,12 @@ def test_a_wrong_port_is_said(program: Callable[..., Any]) -> None:
     done = program("serve", "--port", 70000)
     assert done.returncode == 1
     assert "HONED_PORT" in done.stderr
+
+
+def test_a_folder_of_other_things_is_refused_by_name(
+    program: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "letters").mkdir()
+    done = program("serve", "--port", "0", "--data-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert "holds the folder 'letters' and no data of Hone" in done.stderr

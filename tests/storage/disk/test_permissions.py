@@ -6,6 +6,7 @@ import pytest
 from support import blobs, mlp
 
 from storage.disk.permissions import open_to_others
+from storage.errors import AlreadyExists
 from storage.store import Store
 
 if sys.platform == "win32":
@@ -60,3 +61,21 @@ def test_nothing_that_a_daemon_makes_is_open_to_others(tmp_path, serve):
     served.train("m", epochs=1)
     assert list(open_to_others(data_dir)) == []
     assert "permissions.repaired" in served.log.read_text()
+
+
+def test_a_folder_of_other_things_is_refused_and_left_as_it_is(tmp_path):
+    letters = tmp_path / "letters"
+    letters.mkdir(mode=0o755)
+    with pytest.raises(AlreadyExists, match="holds the folder 'letters' and no data of Hone"):
+        Store.open(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+    assert mode_of(letters) == 0o755
+
+
+def test_what_a_daemon_leaves_that_ended_at_its_first_start_is_taken(tmp_path):
+    for name in ("ballast", "hone.lock", "admin.token", "daemon.log"):
+        (tmp_path / name).touch()
+    for name in ("lost+found", "files"):
+        (tmp_path / name).mkdir()
+    Store.open(tmp_path).close()
+    assert (tmp_path / "hone.db").exists()
