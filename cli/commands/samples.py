@@ -150,9 +150,13 @@ def _query(
     if label is not None and not is_image:
         raise click.UsageError(f"{file}: --label is of images; other files hold their labels")
     is_csv = file.suffix.lower() == ".csv"
-    columns = (label_column, ignore_columns, weight_column)
-    if any(each is not None for each in columns) and not is_csv:
-        raise click.UsageError(f"{file}: options that name columns are of .csv files")
+    columns = {
+        "--label-column": label_column,
+        "--ignore-columns": ignore_columns,
+        "--weight-column": weight_column,
+    }
+    if named := [option for option, value in columns.items() if value is not None and not is_csv]:
+        raise click.UsageError(f"{file}: {', '.join(named)} is of .csv files")
     return given(
         {
             "split": split,

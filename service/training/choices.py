@@ -137,7 +137,7 @@ def _learning_rate(
     engine = open_engine(replace(task, hyperparameters=plain))  # as its losses are evaluated
     best = _range_test(task, train, engine, rates, tick=tick, steps=steps // 10)
     bounds = {
-        f"a {rates.divisor:g}th of {best:.2g}, above which the loss rose in a test": best
+        f"1/{rates.divisor:g} of {best:.2g}, above which the loss rose in a test": best
         / rates.divisor,
         f"for {steps:,} steps of {wanted.optimizer}": rates.travel / steps,
         f"the most for {wanted.optimizer}": rates.most,

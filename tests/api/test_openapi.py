@@ -167,9 +167,9 @@ def test_the_version_of_an_alias_is_described_with_its_bounds(description: dict[
 @pytest.fixture(scope="module")
 def in_every_form(served: Served) -> str:
     """A model whose variants can be made."""
-    served.register("forms", mlp(8, 16, 3))
-    served.upload("forms", **blobs(40, 8, 3), split="validation").raise_for_status()
-    return "forms"
+    served.register("every-form", mlp(8, 16, 3))
+    served.upload("every-form", **blobs(40, 8, 3), split="validation").raise_for_status()
+    return "every-form"
 
 
 @pytest.mark.parametrize("path", ["/latest/model.onnx", "/versions/1/model.onnx"])

@@ -90,7 +90,7 @@ def test_a_daemon_that_takes_no_reports_ends_it_with_the_reason(
     watcher = watch(daemon.client.url)
     assert watcher.process.wait(60) == 1
     (line,) = watcher.said()
-    assert "takes no report: send the token" in line
+    assert "takes no report: send a token" in line
 
 
 def test_a_daemon_that_is_away_is_told_once_and_not_given_up(
