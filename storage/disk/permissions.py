@@ -14,7 +14,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OWNER_ONLY_UMASK = _OTHERS
 _OURS = frozenset(
     {
-        *("backups", "cache", "files", "packs", "tmp", "restoring"),
+        *("backups", "broken", "cache", "files", "packs", "restoring", "tmp"),
         "lost+found",  # of a file system of its own
     }
 )
