@@ -16,6 +16,7 @@ from service.access.audit import AuditLog
 from service.access.peers import Peers
 from service.access.tokens import TokenRegistry
 from service.access.usage import Usages
+from service.background import BackgroundTasks
 from service.backup.daily_backups import DailyBackups
 from service.backup.verification import Verifier
 from service.events import Feed
@@ -183,8 +184,10 @@ class Daemon:
         await self.predictor.stop()
         await self.verification.stop()
         await self.daily_backups.stop()
-        await self.usages.save()
-        await self.audit.stop()
+        rest = BackgroundTasks()  # which logs what a disk that takes no more refuses
+        rest.start(self.usages.save(), name="usage")
+        rest.start(self.audit.stop(), name="audit")
+        await rest.wait()
         await asyncio.to_thread(self.store.close)
         event(logger, logging.INFO, "daemon.stopped")
 

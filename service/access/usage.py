@@ -16,6 +16,7 @@ from service.access.principal import OF_TOKENS, Principal
 from service.access.tokens import TokenRegistry, principal_id
 from service.errors import QuotaExceeded
 from storage.database.codec import utc_now
+from storage.errors import HoneError
 from storage.records.access import Limits, Token, TokenUse
 from storage.store import Store
 
@@ -136,16 +137,23 @@ class Usages:
         return token if usage is None else replace(token, last_used_at=usage.last_used_at)
 
     async def save(self) -> None:
-        """Write down what has changed."""
-        uses = {}
+        """Write down what has changed. What cannot be stored waits for the next time."""
+        uses, saved = {}, []
         for name, usage in self._usages.items():
             if usage.changed and usage.last_used_at is not None:
                 usage.changed = False
+                saved.append(usage)
                 day = usage.used_on or _day(utc_now())
                 token_id = int(name.removeprefix(OF_TOKENS))
                 uses[token_id] = TokenUse(usage.last_used_at, day, usage.used_bytes)
-        if uses:
+        if not uses:
+            return
+        try:
             await asyncio.to_thread(self._store.tokens.note_use, uses)
+        except HoneError:
+            for usage in saved:
+                usage.changed = True
+            raise
 
     def _hand_over(self, principal: str) -> None:
         self._loop.call_soon_threadsafe(self._end_soon, principal)

@@ -22,6 +22,30 @@ def test_a_daemon_that_cannot_write_is_not_ready_from_then_on(
     assert (answer.status_code, answer.json()["code"]) == (503, "not_ready")
 
 
+def test_a_daemon_that_cannot_write_ends_without_what_its_tokens_have_used(
+    tmp_path: Path, serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults, trigger = failing_sync(tmp_path / "fault", suffix="hone.db-wal")
+    for name, value in faults.items():
+        monkeypatch.setenv(name, value)
+    broken = serve()
+    broken.register("m", mlp(8, 8, 2))
+    wanted = {"name": "app", "scopes": ["models:read"]}
+    secret = broken.http.post("/v1/tokens", json=wanted).json()["secret"]
+    with client(broken.url, token=secret) as app:
+        app.get("/v1/models/m")
+        trigger.touch()
+        app.post("/v1/models", json={})  # refused, which the audit log has to write down
+
+    broken.upload("m", **blobs(20, 8, 2))
+
+    assert broken.process.wait(DEADLINE_S) == 3
+    broken.stop()
+    log = broken.log.read_text()
+    assert "Traceback" not in log
+    assert "daemon.stopped" in log
+
+
 def test_a_daemon_that_cannot_write_ends_with_its_own_exit_code_and_starts_again(
     tmp_path: Path, serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:

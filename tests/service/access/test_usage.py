@@ -1,25 +1,31 @@
 from __future__ import annotations
 
-from contextlib import ExitStack
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from service.access.usage import Usage
+from service.access.principal import ADMIN, Scope
+from service.access.tokens import TokenRegistry
+from service.access.usage import Usage, Usages
 from service.errors import QuotaExceeded
+from storage.errors import DiskFull
 from storage.records.access import Limits
+from storage.store import Store
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=timezone.utc)
 
 
 @pytest.fixture
-def clock() -> list[float]:
+def seconds() -> list[float]:
     return [100.0]
 
 
 @pytest.fixture
-def usage(clock: list[float]) -> Usage:
-    return Usage(None, clock=lambda: clock[0])
+def usage(seconds: list[float]) -> Usage:
+    return Usage(None, clock=lambda: seconds[0])
 
 
 def open_request(usage, **limits):
@@ -57,7 +63,7 @@ def test_each_kind_has_a_limit_of_its_own(usage, kind):
         pass
 
 
-def test_predictions_come_back_at_the_rate_that_was_set(usage, clock):
+def test_predictions_come_back_at_the_rate_that_was_set(usage, seconds):
     limits = Limits(predictions_per_second=0.5)
 
     def ask():
@@ -68,16 +74,16 @@ def test_predictions_come_back_at_the_rate_that_was_set(usage, clock):
     with pytest.raises(QuotaExceeded, match=r"0\.5 predictions a second") as caught:
         ask()
     assert caught.value.retry_after_s == 2
-    clock[0] += 1.9
+    seconds[0] += 1.9
     with pytest.raises(QuotaExceeded):
         ask()
-    clock[0] += 0.1
+    seconds[0] += 0.1
     ask()
 
 
-def test_a_burst_is_one_second_long(usage, clock):
+def test_a_burst_is_one_second_long(usage, seconds):
     limits = Limits(predictions_per_second=5)
-    clock[0] += 1000
+    seconds[0] += 1000
     for _ in range(5):
         with usage.within("predictions", limits):
             pass
@@ -93,3 +99,39 @@ def test_bytes_are_counted_by_utc_days(usage):
     usage.sent(40, 100, now=NOON)
     usage.sent(100, 100, now=NOON + timedelta(hours=12))
     assert (usage.used_on, usage.used_bytes) == ("2030-01-02", 100)
+
+
+def test_use_that_the_disk_did_not_take_is_stored_the_next_time(store: Store) -> None:
+    async def use_save_and_save_again() -> None:
+        tokens = TokenRegistry(store)
+        usages = Usages(store, tokens)
+        for number in range(200):  # rows that grow over more than a page
+            _, secret = tokens.create(
+                ADMIN,
+                name=f"app {number}",
+                scopes=[Scope.PREDICT],
+                models=None,
+                limits=Limits(),
+                expires_at=None,
+            )
+            with usages.of(tokens.principal(secret)).request(Limits(), lambda: None, now=NOON):
+                pass
+
+        with no_room(store), pytest.raises(DiskFull):
+            await usages.save()
+        assert {each.last_used_at for each in store.tokens.list()} == {None}
+
+        await usages.save()
+        assert {each.last_used_at for each in store.tokens.list()} == {NOON}
+
+    asyncio.run(use_save_and_save_again())
+
+
+@contextmanager
+def no_room(store: Store) -> Iterator[None]:
+    """SQLite finds the disk full as soon as the database grows."""
+    connection = store._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    yield
+    connection.execute("PRAGMA max_page_count = 1000000")
