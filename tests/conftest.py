@@ -78,9 +78,9 @@ def serve(tmp_path: Path, database: Path) -> Iterator[Callable[..., Served]]:
             served.stop(signal.SIGKILL)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Iterator[Served]:
-    """One daemon for all tests that only ask it; each uses a model of its own name."""
+    """One daemon for a module's tests that only ask it; each uses a model of its own name."""
     folder = tmp_path_factory.mktemp("served")
     running = Served(folder / "data", database=database, retry_backoff_s=0.1)
     yield running
