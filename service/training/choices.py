@@ -34,9 +34,9 @@ SMOOTH, NEAR, GONE = 0.8, 1.05, 2.0
 class Rates(NamedTuple):
     """Bounds on an optimizer's learning rate.
 
-    divisor: of the rate with the lowest loss in a range test from `first` to `last`. Source: Smith
-    (2017), Cyclical Learning Rates, 3.3, where it is about ten. travel: most of rate times steps,
-    as Adam moves no weight further than that. most: at any time.
+    divisor: of the highest rate near the lowest loss in a range test from `first` to `last`.
+    Source: Smith (2017), Cyclical Learning Rates, 3.3, where it is about ten. travel: most of rate
+    times steps, as Adam moves no weight further than that. most: at any time.
     """
 
     divisor: float
@@ -132,14 +132,17 @@ def _learning_rate(
 ) -> tuple[float, str]:
     wanted = task.hyperparameters
     rates = RATES.get(wanted.optimizer, ADAM)
-    steps = make_plan(wanted, len(train)).total_steps or MOST_STEPS
+    planned = make_plan(wanted, len(train)).total_steps
+    steps = planned or MOST_STEPS
     plain = replace(wanted, class_weights=None, label_smoothing=0.0, ignore_index=None)
     engine = open_engine(replace(task, hyperparameters=plain))  # as its losses are evaluated
     best = _range_test(task, train, engine, rates, tick=tick, steps=steps // 10)
     bounds = {
         f"1/{rates.divisor:g} of {best:.2g}, above which the loss rose in a test": best
         / rates.divisor,
-        f"for {steps:,} steps of {wanted.optimizer}": rates.travel / steps,
+        f"{'for' if planned else 'if it takes'} {steps:,} steps of {wanted.optimizer}": (
+            rates.travel / steps
+        ),
         f"the most for {wanted.optimizer}": rates.most,
     }
     reason, rate = min(bounds.items(), key=lambda each: each[1])
@@ -174,8 +177,9 @@ def _range_test(
         then = SMOOTH * then + old
         if not now <= GONE * then:
             break
-        lowest = min(lowest, now / then)
-        if now / then <= NEAR * lowest:
+        left = now / then if then else 1.0  # no loss before, and none now
+        lowest = min(lowest, left)
+        if left <= NEAR * lowest:
             best = rate
         engine.step(rate)
         tick()

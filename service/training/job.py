@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -78,7 +79,10 @@ def choose_hyperparameters(
     task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]
 ) -> Train:
     """The task with all hyperparameters known. The parent keeps them for a resumed job."""
+    if "learning_rate" in task.open:
+        datasets.fill(tick)  # which the batches of its test would else be computed without
     chosen = choose(task, datasets, lambda each: open_engine(each, ThreadChoice()), tick=tick)
+    gc.collect()  # The test's engine is in a cycle, and would stay beside the job's own.
     pipe.send(chosen)
     return replace(task, hyperparameters=replace(task.hyperparameters, **chosen.values), open=())
 

@@ -50,6 +50,17 @@ def test_who_gives_a_rate_gets_the_fixed_defaults(served: Served, model: str) ->
     assert fixed.items() <= job["hyperparameters"].items()
 
 
+def test_a_job_chooses_also_where_the_loss_is_0_already(served: Served) -> None:
+    served.register("perfect", mlp(3, 3), gate={"mode": "always"})
+    label = np.arange(30) % 3
+    x = 1000 * np.eye(3, dtype=np.float32)[label]
+    served.upload("perfect", x=x, label=label, split="train").raise_for_status()
+    assert served.train("perfect", epochs=100, learning_rate=0.1)["metrics"]["train_loss"] == 0
+    again = served.train("perfect")
+    assert again["choices"].keys() == CHOSEN
+    assert again["metrics"]["train_loss"] == 0
+
+
 def test_rare_classes_are_learned_without_being_told(served: Served) -> None:
     """One class in twenty: with the fixed defaults it is hardly ever predicted."""
     served.register("rare", mlp(6, 8, 2), gate={"mode": "always"})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,16 @@ from service.training.data.batches import Dataset
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
 from service.training.engines.opening import open_engine
+from service.training.engines.sessions.engine import SessionsEngine
 from service.training.hyperparameters import CHOSEN, Hyperparameters
+from service.training.job import choose_hyperparameters
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare
-from service.training.protocol.messages.training import Chosen, Train
+from service.training.protocol.messages.training import Chosen, Start, Train
 from storage.records.signatures import Signature
 
 Ask = Callable[..., Chosen]
+Load = Callable[..., Datasets]
 
 
 @pytest.fixture
@@ -55,23 +60,27 @@ def task(tmp_path: Path, classification: Signature, hidden: int) -> Train:
 
 
 @pytest.fixture
-def ask(task: Train, make_dataset: Callable[..., Dataset], classification: Signature) -> Ask:
-    """What a job chooses for samples of these labels, drawn if none are given."""
+def load(make_dataset: Callable[..., Dataset], classification: Signature) -> Load:
+    """Samples of these labels, drawn if none are given."""
 
-    def carry_out(
-        train: int = 100,
-        validation: int = 10,
-        *,
-        labels: Any = None,
-        **task_: Any,
-    ) -> Chosen:
+    def make(train: int = 100, validation: int = 10, *, labels: Any = None) -> Datasets:
         def dataset(size: int, own: Any) -> Dataset:
             x, drawn = make_samples(size, target=classification.target)
             return make_dataset((x,), drawn if own is None else own, classification)
 
         sets = dataset(train, labels), dataset(validation, None)
+        return Datasets(sets, *sets)
+
+    return make
+
+
+@pytest.fixture
+def ask(task: Train, load: Load) -> Ask:
+    """What a job chooses for such samples."""
+
+    def carry_out(*sizes: int, labels: Any = None, **task_: Any) -> Chosen:
         wanted = replace(task, **task_)
-        return choose(wanted, Datasets(sets, *sets), _open, tick=lambda: None)
+        return choose(wanted, load(*sizes, labels=labels), _open, tick=lambda: None)
 
     return carry_out
 
@@ -150,3 +159,18 @@ def test_a_model_that_diverges_early_gets_a_rate_well_below(ask: Ask) -> None:
 def test_each_optimizer_has_bounds_of_its_own(ask: Ask, optimizer: Any, most: float) -> None:
     rate = ask(60, hyperparameters=Hyperparameters(optimizer=optimizer)).values["learning_rate"]
     assert most / 50 < rate <= most
+
+
+def test_the_engine_of_the_test_is_gone_before_the_job_opens_its_own(
+    task: Train, load: Load
+) -> None:
+    def engines() -> int:
+        return sum(isinstance(each, SessionsEngine) for each in gc.get_objects())
+
+    gc.collect()
+    before, sent = engines(), []
+    pipe: Any = SimpleNamespace(send=sent.append)
+    begun = replace(task, start=Start())
+    choose_hyperparameters(begun, load(), pipe, tick=lambda: None)
+    assert len(sent) == 1
+    assert engines() == before
