@@ -7,9 +7,6 @@ goes to the socket in its place (https://h11.readthedocs.io/en/latest/api.html#s
 from __future__ import annotations
 
 import asyncio
-import socket
-import struct
-import sys
 from typing import Any, BinaryIO
 
 import h11
@@ -17,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from api.connections import MAX_STALL_S, make_room
+from service.access.peers import peer_uid
 
 ZERO_COPY = "http.response.zerocopysend"
 """ASGI extension: a body that is part of an open file (asgi.readthedocs.io, Extensions)."""
@@ -37,20 +35,8 @@ USAGE = "honed.usage"
 PEER_UID = "honed.peer_uid"
 """Our extension: `{"uid": n}` of the process at the other end of a Unix socket."""
 
-
-UCRED = struct.Struct("iII")
-"""Process, user and group: unix(7)."""
 SLICE_BYTES = 2**20
 """Of a file, that a client has to take within MAX_STALL_S."""
-
-
-def peer_uid(connection: Any) -> int | None:
-    """The user at the other end of a Unix socket, as of its connecting; None of other sockets."""
-    if sys.platform != "linux" or connection.family != socket.AF_UNIX:
-        return None
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
-    uid: int = UCRED.unpack(credentials)[1]
-    return uid
 
 
 class FileSlice:

@@ -8,21 +8,19 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import struct
 import sys
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from cli.errors import Failure
+from service.access.peers import peer_uid
 from service.settings import Settings, socket_path
 
 ROOT = 0
 LISTENS = "0A"
 """State of a socket, as in the kernel's include/net/tcp_states.h."""
 
-UCRED = struct.Struct("iII")
-"""Process, user and group: unix(7)."""
 SOCKET_OF_SERVICE = Path("/run/honed/api.sock")
 """Of the daemon that runs as a service, as systemd/honed.socket has it."""
 CONNECT_TIMEOUT_S = 5.0
@@ -87,11 +85,9 @@ def _listening_user(path: Path) -> int | None:
         probe.settimeout(CONNECT_TIMEOUT_S)
         try:
             probe.connect(str(path))
-            credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
+            return peer_uid(probe)
         except OSError:
             return None
-    uid: int = UCRED.unpack(credentials)[1]
-    return uid
 
 
 def _resolved(host: str) -> set[Address]:

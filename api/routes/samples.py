@@ -129,7 +129,7 @@ def change_sample_by_key(
     store: TheStore,
     principal: ThePrincipal,
 ) -> SampleBody:
-    """Sets its label (null removes it) or its split, or pins it.
+    """Sets its label (null removes it), its split or its weight, or pins it.
 
     A token without the scope `models:admin` changes only what it has added itself.
     """
@@ -228,7 +228,7 @@ def change_sample(
     store: TheStore,
     principal: ThePrincipal,
 ) -> SampleBody:
-    """Sets its label (null removes it) or its split, or pins it.
+    """Sets its label (null removes it), its split or its weight, or pins it.
 
     A token without the scope `models:admin` changes only what it has added itself.
     """

@@ -148,7 +148,7 @@ def _query(
 ) -> dict[str, str]:
     """The query for a file's samples. Raises UsageError for an option its kind does not take."""
     if label is not None and not is_image:
-        raise click.UsageError(f"{file}: --label is of images; other files hold their labels")
+        raise click.UsageError(f"{file}: --label is for images; other files hold their labels")
     is_csv = file.suffix.lower() == ".csv"
     columns = {
         "--label-column": label_column,
@@ -156,7 +156,7 @@ def _query(
         "--weight-column": weight_column,
     }
     if named := [option for option, value in columns.items() if value is not None and not is_csv]:
-        raise click.UsageError(f"{file}: {', '.join(named)} is of .csv files")
+        raise click.UsageError(f"{file}: {', '.join(named)}: for .csv files only")
     return given(
         {
             "split": split,

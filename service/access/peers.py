@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
 import sys
 from collections.abc import Iterable, Mapping
 
@@ -14,6 +16,8 @@ GROUP = "honed"
 """Its members may open the socket; what they may do, HONED_SOCKET_USERS says."""
 EVERYTHING = "*"
 """In the setting: every scope."""
+UCRED = struct.Struct("iII")
+"""Process, user and group: unix(7)."""
 
 
 class Peers:
@@ -32,6 +36,15 @@ class Peers:
     def principal(self, uid: int) -> Principal | None:
         """Who that is; None for a user who may do nothing without a token."""
         return self._known.get(uid)
+
+
+def peer_uid(connection: socket.socket) -> int | None:
+    """The user at the other end of a Unix socket, as of its connecting; None of other sockets."""
+    if sys.platform != "linux" or connection.family != socket.AF_UNIX:
+        return None
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
+    uid: int = UCRED.unpack(credentials)[1]
+    return uid
 
 
 def group_id() -> int | None:

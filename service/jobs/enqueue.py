@@ -144,8 +144,7 @@ def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = ""
     asked: hyperparameters, which those of the model complete. at: where they stand.
     """
     if model.engine == "ort_training":
-        chosen = (*fields(Recipe), *fields(LossOptions))
-        names = [field.name for field in chosen if asked.get(field.name) is not None]
+        names = [name for name, value in asked.items() if name in OF_RECIPES and value is not None]
         found = [Problem(f"/{name}", FIXED.format(name=name)) for name in names]
     else:
         wanted = {name: value for name, value in asked.items() if name in FOR_JOBS}

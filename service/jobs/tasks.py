@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Literal
 
 from service.models.prepared import MADE_OF
 from service.models.promotion.policy import gate_policy
@@ -18,6 +17,7 @@ from service.training.protocol.messages.comparison import (
     Measurement,
     OwnLoss,
     Rank,
+    Ranks,
 )
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.messages.training import LoopState, Start, Train
@@ -113,7 +113,7 @@ def rank_task(
     settings: Settings,
     *,
     newest: int,
-    what: Literal["unlabelled", "labels"],
+    what: Ranks,
 ) -> Rank:
     """The task to rank the newest samples by how much a version doubts them, or their labels."""
     return Rank(

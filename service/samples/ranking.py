@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from service.jobs import tasks
 from service.jobs.child import Child
 from service.processes.children import Children
 from service.settings import Settings
-from service.training.protocol.messages.comparison import Rank, Ranked
+from service.training.protocol.messages.comparison import Rank, Ranked, Ranks
 from service.training.protocol.messages.shared import Failed
 from storage.errors import Problem
 from storage.records.models import Model
@@ -25,7 +24,6 @@ from storage.records.samples import Sample
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 
-What = Literal["unlabelled", "labels"]
 NEWEST = 5000
 """Samples that are looked at, the newest ones."""
 SUSPECT = 0.8
@@ -68,11 +66,11 @@ class SampleRanking:
         self._store = store
         self._settings = settings
         self._children = children
-        self._known: dict[tuple[int, What], Ranking] = {}
+        self._known: dict[tuple[int, Ranks], Ranking] = {}
         self._one_at_a_time = asyncio.Lock()
 
     async def ranked(
-        self, model: Model, what: What = "unlabelled", *, limit: int, after: int
+        self, model: Model, what: Ranks = "unlabelled", *, limit: int, after: int
     ) -> tuple[list[RankedSample], int]:
         """Up to `limit` samples from place `after` on, and the place behind the last of them.
 
@@ -84,7 +82,7 @@ class SampleRanking:
             ranking = await self._current(model, what)
         return await asyncio.to_thread(self._page, model, ranking, limit, after)
 
-    async def _current(self, model: Model, what: What) -> Ranking:
+    async def _current(self, model: Model, what: Ranks) -> Ranking:
         version = await asyncio.to_thread(self._store.integrity.latest, model.id)
         newest = await asyncio.to_thread(self._newest, model, what)
         known = self._known.get((model.id, what))
@@ -118,7 +116,7 @@ class SampleRanking:
             await child.close()
         raise ChildDied("the samples cannot be ranked: the child stopped without an answer")
 
-    def _newest(self, model: Model, what: What) -> int:
+    def _newest(self, model: Model, what: Ranks) -> int:
         where = SampleFilter(unlabelled=what == "unlabelled")
         rows = self._store.samples.list(model.id, where, limit=1, newest_first=True)
         return rows[0].id if rows else 0
@@ -144,7 +142,7 @@ class SampleRanking:
         return page, place
 
 
-def _require_classes(model: Model, what: What) -> None:
+def _require_classes(model: Model, what: Ranks) -> None:
     if what == "labels":
         target = model.signature.target
         if model.loss != "cross_entropy" or target.shape:
@@ -155,7 +153,7 @@ def _require_classes(model: Model, what: What) -> None:
         raise InvalidInput("the order is wrong", problems=[problem])
 
 
-def _sorted(ranked: Ranked, version: int, newest: int, what: What) -> Ranking:
+def _sorted(ranked: Ranked, version: int, newest: int, what: Ranks) -> Ranking:
     """Most doubtful first; of labels only the suspect ones."""
     doubts = np.array(ranked.doubts)
     best = np.argsort(-doubts, kind="stable")

@@ -27,7 +27,7 @@ def change_sample(
     *,
     owner: str | None = None,
 ) -> Sample:
-    """Set label (None takes it away), split and pin of a sample; owner: None for anybody's.
+    """Set label (None takes it away), split, pin and weight of a sample; owner: None for anybody's.
 
     Raises InvalidInput, NotFound.
     """

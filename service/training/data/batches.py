@@ -70,9 +70,10 @@ class Batches(ABC):
             yield islice(batches, accumulation_steps)
 
     def _weighted(self, order: Indices, *, batch_size: int) -> Iterator[WeightedBatch]:
+        weights = None if self.weights is None else self.weights[order]
         for place, (inputs, target) in enumerate(self.batches(order, batch_size=batch_size)):
-            chosen = order[place * batch_size :][: len(target)]
-            yield inputs, target, None if self.weights is None else self.weights[chosen]
+            start = place * batch_size
+            yield inputs, target, None if weights is None else weights[start : start + len(target)]
 
     def batches(self, order: Indices, *, batch_size: int) -> Iterator[Batch]:
         """Inputs and targets, batch axis first; the last batch may be smaller, none is empty.

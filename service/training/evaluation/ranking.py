@@ -13,6 +13,7 @@ from service.training.engine import Array
 from service.training.errors import ExportMismatch
 from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.evaluation.metrics import columns
+from service.training.evaluation.per_sample import cross_entropy
 from service.training.protocol.messages.comparison import Rank, Ranked
 from service.training.protocol.pipe import Heartbeat, Pipe
 from storage.readonly.sample_index import read_newest
@@ -48,10 +49,8 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
             output = model.run(inputs)
             rows = slice(done, done + len(output))
             if of_labels:
-                doubts[rows], predicted[rows] = (
-                    1 - confidence(output, labels),
-                    output.argmax(axis=1),
-                )
+                doubts[rows] = -np.expm1(-cross_entropy(output, labels))
+                predicted[rows] = output.argmax(axis=1)
             else:
                 doubts[rows] = entropy(output, loss=what.loss)
             done += len(output)
@@ -61,16 +60,9 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
     ranked = Ranked(ids=tuple(samples.ids.tolist()), doubts=tuple(doubts.tolist()))
     if not of_labels:
         return ranked
-    labelled = tuple(samples.labels.tolist()), tuple(predicted.tolist())
-    return replace(ranked, labels=labelled[0], predicted=labelled[1])
-
-
-def confidence(output: Array, labels: Array) -> NDArray[np.float64]:
-    """(batch,) the probability of each label. output: (batch, classes), logits."""
-    logits = output.astype(np.float64)
-    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-    found: NDArray[np.float64] = shares[np.arange(len(labels)), labels] / shares.sum(axis=1)
-    return found
+    return replace(
+        ranked, labels=tuple(samples.labels.tolist()), predicted=tuple(predicted.tolist())
+    )
 
 
 def entropy(output: Array, *, loss: str) -> NDArray[np.float64]:

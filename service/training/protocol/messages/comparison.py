@@ -9,6 +9,9 @@ from service.training.protocol.messages.shared import ResourceLimits
 from storage.records.signatures import Signature
 from storage.records.versions import VariantName
 
+Ranks = Literal["unlabelled", "labels"]
+"""Unlabelled samples by how unsure a version is, or labelled ones by how far it is from them."""
+
 
 @dataclass(frozen=True, slots=True)
 class OwnLoss:
@@ -65,15 +68,12 @@ class Convert:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Tell how much an inference model doubts each of the newest samples.
-
-    what: unlabelled ones by how unsure it is, or labelled ones by how far it is from their labels.
-    """
+    """Tell how much an inference model doubts each of the newest samples."""
 
     model: str
     measurement: Measurement
     newest: int
-    what: Literal["unlabelled", "labels"] = "unlabelled"
+    what: Ranks = "unlabelled"
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     kind: Literal["rank"] = "rank"
 
