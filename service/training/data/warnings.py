@@ -30,6 +30,13 @@ def _of_labels(samples: Batches, signature: Signature) -> Iterator[str]:
         label = int(samples.labels[0])
         name = target.classes[label] if target.classes else label
         yield f"all {len(samples)} training samples are of class {name!r}"
+    if samples.labels.dtype.kind == "f":
+        largest = float(np.abs(samples.labels).max())
+        if largest > LARGE:
+            yield (
+                f"labels are as large as {largest:g}; models train best on values of about 1: "
+                "divide labels by a constant, and multiply predictions by it"
+            )
 
 
 def _of_inputs(samples: Batches, signature: Signature) -> Iterator[str]:

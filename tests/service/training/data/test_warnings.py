@@ -17,7 +17,7 @@ ROWS = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
 
 
 class InMemory(Batches):
-    def __init__(self, rows: NDArray[Any], labels: NDArray[np.int64]) -> None:
+    def __init__(self, rows: NDArray[Any], labels: NDArray[Any]) -> None:
         super().__init__(np.arange(len(rows)), labels, row_bytes=16)
         self._rows = rows
 
@@ -25,7 +25,7 @@ class InMemory(Batches):
         return (self._rows[chosen],)
 
 
-def warnings(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> tuple[str, ...]:
+def warnings(rows: NDArray[Any], labels: NDArray[Any] | None = None) -> tuple[str, ...]:
     given = np.arange(len(rows)) % 3 if labels is None else labels
     return training_warnings(InMemory(rows, given), SIGNATURE)
 
@@ -50,3 +50,9 @@ def test_a_feature_that_never_varies_is_named() -> None:
 def test_labels_of_one_class_are_told_with_its_name() -> None:
     (warning,) = warnings(ROWS, np.full(60, 1))
     assert warning == "all 60 training samples are of class 'dog'"
+
+
+def test_numbers_to_learn_that_are_far_from_one_are_told_with_the_largest() -> None:
+    assert warnings(ROWS, ROWS[:, :1]) == ()
+    (warning,) = warnings(ROWS, np.linspace(-2e5, 1e5, 60, dtype=np.float32)[:, None])
+    assert "labels are as large as 200000;" in warning
