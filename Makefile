@@ -14,10 +14,13 @@ EXTRAS ?= dev
 PYTEST := pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 # Compiled files are kept: the tests start hundreds of processes, which else compile every module.
 export PYTHONDONTWRITEBYTECODE :=
+# Its one place is pyproject.toml.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # Where the zoo's models are kept; 1 GB.
 ZOO ?= /tmp/hone-zoo
 
-.PHONY: demo test test-arm64 test-python3.13 check check-release format dashboard bench zoo fuzz clean
+.PHONY: demo test test-arm64 test-python3.13 check check-release format dashboard bench zoo fuzz audit sbom \
+  clean
 
 demo: $(INSTALLED)
 	$(BIN)/honed demo
@@ -41,7 +44,7 @@ test-arm64: dist/.built
 test-python3.13: dist/.built
 	tests/platforms/run.sh $(ROOTS)/python3.13 "$$(dpkg --print-architecture)" trixie dist/*.whl $(IN_ROOT)
 
-dist/.built: $(INSTALLED) pyproject.toml honed.py $(shell find api cli service storage examples -type f \
+dist/.built: $(INSTALLED) pyproject.toml honed.py $(shell find api cli service storage examples systemd -type f \
   -not -path '*/__pycache__/*')
 	rm -rf dist
 	$(BIN)/python -m hatchling build -t wheel -d dist
@@ -61,7 +64,7 @@ check: $(INSTALLED)
 	$(BIN)/$(PYTEST)
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
-check-release: check zoo fuzz
+check-release: check zoo fuzz audit sbom
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -96,8 +99,32 @@ $(ZOO)/.made: .venv-zoo/.installed tests/zoo/make.py tests/zoo/fold.py tests/zoo
 fuzz: $(INSTALLED)
 	HONE_FUZZ_INPUTS=100000 $(BIN)/pytest -n $(WORKERS) tests/fuzz
 
+# Known vulnerabilities of what the wheel brings with it; fails too if a package cannot be looked up.
+# PIP_AUDIT_VULNERABILITY_SERVICE names another service than the package index.
+audit: .venv-release/.installed build/bare/.installed
+	$(BIN)/python -m pip --python build/bare freeze --all --exclude honed > build/bare/installed.txt
+	.venv-release/bin/pip-audit --strict --disable-pip --no-deps -r build/bare/installed.txt \
+	  $$(sed -nE 's/^([A-Za-z0-9-]+) .+/--ignore-vuln \1/p' release/accepted-findings.txt)
+
+# What the wheel brings with it, as CycloneDX.
+sbom: .venv-release/.installed build/bare/.installed
+	.venv-release/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/honed-$(VERSION).cdx.json build/bare
+
+# An environment of the wheel and what it depends on, and nothing else.
+build/bare/.installed: dist/.built
+	rm -rf build/bare
+	$(BIN)/python -m venv --without-pip build/bare
+	$(BIN)/python -m pip --python build/bare install --quiet --disable-pip-version-check dist/*.whl
+	@touch $@
+
+.venv-release/.installed: release/requirements.txt | $(INSTALLED)
+	$(BIN)/python -m venv .venv-release
+	.venv-release/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-zoo .venv-python* .roots build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-zoo .venv-release .venv-python* .roots build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installed anew only when pyproject.toml is newer than the stamp.
