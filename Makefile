@@ -20,7 +20,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 ZOO ?= /tmp/hone-zoo
 
 .PHONY: demo test test-arm64 test-python3.13 check check-release format dashboard bench zoo fuzz audit sbom \
-  clean
+  release clean
 
 demo: $(INSTALLED)
 	$(BIN)/honed demo
@@ -64,7 +64,7 @@ check: $(INSTALLED)
 	$(BIN)/$(PYTEST)
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
-check-release: check zoo fuzz audit sbom
+check-release: check zoo fuzz audit release
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -110,6 +110,19 @@ audit: .venv-release/.installed build/bare/.installed
 sbom: .venv-release/.installed build/bare/.installed
 	.venv-release/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/honed-$(VERSION).cdx.json build/bare
+
+# All of a release but the upload, in dist/, from what is committed.
+release:
+	@test -z "$$(git status --porcelain)" || { git status --short; echo "commit or remove these" >&2; exit 1; }
+	rm -rf dist build
+	$(MAKE) sbom
+	$(BIN)/python -m hatchling build -t sdist -d dist
+	release/try.sh $(BIN)/python $(VERSION) dist/*.whl dist/*.tar.gz
+	awk '/^## / { sections++ } sections == 1' CHANGELOG.md > dist/NOTES.md
+	cd dist && sha256sum honed-* > SHA256SUMS && ls -l
+	@grep -q '^## $(VERSION) ' dist/NOTES.md && \
+	  echo 'To upload: git tag v$(VERSION) && twine upload dist/*.whl dist/*.tar.gz' || \
+	  echo 'A rehearsal: call the first section of CHANGELOG.md "## $(VERSION) - DATE" to release it.'
 
 # An environment of the wheel and what it depends on, and nothing else.
 build/bare/.installed: dist/.built
