@@ -20,7 +20,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 ZOO ?= /tmp/hone-zoo
 
 .PHONY: demo test test-arm64 test-python3.13 check check-release format dashboard bench zoo fuzz audit sbom \
-  release clean
+  release deb test-deb clean
 
 demo: $(INSTALLED)
 	$(BIN)/honed demo
@@ -64,7 +64,7 @@ check: $(INSTALLED)
 	$(BIN)/$(PYTEST)
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
-check-release: check zoo fuzz audit release
+check-release: check zoo fuzz audit release test-deb
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -123,6 +123,21 @@ release:
 	@grep -q '^## $(VERSION) ' dist/NOTES.md && \
 	  echo 'To upload: git tag v$(VERSION) && twine upload dist/*.whl dist/*.tar.gz' || \
 	  echo 'A rehearsal: call the first section of CHANGELOG.md "## $(VERSION) - DATE" to release it.'
+
+# dist/honed_VERSION_ARCHITECTURE.deb, for this Debian. Needs debhelper and python3-venv.
+deb: dist/.built
+	rm -rf build/deb
+	mkdir -p build/deb/honed
+	cp -r debian systemd CHANGELOG.md dist/*.whl build/deb/honed
+	printf 'honed (%s) unstable; urgency=medium\n\n  * CHANGELOG.md tells.\n\n -- %s  %s\n' $(VERSION) \
+	  "$$(sed -n 's/^Maintainer: //p' debian/control)" "$$(git log -1 --format=%cD)" \
+	  > build/deb/honed/debian/changelog
+	cd build/deb/honed && dpkg-buildpackage --build=binary --no-sign
+	mv build/deb/*.deb dist
+
+# The package in a Debian root: installed, started, upgraded, removed and purged there. Needs root.
+test-deb: deb
+	tests/platforms/deb.sh $(ROOTS)/debian dist/*.deb
 
 # An environment of the wheel and what it depends on, and nothing else.
 build/bare/.installed: dist/.built
