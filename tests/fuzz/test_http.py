@@ -10,12 +10,11 @@ from urllib.parse import urlsplit
 
 import hostile_http as hostile
 import pytest
+from hostile import RANDOM
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from support import DEADLINE_S, Served, mlp
 
 FUZZ = settings.get_profile("fuzz")
-RANDOM = st.randoms(use_true_random=True)
 PATIENCE_S = 0.05
 """How long a request whose end is in doubt waits for its answer before the client hangs up."""
 NOT_ASKED = frozenset({"/v1/backup", "/v1/events", "/v1/models/{name}/samples/archive"})

@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 from hostile import (
+    RANDOM,
     Doors,
     as_body,
     changed,
     flip,
     json_value,
     listed,
-    made,
     nearly,
     npy,
     one_of,
@@ -52,14 +52,19 @@ bodies = one_of(
 
 
 @FUZZ
-@given(body=made(bodies))
-def test_json(doors: Doors, body: bytes) -> None:
+@given(r=RANDOM)
+def test_json(doors: Doors, r: Random) -> None:
+    body = bodies(r)
     refused_or_done(lambda: read_json(doors.classes, body, MAX_BYTES))
 
 
+arrays = zipped(["x.npy", "label.npy", "key.npy"], npy)
+
+
 @FUZZ
-@given(body=made(zipped(["x.npy", "label.npy", "key.npy"], npy)))
-def test_npz(doors: Doors, body: bytes) -> None:
+@given(r=RANDOM)
+def test_npz(doors: Doors, r: Random) -> None:
+    body = arrays(r)
     refused_or_done(lambda: read_npz(doors.classes, body, MAX_BYTES))
 
 
@@ -90,16 +95,10 @@ def questions(r: Random) -> Any:
 
 
 @FUZZ
-@given(
-    asked=made(questions),
-    rest=made(lambda r: raw(r, 40)),
-    header_bytes=made(lambda r: r.choice((None, r.randint(0, 200)))),
-    several=made(flip),
-)
-def test_open_inference(
-    doors: Doors, asked: object, rest: bytes, header_bytes: int | None, several: bool
-) -> None:
-    model = doors.several if several else doors.classes
-    body = as_body(asked)
+@given(r=RANDOM)
+def test_open_inference(doors: Doors, r: Random) -> None:
+    model = r.choice((doors.several, doors.classes))
+    body, rest = as_body(questions(r)), raw(r, 40)
+    header_bytes = r.choice((None, r.randint(0, 200)))
     length = len(body) if rest and header_bytes is None else header_bytes
     refused_or_done(lambda: read_request(model, body + rest, header_bytes=length))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hostile import (
+    RANDOM,
     Doors,
     as_body,
     changed,
@@ -20,7 +21,6 @@ from hostile import (
     flip,
     json_value,
     listed,
-    made,
     nearly,
     npy,
     odd_text,
@@ -30,7 +30,6 @@ from hostile import (
     zipped,
 )
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from service.errors import InvalidInput, TooLarge
@@ -74,27 +73,23 @@ json_bodies = one_of(
 
 
 @FUZZ
-@given(body=made(json_bodies), skip_bad=made(flip), several=made(flip))
-def test_json(doors: Doors, body: bytes, skip_bad: bool, several: bool) -> None:
-    model = doors.several if several else doors.classes
-    refused_or_done(lambda: store_json(doors.store, model, body, UploadOptions(skip_bad=skip_bad)))
+@given(r=RANDOM)
+def test_json(doors: Doors, r: Random) -> None:
+    model = r.choice((doors.several, doors.classes))
+    body, options = json_bodies(r), UploadOptions(skip_bad=flip(r))
+    refused_or_done(lambda: store_json(doors.store, model, body, options))
 
 
-MEMBERS = ["x.npy", "label.npy", "key.npy", "ids.npy", "y"]
+arrays = zipped(["x.npy", "label.npy", "key.npy", "ids.npy", "y"], npy)
 
 
 @FUZZ
-@given(body=made(zipped(MEMBERS, npy)), skip_bad=made(flip))
-def test_npz(doors: Doors, body_path: Path, body: bytes, skip_bad: bool) -> None:
-    body_path.write_bytes(body)
+@given(r=RANDOM)
+def test_npz(doors: Doors, body_path: Path, r: Random) -> None:
+    body_path.write_bytes(arrays(r))
+    options = UploadOptions(skip_bad=flip(r))
     refused_or_done(
-        lambda: store_npz(
-            doors.store,
-            doors.classes,
-            body_path,
-            UploadOptions(skip_bad=skip_bad),
-            max_bytes=MAX_BYTES,
-        )
+        lambda: store_npz(doors.store, doors.classes, body_path, options, max_bytes=MAX_BYTES)
     )
 
 
@@ -105,17 +100,12 @@ def good_npz() -> bytes:
 
 
 @FUZZ
-@given(body=made(lambda r: damaged(r, good_npz())), skip_bad=made(flip))
-def test_a_damaged_npz(doors: Doors, body_path: Path, body: bytes, skip_bad: bool) -> None:
-    body_path.write_bytes(body)
+@given(r=RANDOM)
+def test_a_damaged_npz(doors: Doors, body_path: Path, r: Random) -> None:
+    body_path.write_bytes(damaged(r, good_npz()))
+    options = UploadOptions(skip_bad=flip(r))
     refused_or_done(
-        lambda: store_npz(
-            doors.store,
-            doors.classes,
-            body_path,
-            UploadOptions(skip_bad=skip_bad),
-            max_bytes=MAX_BYTES,
-        )
+        lambda: store_npz(doors.store, doors.classes, body_path, options, max_bytes=MAX_BYTES)
     )
 
 
@@ -132,7 +122,7 @@ def table(r: Random) -> bytes:
     )
 
 
-def options(r: Random) -> UploadOptions:
+def csv_options(r: Random) -> UploadOptions:
     return UploadOptions(
         skip_bad=flip(r),
         label_column=r.choice((None, "label", "c", text(r))),
@@ -141,9 +131,10 @@ def options(r: Random) -> UploadOptions:
 
 
 @FUZZ
-@given(body=made(one_of(table, table, raw)), options=made(options))
-def test_csv(doors: Doors, body_path: Path, body: bytes, options: UploadOptions) -> None:
-    body_path.write_bytes(body)
+@given(r=RANDOM)
+def test_csv(doors: Doors, body_path: Path, r: Random) -> None:
+    body_path.write_bytes(one_of(table, table, raw)(r))
+    options = csv_options(r)
     refused_or_done(lambda: store_csv(doors.store, doors.classes, body_path, options))
 
 
@@ -157,19 +148,19 @@ PICTURES = {f"image/{kind.lower()}": picture(kind) for kind in ("PNG", "JPEG", "
 
 
 @FUZZ
-@given(
-    data=made(lambda r: damaged(r, r.choice(list(PICTURES.values())))),
-    media_type=made(lambda r: r.choice(list(PICTURES))),
-    about=made(nearly(["label", "key", "split"], json_value)),
-)
-def test_images(
-    doors: Doors, body_path: Path, data: bytes, media_type: str, about: dict[str, Any]
-) -> None:
+@given(r=RANDOM)
+def test_images(doors: Doors, body_path: Path, r: Random) -> None:
+    data = damaged(r, r.choice(list(PICTURES.values())))
     body_path.write_bytes(data)
-    upload = ImageUpload("it", media_type, 0, len(data), about)
-    refused_or_done(
-        lambda: store_images(doors.store, doors.images, body_path, [upload], UploadOptions())
-    )
+    media_type = r.choice(list(PICTURES))
+    said = json.dumps({"it": nearly(["label", "key", "split"], json_value)(r)})
+
+    def store() -> None:
+        (about,) = read_about(said, ["it"], defaults={})
+        upload = ImageUpload("it", media_type, 0, len(data), about)
+        store_images(doors.store, doors.images, body_path, [upload], UploadOptions())
+
+    refused_or_done(store)
 
 
 ABOUT = {"a.png": {"label": "cat", "key": "k"}, "b.png": {"split": "train"}}
@@ -179,14 +170,19 @@ said_of_files = one_of(
 
 
 @FUZZ
-@given(said=made(said_of_files))
-def test_what_a_form_says_of_its_files(said: str) -> None:
+@given(r=RANDOM)
+def test_what_a_form_says_of_its_files(r: Random) -> None:
+    said = said_of_files(r)
     refused_or_done(lambda: read_about(said, ["a.png", "b.png", "a.png"], defaults={}))
 
 
+labels = one_of(text, odd_text, lambda r: json.dumps(json_value(r)))
+
+
 @FUZZ
-@given(label=made(one_of(text, odd_text, lambda r: json.dumps(json_value(r)))))
-def test_a_label_that_is_asked_for(doors: Doors, label: str) -> None:
+@given(r=RANDOM)
+def test_a_label_that_is_asked_for(doors: Doors, r: Random) -> None:
+    label = labels(r)
     refused_or_done(lambda: sample_filter(doors.classes, label=label))
 
 
@@ -198,14 +194,14 @@ def archive(doors: Doors) -> bytes:
 
 
 @FUZZ
-@given(r=st.randoms(use_true_random=True))
+@given(r=RANDOM)
 def test_a_damaged_archive(doors: Doors, body_path: Path, archive: bytes, r: Random) -> None:
     body_path.write_bytes(damaged(r, archive))
     refused_or_done(lambda: read_archive(doors.store, doors.values, body_path, max_bytes=MAX_BYTES))
 
 
 @FUZZ
-@given(r=st.randoms(use_true_random=True))
+@given(r=RANDOM)
 def test_an_archive_that_says_odd_things(
     doors: Doors, body_path: Path, archive: bytes, r: Random
 ) -> None:

@@ -1,7 +1,9 @@
 """Hostile bodies: near to what is right, or far from it.
 
 Each is made from a `random.Random`, of which hypothesis draws and reports the seed: a strategy of
-hypothesis that makes such a body takes forty times longer, most of what a fuzz test has.
+hypothesis that makes such a body takes forty times longer, most of what a fuzz test has. A test
+draws one and makes all of its input from it: hypothesis tries each seed once, but of two that are
+drawn it pairs anew what it had, and nearly half of 100,000 inputs came twice.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from storage.store import Store
 
 T = TypeVar("T")
 Make = Callable[[Random], T]
+RANDOM = st.randoms(use_true_random=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,11 +36,6 @@ class Doors:
     values: Model
     several: Model
     images: Model
-
-
-def made(make: Make[T]) -> st.SearchStrategy[T]:
-    """What the function makes of a seed."""
-    return st.randoms(use_true_random=True).map(make)
 
 
 def one_of(*makes: Make[T]) -> Make[T]:
