@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,20 +17,18 @@ Floats = NDArray[np.float64]
 
 
 class Moments:
-    """Count, mean, standard deviation and bounds of each feature, in one pass."""
+    """Count, mean and bounds of each feature, in one pass."""
 
     def __init__(self, features: int) -> None:
         self.count = 0
-        self._sum, self._squares = np.zeros(features), np.zeros(features)
+        self._sum = np.zeros(features)
         self.low, self.high = np.full(features, np.inf), np.full(features, -np.inf)
 
     def add(self, rows: NDArray[np.generic]) -> None:
         """rows: (n, features)."""
-        values = rows.astype(np.float64)
-        self.count += len(values)
+        self.count += len(rows)
         with np.errstate(over="ignore"):
-            self._sum += values.sum(axis=0)
-            self._squares += np.einsum("ij,ij->j", values, values)
+            self._sum += rows.sum(axis=0, dtype=np.float64)
         self.low = np.minimum(self.low, rows.min(axis=0))
         self.high = np.maximum(self.high, rows.max(axis=0))
 
@@ -36,8 +36,13 @@ class Moments:
     def mean(self) -> Floats:
         return np.asarray(self._sum / self.count)
 
-    @property
-    def std(self) -> Floats:
-        with np.errstate(over="ignore", invalid="ignore"):
-            variance = self._squares / self.count - np.square(self.mean)
-        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
+def mean_and_std(rows: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Of each feature, in float64 without a copy of the rows.
+
+    rows: (n, features).
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = rows.mean(axis=0, dtype=np.float64)
+        squares = np.einsum("ij,ij->j", rows, rows, dtype=np.float64)
+        return mean, np.sqrt(np.maximum(squares / len(rows) - np.square(mean), 0.0))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.preprocess import Standardize, for_model
-from service.preprocess.moments import LARGE, MAX_FEATURES, MIN_ROWS, Floats, Moments
+from service.preprocess.moments import LARGE, MAX_FEATURES, MIN_ROWS, Floats, Moments, mean_and_std
 from service.samples.ingest import tensors
 from storage.records.models import Model
 from storage.records.samples import Split
@@ -34,14 +34,14 @@ class Statistics:
 
     def add(self, records: NDArray[np.uint8]) -> None:
         """records: (n, record bytes)."""
+        self._few.append(records)
         if self._moments is None:
-            self._few.append(records)
             if sum(map(len, self._few)) < MIN_ROWS:
                 return
-            records = np.concatenate(self._few)
-            self._few.clear()
             self._moments = _no_moments(self._model)
-        _add(self._moments, self._model, records)
+        for each in self._few:
+            _add(self._moments, self._model, each)
+        self._few.clear()
 
     def warnings(self) -> tuple[str, ...]:
         """Call this before the upload is committed, since it compares with stored samples."""
@@ -54,15 +54,16 @@ class Statistics:
             for warning in self._about(name, moments, seen.get(name))
         )
 
-    def _about(self, name: str, moments: Moments, seen: Moments | None) -> Iterator[str]:
+    def _about(
+        self, name: str, moments: Moments, seen: tuple[Floats, Floats] | None
+    ) -> Iterator[str]:
+        """seen: mean and standard deviation of earlier samples."""
         kind = for_model(self._model).kinds.get(name)
         if isinstance(kind, Standardize) and kind.mean is not None and kind.std is not None:
             mean, std = np.array(kind.mean), np.array(kind.std)
             yield from self._far(name, moments, mean, std, whose="standardize has learned")
         elif seen is not None:
-            yield from self._far(
-                name, moments, seen.mean, seen.std, whose="the samples before have"
-            )
+            yield from self._far(name, moments, *seen, whose="the samples before have")
         largest = float(max(moments.high.max(), -moments.low.min()))
         if not isinstance(kind, Standardize) and largest > LARGE:
             yield (
@@ -101,15 +102,18 @@ class Statistics:
         more = f" and {len(which) - TOLD} more" if len(which) > TOLD else ""
         return ", ".join(shown) + more
 
-    def _seen(self) -> dict[str, Moments]:
-        """Moments of the newest stored samples by input; empty if there are too few."""
+    def _seen(self) -> dict[str, tuple[Floats, Floats]]:
+        """Mean and standard deviation of the newest samples by input; empty if there are few."""
         newest = self._store.samples.newest_records(self._model.id, SEEN_SAMPLES)
         if len(newest) < MIN_ROWS:
             return {}
         records = np.frombuffer(b"".join(newest), np.uint8).reshape(len(newest), -1)
-        seen = _no_moments(self._model)
-        _add(seen, self._model, records)
-        return seen
+        floats = _no_moments(self._model)
+        return {
+            name: mean_and_std(rows)
+            for name, rows in _split(self._model, records)
+            if name in floats
+        }
 
 
 def _no_moments(model: Model) -> dict[str, Moments]:
