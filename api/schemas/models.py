@@ -86,7 +86,10 @@ class ModelSpecBody(Request):
     gate: GateSettings = GateSettings()
     retention: RetentionSettings = RetentionSettings()
     preprocess: Annotated[list[dict[str, Any]], BeforeValidator(_listed)] = Field(
-        [], max_length=1000, description="How uploads become tensors; see docs/samples.md."
+        [],
+        max_length=1000,
+        description="How uploads become tensors, and how training samples are augmented; see "
+        "docs/samples.md.",
     )
     duplicates: Duplicates = "merge"
     features: Features = None
@@ -166,7 +169,8 @@ class ModelBody(Body):
     """A registered model. notes: what was changed in the graph so that it trains.
 
     engine: what trains it, docs/engines.md.
-    preprocess: how samples become what it takes, complete enough for an app to do the same.
+    preprocess: how samples become what it takes, complete enough for an app to do the same; its
+    `augment` concerns training alone.
     features: names of CSV columns, in the order of the inputs; null until a CSV has named them.
     """
 

@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import InvalidInput
+from service.preprocess.augmentation.draws import Draws
+from service.preprocess.checks import WrongDescription
 from service.preprocess.image import Image
-from service.preprocess.kind import TOO_LARGE, Kind, TensorKind, Unreadable, WrongDescription
+from service.preprocess.kind import TOO_LARGE, Kind, TensorKind, Unreadable
 from service.preprocess.standardize import Standardize
 from storage.errors import Problem
 from storage.records.signatures import Signature, TensorSpec
@@ -61,6 +63,23 @@ class Pipeline:
         """A hash that changes whenever the resulting tensors would."""
         described = [[name, kind.describe()] for name, kind in sorted(self.kinds.items())]
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def augments(self) -> bool:
+        """Whether training sees other inputs in each epoch."""
+        return any(kind.augment is not None for kind in self.kinds.values())
+
+    @property
+    def views(self) -> int:
+        """How many views of a sample there are where their features are kept."""
+        return max((kind.augment.views for kind in self.kinds.values() if kind.augment), default=1)
+
+    def augmented(self, place: int, rows: Array, *, ids: Sequence[int], draws: Draws) -> Array:
+        """What training sees of preprocessed rows. place: of their input. ids: of their samples."""
+        kind = self.kinds.get(self.inputs[place].name)
+        if not isinstance(kind, TensorKind):
+            return rows
+        return kind.augmented(rows, ids, draws, place=place)
 
     def apply(self, name: str, rows: Array) -> Array:
         """Preprocess stored rows of one input. rows: (n, *shape)."""
@@ -143,4 +162,7 @@ def _parse_one(
     if kind == Image.kind and len(specs) > 1:
         detail = "a model that takes images has one input; send mixed inputs as tensors"
         raise WrongDescription("/kind", detail)
-    return KINDS[kind].parse({**description, "input": name}, specs[name]).describe()
+    parsed = KINDS[kind].parse({**description, "input": name}, specs[name])
+    if parsed.augment is not None:
+        parsed.augment.check_target(signature.target)
+    return parsed.describe()

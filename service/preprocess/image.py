@@ -11,7 +11,10 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from service.preprocess.kind import Kind, WrongDescription, numbers, refuse_unknown
+from service.preprocess.augmentation.family import augment_field
+from service.preprocess.augmentation.images import ImageAugmentation
+from service.preprocess.checks import WrongDescription, numbers, refuse_unknown
+from service.preprocess.kind import Kind
 from storage.records.signatures import TensorSpec
 
 CHANNELS = {"rgb": 3, "gray": 1}
@@ -21,7 +24,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "layout": ("nchw", "nhwc"),
 }
 DEFAULTS = {"resize": "cover", "channels": "rgb", "layout": "nchw", "scale": 255}
-FIELDS = ("input", "kind", "size", *DEFAULTS, "mean", "std")
+FIELDS = ("input", "kind", "size", *DEFAULTS, "mean", "std", "augment")
 FIXED = {"orientation": "exif", "background": 255, "padding": 0, "resample": "bilinear"}
 """What is always done, so that an app can do the same: see docs/samples.md."""
 MOST_PIXELS_A_SIDE = 4096
@@ -47,6 +50,7 @@ class Image(Kind):
     mean: tuple[float, ...]
     std: tuple[float, ...]
     dtype: str
+    augment: ImageAugmentation | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Image:
@@ -77,6 +81,7 @@ class Image(Kind):
             mean=mean,
             std=std,
             dtype=spec.dtype,
+            augment=_augmentation(fields),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -91,6 +96,7 @@ class Image(Kind):
             "mean": list(self.mean),
             "std": list(self.std),
             **FIXED,
+            **augment_field(self.augment),
         }
 
     @property
@@ -154,6 +160,14 @@ class Image(Kind):
                 np.subtract(tensor, offset, out=tensor)
 
         return normalize
+
+
+def _augmentation(fields: Mapping[str, Any]) -> ImageAugmentation | None:
+    found = ImageAugmentation.parse(fields.get("augment"))
+    if found is not None and found.saturation and fields["channels"] == "gray":
+        detail = "gray images have no saturation; leave it out"
+        raise WrongDescription("/augment/saturation", detail)
+    return found
 
 
 def _size(fields: Mapping[str, Any], spec: TensorSpec) -> tuple[int, int]:

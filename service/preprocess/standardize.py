@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.preprocess.kind import TensorKind, WrongDescription, numbers, refuse_unknown
+from service.preprocess.augmentation.draws import Draws
+from service.preprocess.augmentation.family import augment_field
+from service.preprocess.augmentation.series import SeriesAugmentation
+from service.preprocess.checks import WrongDescription, numbers, refuse_unknown
+from service.preprocess.kind import TensorKind
 from storage.records.signatures import TensorSpec
 
 LEARN_FROM = 1000
 MOST_LEARN_FROM = 1_000_000
-FIELDS = ("input", "kind", "mean", "std", "learn_from")
+FIELDS = ("input", "kind", "mean", "std", "learn_from", "augment")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Standardize(TensorKind):
     mean: tuple[float, ...] | None
     std: tuple[float, ...] | None
     learn_from: int | None
+    augment: SeriesAugmentation | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Standardize:
@@ -47,7 +52,10 @@ class Standardize(TensorKind):
         if learn_from is not None and not _is_count(learn_from):
             detail = f"learn_from is an integer from 2 to {MOST_LEARN_FROM}"
             raise WrongDescription("/learn_from", detail)
-        return cls(input=spec.name, mean=mean, std=std, learn_from=learn_from)
+        augment = SeriesAugmentation.parse(given.get("augment"))
+        if augment is not None:
+            augment.check_shape(spec)
+        return cls(spec.name, mean, std, learn_from, augment)
 
     @property
     def is_learned(self) -> bool:
@@ -55,15 +63,14 @@ class Standardize(TensorKind):
         return self.mean is not None
 
     def describe(self) -> dict[str, Any]:
-        described = {
+        return {
             "input": self.input,
             "kind": self.kind,
             "mean": None if self.mean is None else list(self.mean),
             "std": None if self.std is None else list(self.std),
+            **({} if self.learn_from is None else {"learn_from": self.learn_from}),
+            **augment_field(self.augment),
         }
-        return (
-            described if self.learn_from is None else {**described, "learn_from": self.learn_from}
-        )
 
     def apply(self, rows: NDArray[Any]) -> NDArray[Any]:
         """(rows - mean) / std in the rows' dtype; the rows unchanged until both are learned."""
@@ -72,6 +79,11 @@ class Standardize(TensorKind):
         made: NDArray[Any] = rows - np.asarray(self.mean, rows.dtype)
         made /= np.asarray(self.std, rows.dtype)
         return made
+
+    def augmented(
+        self, rows: NDArray[Any], ids: Sequence[int], draws: Draws, *, place: int
+    ) -> NDArray[Any]:
+        return rows if self.augment is None else self.augment.apply(rows, ids, draws, place=place)
 
     def opened(self) -> Standardize:
         return replace(self, mean=None, std=None)

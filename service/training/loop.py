@@ -43,7 +43,8 @@ def train(
     while plan.ending(state) is None or plan.epoch_is_complete(state):
         order = epoch_order(len(dataset), seed=wanted.seed, epoch=state.epoch)
         rest = order[plan.step_in_epoch(state) * per_step :]
-        for batches in dataset.steps(
+        seen = dataset.augmented(seed=wanted.seed, epoch=state.epoch)
+        for batches in seen.steps(
             rest, batch_size=wanted.batch_size, accumulation_steps=wanted.accumulation_steps
         ):
             engine.seed(step_seed(wanted.seed, state.step))

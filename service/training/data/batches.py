@@ -57,6 +57,12 @@ class Batches(ABC):
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         """The inputs at these positions, batch axis first; valid until the next call."""
 
+    def augmented(self, *, seed: int, epoch: int) -> Batches:
+        """The samples as an epoch of training sees them: changed, where the model's preprocessing
+        asks for it. seed: the job's."""
+        del seed, epoch
+        return self
+
     def exact(self, chosen: Indices) -> tuple[Array, ...]:
         """The inputs as the exported model computes with them: what is kept may be rounded."""
         return self.inputs(chosen)

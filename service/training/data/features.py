@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ logger = logging.getLogger(__name__)
 KIND = "features"
 ROWS = 8
 """Rows of a run: larger batches are no faster on a CPU, and take more memory (measured)."""
+VIEW_SEED = 0
 APPEND_BYTES = 8 << 20
 """Rows reach the disk in pieces of about this size; each piece costs a flush."""
 
@@ -108,18 +110,32 @@ class Prefix:
 
 
 class Features(Batches):
-    """The features of a dataset. What the cache does not hold is computed when it is asked for."""
+    """The features of a dataset. What the cache does not hold is computed when it is asked for.
+
+    Of a dataset that is augmented the cache keeps several views of each sample, the first of them
+    of the sample as it is, and epochs take them in turn. A view is the sample's, whatever the job's
+    seed, so that later jobs find it.
+    """
 
     def __init__(self, samples: Batches, prefix: Prefix, cache: RowCache) -> None:
         super().__init__(
             samples.ids, samples.labels, row_bytes=prefix.row_bytes, weights=samples.weights
         )
-        self._samples = samples
+        self._views = [samples]
+        for epoch in range(1, cache.row_bytes // prefix.row_bytes):
+            self._views.append(samples.augmented(seed=VIEW_SEED, epoch=epoch))
+        self._view = 0
         self._prefix = prefix
         self._cache = cache
         self._record = np.dtype((np.void, prefix.row_bytes))
         self._buffer = np.empty(0, self._record)
         self._look_up()
+
+    def augmented(self, *, seed: int, epoch: int) -> Batches:
+        del seed
+        made = copy(self)
+        made._view = epoch % len(self._views)
+        return made
 
     def fill(self, tick: Callable[[], None]) -> None:
         """Put into the cache what it lacks, as far as it fits. tick runs every few samples."""
@@ -127,10 +143,12 @@ class Features(Batches):
         missing = np.flatnonzero(self._row_of < 0)[:room]
         waiting: list[Table] = []
         first = done = 0
-        for inputs, target in self._samples.batches(missing, batch_size=ROWS):
-            waiting.append(self._prefix.rows(inputs))
-            done += len(target)
-            if (done - first) * self._row_bytes >= APPEND_BYTES or done == len(missing):
+        for start in range(0, len(missing), ROWS):
+            some = missing[start : start + ROWS]
+            rows = [self._prefix.rows(view.inputs(some)) for view in self._views]
+            waiting.append(np.concatenate(rows, axis=1))
+            done += len(some)
+            if (done - first) * self._cache.row_bytes >= APPEND_BYTES or done == len(missing):
                 if not self._append(missing[first:done], waiting):
                     break
                 waiting, first = [], done
@@ -143,7 +161,7 @@ class Features(Batches):
         records = self._buffer[: len(chosen)]
         rows = self._row_of[chosen]
         if self._is_whole:
-            np.take(self._rows, rows, out=records, mode="clip")
+            np.take(self._rows, self._places(rows), out=records, mode="clip")
         else:
             self._read_or_make(chosen, rows, records)
         kept = split_records(records, self._prefix.kept)
@@ -155,13 +173,16 @@ class Features(Batches):
     def exact(self, chosen: Indices) -> tuple[Array, ...]:
         if self._prefix.kept == self._prefix.specs:
             return self.inputs(chosen)
-        return self._prefix.run(self._samples.inputs(chosen))
+        return self._prefix.run(self._views[0].inputs(chosen))
+
+    def _places(self, rows: Indices) -> Indices:
+        return rows if len(self._views) == 1 else rows * len(self._views) + self._view
 
     def _read_or_make(self, chosen: Indices, rows: Indices, records: Array) -> None:
         found, missing = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-        records[found] = self._rows[rows[found]]
+        records[found] = self._rows[self._places(rows[found])]
         if len(missing):
-            made = self._prefix.rows(self._samples.inputs(chosen[missing]))
+            made = self._prefix.rows(self._views[self._view].inputs(chosen[missing]))
             records[missing] = made.view(self._record)[:, 0]
 
     def _append(self, positions: Indices, tables: Sequence[Table]) -> bool:
@@ -180,10 +201,11 @@ class Features(Batches):
 def open_cache(task: Train, prefix: Prefix) -> RowCache:
     """The model's features. Open it before the samples are read: see RowCache."""
     assert task.cache is not None
+    pipeline = for_signature(task.signature, task.preprocess)
     return RowCache.open(
         Path(task.cache) / KIND,
-        key=f"{prefix.key()}-{for_signature(task.signature, task.preprocess).key}",
-        row_bytes=prefix.row_bytes,
+        key=f"{prefix.key()}-{pipeline.key}",
+        row_bytes=prefix.row_bytes * pipeline.views,
         max_bytes=task.feature_cache_bytes,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from service.preprocess.augmentation.draws import Draws
 from service.preprocess.image import Image
 from service.preprocess.kind import TOO_LARGE, Unreadable
 from service.training.data.batches import Batches, Indices, check_labels
@@ -83,6 +85,14 @@ class Images(Batches):
         self._rows = np.empty((0, image.pixel_bytes), np.uint8) if cache is None else cache.rows
         self._normalize = image.normalizer()
         self._buffer = np.empty((0, *image.shape), np.float32)
+        self._draws: Draws | None = None
+
+    def augmented(self, *, seed: int, epoch: int) -> Batches:
+        if self._image.augment is None:
+            return self
+        made = copy(self)
+        made._draws = Draws(seed, epoch)
+        return made
 
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         if len(self._buffer) < len(chosen):
@@ -92,8 +102,19 @@ class Images(Batches):
         for tensor, position, row in zip(
             tensors, chosen.tolist(), self._row_of[chosen].tolist(), strict=True
         ):
-            normalize(rows[row] if row >= 0 else self._pixels(position), tensor)
+            pixels = rows[row] if row >= 0 else self._pixels(position)
+            normalize(pixels if self._draws is None else self._changed(pixels, position), tensor)
         return (tensors.astype(self._image.dtype, copy=False),)
+
+    def _changed(self, pixels: Pixels, position: int) -> Pixels:
+        image = self._image
+        assert image.augment is not None
+        assert self._draws is not None
+        return image.augment.apply(
+            pixels.reshape(image.shape),
+            self._draws.of(int(self.ids[position])),
+            channels_first=image.layout == "nchw",
+        )
 
     def _pixels(self, position: int) -> NDArray[np.uint8]:
         try:

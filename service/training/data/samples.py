@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from service.preprocess import Pipeline, for_signature
+from service.preprocess.augmentation.draws import Draws
 from service.training.data.batches import Batches, Dataset, Indices, size_bytes
 from service.training.data.images import Images, decode_all
 from service.training.engine import Array
@@ -57,13 +59,28 @@ class Preprocessed(Batches):
         super().__init__(samples.ids, samples.labels, row_bytes=row_bytes, weights=samples.weights)
         self._samples = samples
         self._pipeline = pipeline
+        self._draws: Draws | None = None
+
+    def augmented(self, *, seed: int, epoch: int) -> Batches:
+        if not self._pipeline.augments:
+            return self
+        made = copy(self)
+        made._draws = Draws(seed, epoch)
+        return made
 
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         stored = self._samples.inputs(chosen)
-        return tuple(
+        made = [
             self._pipeline.apply(spec.name, rows)
             for spec, rows in zip(self._pipeline.inputs, stored, strict=True)
-        )
+        ]
+        if self._draws is not None:
+            ids = self.ids[chosen].tolist()
+            made = [
+                self._pipeline.augmented(place, rows, ids=ids, draws=self._draws)
+                for place, rows in enumerate(made)
+            ]
+        return tuple(made)
 
 
 class SampleReader:

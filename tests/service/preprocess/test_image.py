@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
+from service.preprocess.checks import WrongDescription
 from service.preprocess.image import Image
-from service.preprocess.kind import Unreadable, WrongDescription
+from service.preprocess.kind import Unreadable
 from service.preprocess.pictures import decode, read_header
 from storage.records.signatures import TensorSpec
 

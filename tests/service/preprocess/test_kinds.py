@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from service import preprocess
 from service.prediction.preparation import prepare
-from service.preprocess.kind import TensorKind, refuse_unknown
+from service.preprocess.checks import refuse_unknown
+from service.preprocess.kind import TensorKind
 from service.training.data.batches import Batches
 from service.training.data.samples import Preprocessed
 from storage.records.signatures import Signature, TargetSpec, TensorSpec

@@ -5,7 +5,7 @@ import pytest
 
 from service.errors import InvalidInput
 from service.preprocess import for_signature, parse
-from service.preprocess.kind import WrongDescription
+from service.preprocess.checks import WrongDescription
 from service.preprocess.standardize import Standardize
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 

@@ -1,0 +1,1 @@
+"""Augmentation: random changes of training samples, by seed, sample and epoch."""

@@ -1,0 +1,40 @@
+"""Random numbers that depend on seed, sample and epoch alone.
+
+Philox is a generator of counters: no number depends on which were drawn before. So a job that was
+interrupted draws what it would have drawn, whatever order or thread it draws in. Source: Salmon,
+Moraes, Dror, Shaw (2011), Parallel Random Numbers: As Easy as 1, 2, 3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+MIX = 1 << 32
+"""The place of draws that concern a batch; those of an input have its position."""
+_NOTHING = np.zeros(4, np.uint64)
+
+
+class Draws:
+    """The random numbers of one epoch."""
+
+    def __init__(self, seed: int, epoch: int) -> None:
+        self._seed = seed % 2**64
+        self._epoch = epoch
+        self._philox = np.random.Philox(0)
+        self._generator = np.random.Generator(self._philox)
+
+    def of(self, sample_id: int, place: int = 0) -> np.random.Generator:
+        """Those of one sample and input; valid until the next call."""
+        # Four times as fast as a new generator.
+        self._philox.state = {
+            "bit_generator": "Philox",
+            "state": {
+                "counter": np.array((0, place, self._epoch, 0), np.uint64),
+                "key": np.array((self._seed, sample_id), np.uint64),
+            },
+            "buffer": _NOTHING,
+            "buffer_pos": 4,
+            "has_uint32": 0,
+            "uinteger": 0,
+        }
+        return self._generator

@@ -1,0 +1,94 @@
+"""What the families of augmentations share: how their amounts are declared, checked and told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
+
+from service.preprocess.checks import WrongDescription, is_number
+from storage.records.signatures import TargetSpec
+
+Self = TypeVar("Self", bound="Family")
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A field of a family. text: what it is, for people. moves: whether it moves what labels of
+    single positions are about."""
+
+    text: str
+    least: float = 0
+    most: float = 1
+    moves: bool = False
+
+
+@dataclass(frozen=True)
+class Family:
+    """The augmentations of one kind of input; one whose amount is 0 is off.
+
+    views: where a frozen part's features are kept, they are those of so many views of a sample, of
+    which the first is the sample itself.
+    """
+
+    kind: ClassVar[str]
+
+    views: Annotated[int, Amount("views of a sample whose features are kept", 2, 64)] = 4
+
+    @classmethod
+    def parse(cls: type[Self], given: Any) -> Self | None:
+        """Read the `augment` of a description; None if it asks for nothing. Raises
+        WrongDescription."""
+        if given is None:
+            return None
+        if not isinstance(given, Mapping):
+            raise WrongDescription("/augment", f"augment is an object, not {given!r}")
+        amounts = cls.amounts()
+        for name, value in given.items():
+            at = f"/augment/{name}"
+            if name not in amounts:
+                detail = f"kind {cls.kind!r} has no augmentation {name!r}; it has"
+                raise WrongDescription(at, f"{detail} {', '.join(amounts)}")
+            hint, amount = amounts[name]
+            fits = is_number(value) and (hint is float or isinstance(value, int))
+            if not fits or not amount.least <= value <= amount.most:
+                what = "an integer" if hint is int else "a number"
+                detail = f"{name} is {what} from {amount.least:g} to {amount.most:g}"
+                raise WrongDescription(at, f"{detail}, not {value!r}: {amount.text}")
+        made = cls(**given)
+        return made if made.names else None
+
+    @classmethod
+    def amounts(cls) -> dict[str, tuple[type, Amount]]:
+        """Type and declaration of each field, by name."""
+        hints = get_type_hints(cls, include_extras=True)
+        names = [*(field.name for field in fields(cls) if field.name != "views"), "views"]
+        return {name: get_args(hints[name]) for name in names}
+
+    @property
+    def names(self) -> list[str]:
+        """The augmentations that are on."""
+        hints = self.amounts()
+        return [name for name, (hint, _) in hints.items() if hint is float and getattr(self, name)]
+
+    def describe(self) -> dict[str, Any]:
+        """What `parse` makes this of."""
+        whole = [name for name, (hint, _) in self.amounts().items() if hint is int]
+        return {name: getattr(self, name) for name in (*self.names, *whole)}
+
+    def check_target(self, target: TargetSpec) -> None:
+        """Raises WrongDescription if what labels are about would be moved, and they would not."""
+        of_positions = len(target.shape) > 1 or (target.shape and target.num_classes is not None)
+        moving = [name for name in self.names if self.amounts()[name][1].moves]
+        if of_positions and moving:
+            rest = [name for name, (_, amount) in self.amounts().items() if not amount.moves]
+            raise WrongDescription(
+                f"/augment/{moving[0]}",
+                f"the model's labels are of positions, {list(target.shape)}, and {moving[0]} would"
+                f" move the input alone; use {', '.join(rest)}",
+            )
+
+
+def augment_field(augment: Family | None) -> dict[str, Any]:
+    """What a kind's description says of it: nothing where nothing is on."""
+    return {} if augment is None else {"augment": augment.describe()}

@@ -1,0 +1,209 @@
+"""Augmentations of images: of their 8-bit pixels, after they were resized.
+
+Imports Pillow late: the daemon only checks descriptions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, cos, exp, log, radians, sin, sqrt
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.preprocess.augmentation.family import Amount, Family
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+Pixels = NDArray[np.uint8]
+
+ASPECT = 4 / 3
+"""Of a resized crop, at most. Source: Szegedy et al. (2015), Going Deeper with Convolutions, 6."""
+ERASED_AREA, ERASED_ASPECT = (0.02, 0.4), 1 / 0.3
+"""Shares of the image. Source: Zhong et al. (2020), Random Erasing Data Augmentation."""
+LUMA = (0.299, 0.587, 0.114)
+"""Of red, green and blue: ITU-R 601."""
+ROTATION_LIMIT = 180
+Affine = tuple[float, float, float, float, float, float]
+
+
+class Window(NamedTuple):
+    """Where the output is taken from. dx, dy: in pixels, from the middle. width, height: as shares
+    of the image's; a negative width flips it. angle: in degrees."""
+
+    dx: float
+    dy: float
+    width: float = 1.0
+    height: float = 1.0
+    angle: float = 0.0
+
+
+@dataclass(frozen=True)
+class ImageAugmentation(Family):
+    """In this order: crop, resized crop, flip, rotation, colour, blur, erasing.
+
+    What is beyond the image's border repeats it.
+    """
+
+    kind: ClassVar[str] = "image"
+
+    crop: Annotated[
+        float,
+        Amount("shift by up to this share of the sides, as by padding and cropping", 0, 0.5, True),
+    ] = 0
+    resized_crop: Annotated[
+        float, Amount("cut out at least this share of the area, and resize it", 0.05, 1, True)
+    ] = 0
+    flip: Annotated[float, Amount("probability of a horizontal flip", moves=True)] = 0
+    rotation: Annotated[
+        float, Amount("rotate by up to so many degrees", 0, ROTATION_LIMIT, True)
+    ] = 0
+    brightness: Annotated[float, Amount("multiply all values by 1 ± up to this")] = 0
+    contrast: Annotated[
+        float, Amount("multiply distances from the mean gray by 1 ± up to this")
+    ] = 0
+    saturation: Annotated[float, Amount("multiply distances from gray by 1 ± up to this")] = 0
+    blur: Annotated[
+        float, Amount("blur by a Gaussian of a deviation up to so many pixels", 0, 10)
+    ] = 0
+    erasing: Annotated[
+        float, Amount("probability that a rectangle becomes noise (Zhong et al. 2020)")
+    ] = 0
+
+    def apply(self, pixels: Pixels, draw: np.random.Generator, *, channels_first: bool) -> Pixels:
+        """Another image of the same shape and layout. pixels: (c, h, w) or (h, w, c)."""
+        planes = pixels if channels_first else pixels.transpose(2, 0, 1)
+        planes = self._erased(self._painted(self._moved(planes, draw), draw), draw)
+        return planes if channels_first else planes.transpose(1, 2, 0)
+
+    def _moved(self, planes: Pixels, draw: np.random.Generator) -> Pixels:
+        if not (self.crop or self.resized_crop or self.flip or self.rotation):
+            return planes
+        _, height, width = planes.shape
+        window = self._window(draw, height=height, width=width)
+        if self.resized_crop or self.rotation:
+            return _resample(planes, window)
+        rows = _inside(np.arange(height) + int(window.dy), height)
+        columns = _inside(np.arange(width) + int(window.dx), width)
+        return planes[:, rows][:, :, columns[::-1] if window.width < 0 else columns]
+
+    def _window(self, draw: np.random.Generator, *, height: int, width: int) -> Window:
+        right, down, area, aspect, x, y, turn, side = draw.random(8).tolist()
+        dx, dy = (
+            round((2 * each - 1) * self.crop * n) for each, n in ((right, width), (down, height))
+        )
+        wide = high = 1.0
+        if self.resized_crop:
+            area = self.resized_crop + area * (1 - self.resized_crop)
+            ratio = exp((2 * aspect - 1) * log(ASPECT))
+            wide, high = min(1.0, sqrt(area * ratio)), min(1.0, sqrt(area / ratio))
+        return Window(
+            dx=dx + (x - 0.5) * (1 - wide) * width,
+            dy=dy + (y - 0.5) * (1 - high) * height,
+            width=-wide if side < self.flip else wide,
+            height=high,
+            angle=(2 * turn - 1) * self.rotation,
+        )
+
+    def _painted(self, planes: Pixels, draw: np.random.Generator) -> Pixels:
+        if not (self.brightness or self.contrast or self.saturation or self.blur):
+            return planes
+        from PIL import ImageFilter
+
+        light, contrast, colour, blur = draw.random(4).tolist()
+        # A gray that stands for the image's mean, of every fourth row: it need not be exact.
+        mean = planes[:, ::4].mean(axis=(1, 2))
+        gray = float(mean @ LUMA) if len(mean) == 3 else float(mean[0])
+        brightness, contrast, saturation = (
+            1 + (2 * each - 1) * most
+            for each, most in (
+                (light, self.brightness),
+                (contrast, self.contrast),
+                (colour, self.saturation),
+            )
+        )
+        factor, offset = brightness * contrast, brightness * (1 - contrast) * gray
+        picture = _recoloured(_picture(planes), factor, offset, saturation)
+        if self.blur:
+            picture = picture.filter(ImageFilter.GaussianBlur(blur * self.blur))
+        return _planes(picture)
+
+    def _erased(self, planes: Pixels, draw: np.random.Generator) -> Pixels:
+        if not self.erasing:
+            return planes
+        whether, area, aspect, x, y = draw.random(5).tolist()
+        if whether >= self.erasing:
+            return planes
+        count, height, width = planes.shape
+        least, most = ERASED_AREA
+        area = (least + area * (most - least)) * height * width
+        ratio = exp((2 * aspect - 1) * log(ERASED_ASPECT))
+        high = min(height, max(1, round(sqrt(area * ratio))))
+        wide = min(width, max(1, round(sqrt(area / ratio))))
+        top, left = int(y * (height - high + 1)), int(x * (width - wide + 1))
+        made: Pixels = planes.copy()
+        made[:, top : top + high, left : left + wide] = draw.integers(
+            0, 256, (count, high, wide), np.uint8
+        )
+        return made
+
+
+def _inside(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    return places.clip(0, size - 1)
+
+
+def _resample(planes: Pixels, window: Window) -> Pixels:
+    """Bilinear."""
+    from PIL import Image
+
+    _, height, width = planes.shape
+    a, b, c, d, e, f = _affine(window, height=height, width=width)
+    corners = [(x, y) for x in (0, width) for y in (0, height)]
+    beyond_x = max(max(-(at := a * x + b * y + c), at - width) for x, y in corners)
+    beyond_y = max(max(-(at := d * x + e * y + f), at - height) for x, y in corners)
+    more_x, more_y = (max(0, ceil(each)) + 1 for each in (beyond_x, beyond_y))
+    rows = _inside(np.arange(-more_y, height + more_y), height)
+    columns = _inside(np.arange(-more_x, width + more_x), width)
+    matrix = (a, b, c + more_x, d, e, f + more_y)
+    picture = _picture(planes[:, rows][:, :, columns])
+    moved = picture.transform(
+        (width, height), Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR
+    )
+    return _planes(moved)
+
+
+def _affine(window: Window, *, height: int, width: int) -> Affine:
+    """From a place in the output to one in the image, in pixels."""
+    turn = radians(window.angle)
+    a, b = cos(turn) * window.width, -sin(turn) * window.height
+    d, e = sin(turn) * window.width, cos(turn) * window.height
+    x, y = width / 2, height / 2
+    return a, b, x + window.dx - a * x - b * y, d, e, y + window.dy - d * x - e * y
+
+
+def _recoloured(picture: Picture, factor: float, offset: float, saturation: float) -> Picture:
+    """factor * colour + offset, whose distance from its gray is then multiplied."""
+    if factor == 1 and offset == 0 and saturation == 1:
+        return picture
+    if picture.mode == "L":
+        return picture.point([min(255, max(0, round(factor * n + offset))) for n in range(256)])
+    rows: list[float] = []
+    for channel in range(3):
+        row = [factor * (1 - saturation) * luma for luma in LUMA]
+        row[channel] += factor * saturation
+        rows += [*row, offset]
+    return picture.convert("RGB", tuple(rows))
+
+
+def _picture(planes: Pixels) -> Picture:
+    """planes: (1 or 3, h, w)."""
+    from PIL import Image
+
+    bands = [Image.fromarray(np.ascontiguousarray(each)) for each in planes]
+    return bands[0] if len(bands) == 1 else Image.merge("RGB", bands)
+
+
+def _planes(picture: Picture) -> Pixels:
+    return np.stack([np.asarray(band) for band in picture.split()])

@@ -1,0 +1,40 @@
+"""How a description of preprocessing is checked, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+
+class WrongDescription(Exception):
+    """A description is invalid. pointer: JSON pointer within it."""
+
+    def __init__(self, pointer: str, detail: str) -> None:
+        super().__init__(detail)
+        self.pointer = pointer
+        self.detail = detail
+
+
+def refuse_unknown(given: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raises WrongDescription for a field that this kind does not have."""
+    for name in given:
+        if name not in known:
+            raise WrongDescription(f"/{name}", f"unknown field {name!r}; there are {sorted(known)}")
+
+
+def numbers(given: Mapping[str, Any], name: str, *, count: int) -> tuple[float, ...] | None:
+    """A list of `count` finite numbers; None if the field is absent. Raises WrongDescription."""
+    value = given.get(name)
+    if value is None:
+        return None
+    values = value if isinstance(value, list | tuple) else [value]
+    if len(values) == 1:
+        values = list(values) * count
+    if len(values) != count or not all(is_number(each) for each in values):
+        raise WrongDescription(f"/{name}", f"{name} is a list of {count} numbers")
+    return tuple(float(each) for each in values)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number that float32 holds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e30
