@@ -163,7 +163,8 @@ class Registry:
         return known or await ask_to_prepare(task, self._settings, self._children)
 
     def _store_model(self, spec: ModelSpec, prepared: Prepared, *, made_of: Path) -> Model:
-        described = preprocess.parse(spec.preprocess, prepared.signature)
+        is_cut = prepared.artifacts.prefix_model is not None
+        described = preprocess.parse(spec.preprocess, prepared.signature, is_cut=is_cut)
         require_names(prepared.signature, described)
         features = check_features(prepared.signature, spec.features, at="/spec/features")
         defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}

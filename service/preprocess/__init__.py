@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from service.errors import InvalidInput
 from service.preprocess.augmentation.draws import Draws
+from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription
 from service.preprocess.image import Image
 from service.preprocess.kind import TOO_LARGE, Kind, TensorKind, Unreadable
@@ -65,14 +66,16 @@ class Pipeline:
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
     @property
-    def augments(self) -> bool:
-        """Whether training sees other inputs in each epoch."""
-        return any(kind.augment is not None for kind in self.kinds.values())
-
-    @property
     def views(self) -> int:
         """How many views of a sample there are where their features are kept."""
-        return max((kind.augment.views for kind in self.kinds.values() if kind.augment), default=1)
+        found = [each.augment for each in self.kinds.values() if each.augment]
+        return max((each.views for each in found if each.changes_samples), default=1)
+
+    @property
+    def mix(self) -> Mix | None:
+        """How batches of the only input are mixed."""
+        kind = self.kinds.get(self.inputs[0].name)
+        return None if kind is None else kind.mix
 
     def augmented(self, place: int, rows: Array, *, ids: Sequence[int], draws: Draws) -> Array:
         """What training sees of preprocessed rows. place: of their input. ids: of their samples."""
@@ -123,11 +126,11 @@ def for_signature(signature: Signature, descriptions: Sequence[Description]) -> 
 
 
 def parse(
-    given: Description | Sequence[Description], signature: Signature
+    given: Description | Sequence[Description], signature: Signature, *, is_cut: bool = False
 ) -> tuple[dict[str, Any], ...]:
     """Check the descriptions in a spec and fill in their defaults.
 
-    Raises InvalidInput with every error.
+    is_cut: whether the model's frozen part is kept apart. Raises InvalidInput with every error.
     """
     listed = [given] if isinstance(given, Mapping) else list(given)
     problems: list[Problem] = []
@@ -138,7 +141,7 @@ def parse(
         )
         try:
             taken = [each["input"] for each in complete]
-            complete.append(_parse_one(description, signature, taken=taken))
+            complete.append(_parse_one(description, signature, taken=taken, is_cut=is_cut))
         except WrongDescription as error:
             problems.append(Problem(f"{at}{error.pointer}", error.detail))
     if problems:
@@ -147,7 +150,7 @@ def parse(
 
 
 def _parse_one(
-    description: Description, signature: Signature, *, taken: Sequence[str]
+    description: Description, signature: Signature, *, taken: Sequence[str], is_cut: bool
 ) -> dict[str, Any]:
     specs = {spec.name: spec for spec in signature.inputs}
     name, kind = description.get("input"), description.get("kind")
@@ -164,5 +167,5 @@ def _parse_one(
         raise WrongDescription("/kind", detail)
     parsed = KINDS[kind].parse({**description, "input": name}, specs[name])
     if parsed.augment is not None:
-        parsed.augment.check_target(signature.target)
+        parsed.augment.check_model(signature, is_cut=is_cut)
     return parsed.describe()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from service.preprocess.augmentation.family import augment_field
 from service.preprocess.augmentation.images import ImageAugmentation
+from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription, numbers, refuse_unknown
 from service.preprocess.kind import Kind
 from storage.records.signatures import TensorSpec
@@ -105,6 +106,14 @@ class Image(Kind):
         height, width = self.size
         count = CHANNELS[self.channels]
         return (count, height, width) if self.layout == "nchw" else (height, width, count)
+
+    @property
+    def mix(self) -> Mix | None:
+        return (
+            None
+            if self.augment is None
+            else self.augment.mix((1, 2) if self.layout == "nchw" else (0, 1))
+        )
 
     @property
     def pixel_bytes(self) -> int:

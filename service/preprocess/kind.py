@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from service.preprocess.augmentation.draws import Draws
 from service.preprocess.augmentation.family import Family
+from service.preprocess.augmentation.mixing import Mix
 from storage.records.signatures import TensorSpec
 
 TOO_LARGE = "it does not fit into memory when it is decoded; send it with fewer pixels"
@@ -30,6 +31,11 @@ class Kind(ABC):
     @abstractmethod
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Kind:
         """Read the description of an input. Raises WrongDescription."""
+
+    @property
+    def mix(self) -> Mix | None:
+        """What batches go through in training, at last."""
+        return None if self.augment is None else self.augment.mix()
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

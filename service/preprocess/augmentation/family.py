@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
+from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription, is_number
-from storage.records.signatures import TargetSpec
+from storage.records.signatures import Signature
 
 Self = TypeVar("Self", bound="Family")
 
@@ -27,12 +28,16 @@ class Amount:
 class Family:
     """The augmentations of one kind of input; one whose amount is 0 is off.
 
-    views: where a frozen part's features are kept, they are those of so many views of a sample, of
-    which the first is the sample itself.
+    MIXES: those that mix two samples of a batch, at last. views: where a frozen part's features are
+    kept, they are those of so many views of a sample, of which the first is the sample itself.
     """
 
     kind: ClassVar[str]
+    MIXES: ClassVar[tuple[str, ...]] = ("mixup",)
 
+    mixup: Annotated[
+        float, Amount("alpha of the Beta distribution of factors (Zhang et al. 2018)", 0, 10)
+    ] = 0
     views: Annotated[int, Amount("views of a sample whose features are kept", 2, 64)] = 4
 
     @classmethod
@@ -62,8 +67,9 @@ class Family:
     def amounts(cls) -> dict[str, tuple[type, Amount]]:
         """Type and declaration of each field, by name."""
         hints = get_type_hints(cls, include_extras=True)
-        names = [*(field.name for field in fields(cls) if field.name != "views"), "views"]
-        return {name: get_args(hints[name]) for name in names}
+        shared = [field.name for field in fields(Family)]
+        own = [field.name for field in fields(cls) if field.name not in shared]
+        return {name: get_args(hints[name]) for name in (*own, *shared)}
 
     @property
     def names(self) -> list[str]:
@@ -71,13 +77,32 @@ class Family:
         hints = self.amounts()
         return [name for name, (hint, _) in hints.items() if hint is float and getattr(self, name)]
 
+    @property
+    def changes_samples(self) -> bool:
+        """Whether a sample is changed by itself."""
+        return any(name not in self.MIXES for name in self.names)
+
+    def mix(self, sides: tuple[int, int] = (0, 0)) -> Mix | None:
+        """sides: the axes of an image's height and width."""
+        amounts = {name: getattr(self, name) for name in self.MIXES}
+        return Mix(**amounts, sides=sides) if any(amounts.values()) else None
+
     def describe(self) -> dict[str, Any]:
         """What `parse` makes this of."""
         whole = [name for name, (hint, _) in self.amounts().items() if hint is int]
         return {name: getattr(self, name) for name in (*self.names, *whole)}
 
-    def check_target(self, target: TargetSpec) -> None:
-        """Raises WrongDescription if what labels are about would be moved, and they would not."""
+    def check_model(self, signature: Signature, *, is_cut: bool) -> None:
+        """Raises WrongDescription if what labels are about would be moved, and they would not, or a
+        part of a sample alone be mixed. is_cut: whether training sees features in place of inputs.
+        """
+        del is_cut
+        target = signature.target
+        if len(signature.inputs) > 1:
+            for name in self.MIXES:
+                if getattr(self, name):
+                    detail = f"{name} mixes whole samples, and the model has several inputs"
+                    raise WrongDescription(f"/augment/{name}", f"{detail}; leave it out")
         of_positions = len(target.shape) > 1 or (target.shape and target.num_classes is not None)
         moving = [name for name in self.names if self.amounts()[name][1].moves]
         if of_positions and moving:

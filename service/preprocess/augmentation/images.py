@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.preprocess.augmentation.family import Amount, Family
+from service.preprocess.checks import WrongDescription
+from storage.records.signatures import Signature
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -48,6 +50,7 @@ class ImageAugmentation(Family):
     """
 
     kind: ClassVar[str] = "image"
+    MIXES: ClassVar[tuple[str, ...]] = ("mixup", "cutmix")
 
     crop: Annotated[
         float,
@@ -68,9 +71,21 @@ class ImageAugmentation(Family):
     blur: Annotated[
         float, Amount("blur by a Gaussian of a deviation up to so many pixels", 0, 10)
     ] = 0
+    cutmix: Annotated[
+        float, Amount("alpha of the Beta distribution of patches (Yun et al. 2019)", 0, 10, True)
+    ] = 0
     erasing: Annotated[
         float, Amount("probability that a rectangle becomes noise (Zhong et al. 2020)")
     ] = 0
+
+    def check_model(self, signature: Signature, *, is_cut: bool) -> None:
+        super().check_model(signature, is_cut=is_cut)
+        if is_cut and self.cutmix:
+            raise WrongDescription(
+                "/augment/cutmix",
+                "the model's frozen part makes features of images once, and cutmix cuts patches of"
+                " images; use mixup, or let all weights train",
+            )
 
     def apply(self, pixels: Pixels, draw: np.random.Generator, *, channels_first: bool) -> Pixels:
         """Another image of the same shape and layout. pixels: (c, h, w) or (h, w, c)."""

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.preprocess.augmentation.draws import Draws
+from service.preprocess.augmentation.mixing import Mix
 from service.training.engine import Array
 from service.training.errors import SamplesInvalid
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
+Self = TypeVar("Self", bound="Batches")
 Indices = NDArray[np.int64]
 Weights = NDArray[np.float32]
 Batch = tuple[tuple[Array, ...], Array]
@@ -34,7 +38,8 @@ the processor's cache still holds it when it is read."""
 class Batches(ABC):
     """Labelled samples, by their position in ascending order of id.
 
-    row_bytes: of one's inputs. weights: factors on their losses, None where all are 1.
+    row_bytes: of one's inputs. weights: factors on their losses, None where all are 1. mix: what
+    batches of training go through.
     """
 
     def __init__(
@@ -44,11 +49,14 @@ class Batches(ABC):
         *,
         row_bytes: int,
         weights: Weights | None = None,
+        mix: Mix | None = None,
     ) -> None:
         self.ids = ids
         self.labels = labels
         self.weights = weights
+        self.mix = mix
         self._row_bytes = row_bytes
+        self._draws: Draws | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -57,11 +65,12 @@ class Batches(ABC):
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         """The inputs at these positions, batch axis first; valid until the next call."""
 
-    def augmented(self, *, seed: int, epoch: int) -> Batches:
+    def augmented(self: Self, *, seed: int, epoch: int) -> Self:
         """The samples as an epoch of training sees them: changed, where the model's preprocessing
         asks for it. seed: the job's."""
-        del seed, epoch
-        return self
+        made = copy(self)
+        made._draws = Draws(seed, epoch)
+        return made
 
     def exact(self, chosen: Indices) -> tuple[Array, ...]:
         """The inputs as the exported model computes with them: what is kept may be rounded."""
@@ -92,7 +101,17 @@ class Batches(ABC):
             inputs, targets = self.inputs(chosen), self.labels[chosen]
             for at in range(0, len(chosen), batch_size):
                 part = slice(at, at + batch_size)
-                yield tuple([each[part] for each in inputs]), targets[part]
+                batch = tuple([each[part] for each in inputs])
+                yield self._mixed(batch, chosen[part]), targets[part]
+
+    def _mixed(self, inputs: tuple[Array, ...], chosen: Indices) -> tuple[Array, ...]:
+        if self.mix is None or self._draws is None:
+            return inputs
+        mix, draws, ids = self.mix, self._draws, self.ids[chosen].tolist()
+        # Features may hold indices and masks besides.
+        return tuple(
+            [mix.apply(each, ids, draws) if each.dtype.kind == "f" else each for each in inputs]
+        )
 
 
 class Dataset(Batches):

@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -119,7 +118,11 @@ class Features(Batches):
 
     def __init__(self, samples: Batches, prefix: Prefix, cache: RowCache) -> None:
         super().__init__(
-            samples.ids, samples.labels, row_bytes=prefix.row_bytes, weights=samples.weights
+            samples.ids,
+            samples.labels,
+            row_bytes=prefix.row_bytes,
+            weights=samples.weights,
+            mix=samples.mix,
         )
         self._views = [samples]
         for epoch in range(1, cache.row_bytes // prefix.row_bytes):
@@ -131,9 +134,8 @@ class Features(Batches):
         self._buffer = np.empty(0, self._record)
         self._look_up()
 
-    def augmented(self, *, seed: int, epoch: int) -> Batches:
-        del seed
-        made = copy(self)
+    def augmented(self, *, seed: int, epoch: int) -> Features:
+        made = super().augmented(seed=seed, epoch=epoch)
         made._view = epoch % len(self._views)
         return made
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from service.preprocess.augmentation.draws import Draws
 from service.preprocess.image import Image
 from service.preprocess.kind import TOO_LARGE, Unreadable
 from service.training.data.batches import Batches, Indices, check_labels
@@ -78,21 +76,17 @@ class Images(Batches):
         check_labels(index.ids, index.labels, signature.target)
         self._image = image
         super().__init__(
-            index.ids, index.labels, row_bytes=image.pixel_bytes * 4, weights=index.weights
+            index.ids,
+            index.labels,
+            row_bytes=image.pixel_bytes * 4,
+            weights=index.weights,
+            mix=image.mix,
         )
         self._files = ImageFiles(index)
         self._row_of = np.full(len(index.ids), -1) if cache is None else cache.find(index.ids)
         self._rows = np.empty((0, image.pixel_bytes), np.uint8) if cache is None else cache.rows
         self._normalize = image.normalizer()
         self._buffer = np.empty((0, *image.shape), np.float32)
-        self._draws: Draws | None = None
-
-    def augmented(self, *, seed: int, epoch: int) -> Batches:
-        if self._image.augment is None:
-            return self
-        made = copy(self)
-        made._draws = Draws(seed, epoch)
-        return made
 
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         if len(self._buffer) < len(chosen):
@@ -103,13 +97,13 @@ class Images(Batches):
             tensors, chosen.tolist(), self._row_of[chosen].tolist(), strict=True
         ):
             pixels = rows[row] if row >= 0 else self._pixels(position)
-            normalize(pixels if self._draws is None else self._changed(pixels, position), tensor)
+            normalize(self._changed(pixels, position), tensor)
         return (tensors.astype(self._image.dtype, copy=False),)
 
     def _changed(self, pixels: Pixels, position: int) -> Pixels:
         image = self._image
-        assert image.augment is not None
-        assert self._draws is not None
+        if self._draws is None or image.augment is None:
+            return pixels
         return image.augment.apply(
             pixels.reshape(image.shape),
             self._draws.of(int(self.ids[position])),

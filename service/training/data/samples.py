@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
-from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from service.preprocess import Pipeline, for_signature
-from service.preprocess.augmentation.draws import Draws
 from service.training.data.batches import Batches, Dataset, Indices, size_bytes
 from service.training.data.images import Images, decode_all
 from service.training.engine import Array
@@ -56,17 +54,15 @@ class Preprocessed(Batches):
 
     def __init__(self, samples: Batches, pipeline: Pipeline) -> None:
         row_bytes = sum(map(size_bytes, pipeline.inputs))
-        super().__init__(samples.ids, samples.labels, row_bytes=row_bytes, weights=samples.weights)
+        super().__init__(
+            samples.ids,
+            samples.labels,
+            row_bytes=row_bytes,
+            weights=samples.weights,
+            mix=pipeline.mix,
+        )
         self._samples = samples
         self._pipeline = pipeline
-        self._draws: Draws | None = None
-
-    def augmented(self, *, seed: int, epoch: int) -> Batches:
-        if not self._pipeline.augments:
-            return self
-        made = copy(self)
-        made._draws = Draws(seed, epoch)
-        return made
 
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         stored = self._samples.inputs(chosen)

@@ -15,7 +15,15 @@ import pytest
 from pictures import PREPROCESS, image_model, photo
 from support import Served, mlp, wait_until
 
-AUGMENT = {"crop": 0.125, "rotation": 15, "brightness": 0.2, "blur": 0.5, "erasing": 0.3}
+AUGMENT = {
+    "crop": 0.125,
+    "rotation": 15,
+    "brightness": 0.2,
+    "blur": 0.5,
+    "cutmix": 1,
+    "erasing": 0.3,
+    "mixup": 0.2,
+}
 RECIPE = {"max_steps": 800, "batch_size": 8, "seed": 3, "from": "base"}
 
 
@@ -106,28 +114,35 @@ def test_views_of_features_are_kept_and_leave_with_their_sample(
 
 
 @pytest.mark.parametrize(
-    ("model", "preprocess", "pointer", "says"),
+    ("model", "preprocess", "more", "says"),
     [
-        (image_model(), {**PREPROCESS, "augment": {"flip": 2}}, "flip", "from 0 to 1"),
-        (image_model(), {**PREPROCESS, "augment": {"zoom": 1}}, "zoom", "resized_crop"),
+        (image_model(), {**PREPROCESS, "augment": {"flip": 2}}, {}, "from 0 to 1"),
+        (image_model(), {**PREPROCESS, "augment": {"zoom": 1}}, {}, "resized_crop"),
         (
             mlp(4, 8, 2),
-            {"kind": "standardize", "augment": {"flip": 0.5}},
-            "flip",
-            "it has jitter, scaling, shift, masking",
+            {"kind": "standardize", "augment": {"flip": 1}},
+            {},
+            "it has jitter",
+        ),
+        (
+            image_model(),
+            {**PREPROCESS, "augment": {"cutmix": 1}},
+            {"trainable": ["head"]},
+            "use mixup",
         ),
     ],
 )
 def test_what_does_not_suit_is_refused_and_nothing_is_stored(
-    served: Served, model: bytes, preprocess: dict[str, Any], pointer: str, says: str
+    served: Served, model: bytes, preprocess: dict[str, Any], more: dict[str, Any], says: str
 ) -> None:
-    spec = {"name": "refused", "loss": "cross_entropy", "preprocess": preprocess}
+    spec = {"name": "refused", "loss": "cross_entropy", "preprocess": preprocess, **more}
     answer = served.http.post(
         "/v1/models", data={"spec": json.dumps(spec)}, files={"model": ("m.onnx", model)}
     )
 
     assert answer.status_code == 422
     (error,) = answer.json()["errors"]
-    assert error["pointer"] == f"/spec/preprocess/augment/{pointer}"
+    (name,) = preprocess["augment"]
+    assert error["pointer"] == f"/spec/preprocess/augment/{name}"
     assert says in error["detail"]
     assert served.http.get("/v1/models/refused").status_code == 404

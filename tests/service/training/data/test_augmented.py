@@ -14,6 +14,7 @@ from PIL import Image as Pillow
 from workshop import HIDDEN
 
 from service.preprocess import for_signature
+from service.preprocess.augmentation.images import ImageAugmentation
 from service.preprocess.image import Image
 from service.training.data.batches import Dataset
 from service.training.data.features import ROWS, Features, Prefix
@@ -28,7 +29,7 @@ from storage.blobs.row_cache import RowCache, erase_from_caches
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
-AUGMENT = {"jitter": 0.3, "scaling": 0.2, "shift": 0.2, "masking": 0.3}
+AUGMENT = {"jitter": 0.3, "scaling": 0.2, "shift": 0.2, "masking": 0.3, "mixup": 0.4}
 PREPROCESS = ({"input": "x", "kind": "standardize", "mean": [0] * 6, "std": [1] * 6},)
 AUGMENTED = ({**PREPROCESS[0], "augment": AUGMENT},)
 COUNT = 3 * ROWS + 5
@@ -85,6 +86,24 @@ def test_a_sample_becomes_the_same_beside_any_others(
     for other in ({"seed": 6, "epoch": 3}, {"seed": 5, "epoch": 4}):
         assert not np.array_equal(batches.augmented(**other).inputs(chosen)[0], expected[chosen])
     np.testing.assert_array_equal(batches.inputs(np.arange(COUNT))[0], plain)
+
+
+def test_training_batches_alone_are_mixed_and_as_the_epoch_says(images: Images) -> None:
+    mixed = replace(images._image, augment=ImageAugmentation(mixup=0.4, cutmix=1))
+    images.mix = mixed.mix
+    seen = images.augmented(seed=5, epoch=3)
+
+    def batches(source: Any, start: int = 0) -> Any:
+        order = np.arange(COUNT)[::-1][start:]
+        return [each[0][0].copy() for each in source.batches(order, batch_size=8)]
+
+    whole, rest = batches(seen), batches(seen, start=16)
+    for first, again in zip(whole[2:], rest, strict=True):
+        np.testing.assert_array_equal(first, again)
+    alone = seen.inputs(np.arange(COUNT)[::-1])[0]
+    assert np.abs(np.concatenate(whole) - alone).reshape(COUNT, -1).max(axis=1).min() > 0
+    plain = np.concatenate(batches(images))
+    np.testing.assert_array_equal(plain, images.inputs(np.arange(COUNT)[::-1])[0])
 
 
 @pytest.fixture
@@ -167,10 +186,11 @@ def pause(spawn: Any) -> Callable[[Train], Saved]:
 def test_a_paused_job_sees_what_it_would_have_seen(
     trainable: tuple[str, ...], prepared: Any, task: Any, train: Any, pause: Any
 ) -> None:
-    long = task(prepared(*trainable), epochs=None, max_steps=1500)
+    steps = 8000 if trainable else 2000
+    long = task(prepared(*trainable), epochs=None, max_steps=steps)
     calm, _ = train(long)
     saved = pause(long)
-    assert 0 < saved.state.step < 1500
+    assert 0 < saved.state.step < steps
 
     done, _ = train(replace(long, start=going_on(saved)))
 
@@ -225,6 +245,10 @@ def test_epochs_take_the_kept_views_in_turn(
     np.testing.assert_array_equal(
         made.inputs(everything)[0], prefix.run(numbers.inputs(everything))[0]
     )
+    mixed = [
+        each[0][0] for each in made.augmented(seed=1, epoch=4).batches(everything, batch_size=9)
+    ]
+    assert not np.isin(np.concatenate(mixed), made.inputs(everything)[0]).all(axis=1).any()
 
 
 def test_every_view_of_an_erased_sample_leaves_the_cache(

@@ -1,0 +1,59 @@
+"""Mixes of two samples of a batch: mixup and cutmix, for which a sample keeps its own label.
+
+Zhang et al. (2018) and Yun et al. (2019) add up the losses of both labels by the samples' shares. A
+pair comes in either order, so the mean is the same if each sample has its own label alone, and its
+share is drawn from Beta(alpha + 1, alpha), or in cutmix it is the ground or the patch with the
+probability of its share. Source: Huszár (2017), mixup: Data-Dependent Data Augmentation. So any
+loss trains with mixes, and a step costs what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.preprocess.augmentation.draws import MIX, Draws
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Mix:
+    """mixup, cutmix: alpha of the Beta distribution that factors are drawn from; 0 is off. Of both,
+    each sample takes one. sides: the axes of height and width in one sample."""
+
+    mixup: float
+    cutmix: float = 0
+    sides: tuple[int, int] = (0, 0)
+
+    def apply(self, rows: Array, ids: Sequence[int], draws: Draws) -> Array:
+        """Each row of a batch with the one before it. rows: (n, *shape). ids: of their samples."""
+        made = np.empty_like(rows)
+        for place, sample_id in enumerate(ids):
+            draw = draws.of(sample_id, MIX)
+            row, other, into = rows[place], rows[place - 1], made[place]
+            if self.cutmix and (not self.mixup or draw.random() < 0.5):
+                self._cut(row, other, draw, into)
+            else:
+                factor = rows.dtype.type(draw.beta(self.mixup + 1, self.mixup))
+                into[...] = factor * row + (1 - factor) * other
+        return made
+
+    def _cut(self, row: Array, other: Array, draw: np.random.Generator, into: Array) -> None:
+        size = sqrt(1 - draw.beta(self.cutmix, self.cutmix))
+        y, x, side = draw.random(3).tolist()
+        box = [slice(None)] * row.ndim
+        share = 1.0
+        for axis, middle in zip(self.sides, (y, x), strict=True):
+            length = row.shape[axis]
+            first = round(middle * length - size * length / 2)
+            box[axis] = slice(max(0, first), min(length, first + round(size * length)))
+            share *= max(0, box[axis].stop - box[axis].start) / length
+        ground, patch = (other, row) if side < share else (row, other)
+        into[...] = ground
+        into[tuple(box)] = patch[tuple(box)]
