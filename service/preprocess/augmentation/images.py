@@ -181,12 +181,16 @@ def _resample(planes: Pixels, window: Window) -> Pixels:
     more_x, more_y = (max(0, ceil(each)) + 1 for each in (beyond_x, beyond_y))
     rows = _inside(np.arange(-more_y, height + more_y), height)
     columns = _inside(np.arange(-more_x, width + more_x), width)
-    matrix = (a, b, c + more_x, d, e, f + more_y)
-    picture = _picture(planes[:, rows][:, :, columns])
-    moved = picture.transform(
-        (width, height), Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR
-    )
-    return _planes(moved)
+    c, f = c + more_x, f + more_y
+    picture, size = _picture(planes[:, rows][:, :, columns]), (width, height)
+    if window.angle:
+        matrix, bilinear = (a, b, c, d, e, f), Image.Resampling.BILINEAR
+        return _planes(picture.transform(size, Image.Transform.AFFINE, matrix, bilinear))
+    # Half the time of a transformation.
+    left, right = sorted((c, a * width + c))
+    box = (left, f, right, e * height + f)
+    made = _planes(picture.resize(size, Image.Resampling.BILINEAR, box))
+    return made[:, :, ::-1] if a < 0 else made
 
 
 def _affine(window: Window, *, height: int, width: int) -> Affine:
