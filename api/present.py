@@ -28,7 +28,7 @@ def model(row: Model) -> schemas.ModelBody:
         name=row.name,
         created_at=row.created_at,
         inputs=[schemas.InputBody(**asdict(spec)) for spec in row.signature.inputs],
-        target=schemas.TargetBody(**asdict(row.signature.target)),
+        target=schemas.TargetBody.model_validate(row.signature.target, from_attributes=True),
         loss=_loss(row),
         optimizer=row.hyperparameters.get("optimizer", row.optimizer),
         engine=row.engine,
@@ -172,6 +172,7 @@ def version(row: Version) -> schemas.VersionBody:
         reason=row.reason,
         verdict=row.verdict,
         provenance=row.provenance,
+        classes=None if row.target.classes is None else list(row.target.classes),
         variants=[variant(each) for each in row.variants],
     )
 

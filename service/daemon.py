@@ -23,6 +23,7 @@ from service.events import Feed
 from service.jobs.scheduler import Scheduler
 from service.jobs.sleep import SleepWatch
 from service.logs import event
+from service.models.classes import Classes
 from service.models.latest import LatestVersions
 from service.models.promotion_hook import PromotionHook
 from service.models.registry import Registry
@@ -58,6 +59,7 @@ class Daemon:
     audit: AuditLog
     children: Children
     registry: Registry
+    classes: Classes
     feed: Feed
     latest: LatestVersions
     predictor: Predictor
@@ -119,6 +121,7 @@ class Daemon:
         self.audit = AuditLog(self.store)
         self.children = Children(memory_cap_bytes=self.settings.training_memory_bytes)
         self.registry = Registry(self.store, self.settings, self.children)
+        self.classes = Classes(self.store, self.settings, self.children, self.registry)
         self.feed = Feed(self.store)
         self.latest = LatestVersions(self.store, self.feed)
         self.predictor = Predictor(

@@ -5,24 +5,35 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from api import present
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import require_media_type, spooled_part
-from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, page
+from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.errors import problems_of
 from api.openapi import answers, body
 from api.routing import Route
-from api.schemas import LossOutput, ModelBody, ModelPatch, ModelSpecBody, Page
+from api.schemas import (
+    ClassBody,
+    ClassMerge,
+    ClassNamed,
+    LossOutput,
+    ModelBody,
+    ModelPatch,
+    ModelSpecBody,
+    Page,
+)
 from api.waiting import unless_gone
 from service.access.principal import Scope
+from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.models import updates as model_updates
+from service.models.classes import ModelClass
 from service.models.registry import Form, ModelSpec
 from storage.database import audited
 from storage.errors import Problem
@@ -30,6 +41,15 @@ from storage.records.samples import UNSET
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=Route)
 
+HEAD = (
+    "graph_refused",
+    "in_use",
+    "not_found",
+    "preparation_failed",
+    "state_conflict",
+    "storage_full",
+)
+"""Errors of a change of the head."""
 PARTS: dict[str, Form] = {"model": "forward", "artifacts": "artifacts"}
 UPLOAD = body(
     {
@@ -125,6 +145,85 @@ def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBo
 async def delete_model(model: TheModel, store: TheStore) -> None:
     """Deletes it with its samples, jobs, checkpoints and versions. Refused while it trains."""
     await asyncio.to_thread(store.models.delete, model.name)
+
+
+@router.get("/{name}/classes", summary="List classes", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
+def list_classes(
+    model: TheModel, daemon: TheDaemon, limit: Limit = 100, cursor: Cursor = None
+) -> Page[ClassBody]:
+    """By index, each with the number of its samples."""
+    after = after_id(cursor)
+    rows = daemon.classes.show(model)[0 if after is None else after + 1 :]
+    return page(rows, limit, cursor=lambda row: row.index, show=_class)
+
+
+@router.post(
+    "/{name}/classes",
+    status_code=201,
+    summary="Add a class",
+    responses=answers("already_exists", *HEAD),
+)
+@needs(Scope.MODELS_ADMIN)
+async def add_class(model: TheModel, wanted: ClassNamed, daemon: TheDaemon) -> ClassBody:
+    """Gives the head a row more. It is learned by the next job that has samples of the class."""
+    await daemon.classes.add(model, wanted.name)
+    return await asyncio.to_thread(_shown, daemon, model.name, wanted.name)
+
+
+@router.patch(
+    "/{name}/classes/{class_name:path}",
+    summary="Rename a class",
+    responses=answers("already_exists", "in_use", "not_found", "state_conflict", "storage_full"),
+)
+@needs(Scope.MODELS_ADMIN)
+def rename_class(
+    model: TheModel, class_name: str, wanted: ClassNamed, daemon: TheDaemon
+) -> ClassBody:
+    """Samples keep their label under the new name; versions that exist keep the old name."""
+    daemon.classes.rename(model, class_name, wanted.name)
+    return _shown(daemon, model.name, wanted.name)
+
+
+@router.post(
+    "/{name}/classes/{class_name:path}/merge", summary="Merge a class", responses=answers(*HEAD)
+)
+@needs(Scope.MODELS_ADMIN)
+async def merge_class(
+    model: TheModel, class_name: str, wanted: ClassMerge, daemon: TheDaemon
+) -> ClassBody:
+    """Its samples get the label of the other class, its row goes. The answer is the other class."""
+    await daemon.classes.merge(model, class_name, wanted.into)
+    return await asyncio.to_thread(_shown, daemon, model.name, wanted.into)
+
+
+@router.delete(
+    "/{name}/classes/{class_name:path}",
+    status_code=204,
+    summary="Remove a class",
+    responses=answers(*HEAD),
+)
+@needs(Scope.MODELS_ADMIN)
+async def remove_class(
+    model: TheModel,
+    class_name: str,
+    daemon: TheDaemon,
+    unlabel: Annotated[
+        bool, Query(description="Take their label from the samples of the class.")
+    ] = False,
+) -> None:
+    """Its row goes. Refused while samples have the class as their label, unless `unlabel`."""
+    await daemon.classes.remove(model, class_name, unlabel=unlabel)
+
+
+def _class(row: ModelClass) -> ClassBody:
+    return ClassBody.model_validate(row, from_attributes=True)
+
+
+def _shown(daemon: Daemon, model: str, name: str) -> ClassBody:
+    """The class as it is now."""
+    rows = daemon.classes.show(daemon.store.models.get(model))
+    return next(_class(row) for row in rows if row.name == name)
 
 
 async def _spec(form: FormData) -> ModelSpec:

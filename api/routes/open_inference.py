@@ -27,6 +27,7 @@ HeaderLength = Annotated[
     Header(alias="Inference-Header-Content-Length", ge=0, description="JSON; tensors follow it."),
 ]
 MOST_VERSIONS = 1000
+PLATFORM = "onnxruntime_onnx"
 TENSORS = body(
     {
         "application/json": {
@@ -109,10 +110,11 @@ async def server_ready(_: TheDaemon) -> JSONResponse:
 @needs(Scope.PREDICT)
 async def model_metadata(name: str, daemon: TheDaemon) -> JSONResponse:
     """Tensors of the model, and the numbers of its versions."""
-    model = (await daemon.latest.get(name)).model
+    latest = await daemon.latest.get(name)
+    model = latest.model
     rows = await asyncio.to_thread(daemon.store.versions.list, model.id, MOST_VERSIONS)
     versions = [str(row.version) for row in rows]
-    described = {"versions": versions, "platform": "onnxruntime_onnx", **describe(model)}
+    described = {"versions": versions, "platform": PLATFORM, **describe(model, latest.version)}
     return JSONResponse({"name": name, **described})
 
 
@@ -125,8 +127,8 @@ async def model_metadata(name: str, daemon: TheDaemon) -> JSONResponse:
 async def version_metadata(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
     """Tensors of the model."""
     model = (await daemon.latest.get(name)).model
-    await asyncio.to_thread(daemon.store.versions.get, model.id, number)
-    described = {"versions": [str(number)], "platform": "onnxruntime_onnx", **describe(model)}
+    version = await asyncio.to_thread(daemon.store.versions.get, model.id, number)
+    described = {"versions": [str(number)], "platform": PLATFORM, **describe(model, version)}
     return JSONResponse({"name": name, **described})
 
 

@@ -124,12 +124,12 @@ async def _store(request: Request, keep: Callable[[], list[int]]) -> list[int]:
 
 def _answer(prediction: Prediction, ids: list[int] | None) -> bytes:
     serving = prediction.serving
-    classes = serving.model.signature.target.classes
+    classes = serving.version.target.classes
     content = {
         "model": serving.model.name,
         "version": serving.version.version,
         "classes": list(classes) if classes else None,
-        "predictions": interpret(serving.model, prediction.outputs),
+        "predictions": interpret(serving.model, prediction.outputs, classes=classes),
     }
     if ids is not None:
         content["ids"] = ids

@@ -31,6 +31,8 @@ from storage.records.models import Model
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 
+CHANGED = ("not_found", "state_conflict")
+"""Errors of a change that names a class."""
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=LabelRoute)
 
 SampleId = Annotated[int, Path(ge=1, lt=2**63)]
@@ -120,7 +122,7 @@ async def _suspects(
     return Page(items=items, next=str(end - 1) if len(found) > limit else None)
 
 
-@router.patch("", summary="Relabel a sample by its key", responses=answers("not_found"))
+@router.patch("", summary="Relabel a sample by its key", responses=answers(*CHANGED))
 @needs(Scope.SAMPLES_WRITE)
 def change_sample_by_key(
     key: Annotated[str, Query(max_length=512, description="The app's own id.")],
@@ -137,7 +139,7 @@ def change_sample_by_key(
     return _change(store, model, sample.id, patch, principal)
 
 
-@router.delete("", summary="Delete samples by filter", responses=answers("not_found"))
+@router.delete("", summary="Delete samples by filter", responses=answers(*CHANGED))
 @needs(Scope.MODELS_ADMIN)
 async def delete_samples(
     daemon: TheDaemon,
@@ -219,7 +221,11 @@ async def sample_thumbnail(
     return Response(data, media_type="image/png", headers=headers)
 
 
-@router.patch("/{sample_id:digits}", summary="Relabel a sample", responses=answers("not_found"))
+@router.patch(
+    "/{sample_id:digits}",
+    summary="Relabel a sample",
+    responses=answers(*CHANGED),
+)
 @needs(Scope.SAMPLES_WRITE)
 def change_sample(
     sample_id: SampleId,

@@ -135,6 +135,7 @@ UPLOAD = body(
     responses=answers(
         "busy",
         "not_found",
+        "state_conflict",
         "storage_full",
         "too_large",
         "unsupported_media_type",

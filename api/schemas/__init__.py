@@ -31,6 +31,9 @@ from api.schemas.jobs import (
     State,
 )
 from api.schemas.models import (
+    ClassBody,
+    ClassMerge,
+    ClassNamed,
     GateBody,
     GateSettings,
     InputBody,
@@ -61,6 +64,9 @@ __all__ = [
     "BlockerBody",
     "CheckpointBody",
     "CheckpointPatch",
+    "ClassBody",
+    "ClassMerge",
+    "ClassNamed",
     "DamageBody",
     "FaultBody",
     "GateBody",

@@ -121,6 +121,35 @@ class ModelPatch(Request):
     features: Features = None
 
 
+class ClassNamed(Request):
+    """A class's name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "otter"}]})
+
+    name: Text
+
+
+class ClassMerge(Request):
+    """The class that takes over the samples."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"into": "dog"}]})
+
+    into: Text
+
+
+class ClassBody(Body):
+    """A class as it is now. train, validation: its samples. index: in labels and outputs.
+
+    in_latest: whether the version that `latest` names tells it apart.
+    """
+
+    index: int
+    name: str
+    train: int
+    validation: int
+    in_latest: bool
+
+
 class InputBody(Body):
     """One input. shape: of one sample, without the batch axis."""
 

@@ -54,6 +54,7 @@ class VersionBody(Body):
 
     promoted, reason, verdict: what the gate decided when it was made; `aliases` says what has
     become of it. provenance: where it comes from; the model's metadata_props hold the same.
+    classes: the names of the model's when it was made, null without names.
     """
 
     model: str
@@ -69,6 +70,7 @@ class VersionBody(Body):
     reason: str
     verdict: dict[str, Any]
     provenance: dict[str, Any]
+    classes: list[str] | None
     variants: list[VariantBody]
 
 

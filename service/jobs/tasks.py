@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from service.models.prepared import MADE_OF
+from service.models.prepared import NO_ARTIFACTS
 from service.models.promotion.policy import gate_policy
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
@@ -83,6 +83,7 @@ def evaluate_task(
         candidate=str(candidate),
         baseline=str(store.integrity.file(baseline.file.sha256)),
         measurement=measurement(model, store),
+        baseline_classes=_classes(model, baseline),
         limits=limits,
     )
 
@@ -102,6 +103,7 @@ def convert_task(
         variant=variant,
         work_dir=str(work_dir),
         measurement=measurement(model, store),
+        classes=_classes(model, version),
         limits=short_task_limits(settings),
     )
 
@@ -121,8 +123,15 @@ def rank_task(
         measurement=measurement(model, store),
         newest=newest,
         what=what,
+        classes=_classes(model, version),
         limits=short_task_limits(settings),
     )
+
+
+def _classes(model: Model, version: Version) -> tuple[int, ...] | None:
+    """Those that a version tells apart, None if these are the model's."""
+    ids = version.target.ids
+    return None if ids == model.signature.target.ids else ids
 
 
 def measurement(model: Model, store: Store) -> Measurement:
@@ -153,7 +162,9 @@ def _own_loss(model: Model, store: Store) -> OwnLoss | None:
 def artifacts_sha256(model: Model) -> str:
     """One hash of all artifacts: that of their own, one `role hash` a line, by role."""
     lines = [
-        f"{role} {file.sha256}\n" for role, file in sorted(model.files.items()) if role != MADE_OF
+        f"{role} {file.sha256}\n"
+        for role, file in sorted(model.files.items())
+        if role not in NO_ARTIFACTS
     ]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -168,7 +179,11 @@ def short_task_limits(settings: Settings) -> ResourceLimits:
 
 def artifacts(model: Model, store: Store) -> Artifacts:
     """Where a model's artifacts lie. Raises Damaged."""
-    paths = {role: str(store.integrity.file(file.sha256)) for role, file in model.files.items()}
+    paths = {
+        role: str(store.integrity.file(file.sha256))
+        for role, file in model.files.items()
+        if role not in NO_ARTIFACTS
+    }
     return Artifacts(
         training_model=paths["training_model"],
         eval_model=paths["eval_model"],

@@ -10,13 +10,14 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from service.training.engines.packages import RUNTIMES, installed_version
 from service.training.protocol.messages.preparation import Prepare, Prepared
-from service.training.protocol.messages.shared import Artifacts
+from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from storage.disk.digest import sha256_of
 from storage.errors import NotFound
 from storage.records.models import FileRecord, Model
@@ -24,7 +25,10 @@ from storage.records.versions import Version
 from storage.store import Store
 
 MADE_OF = "made_of"
-"""The role of the file that says what a model's artifacts were made of. It is no artifact."""
+"""The role of the file that says what a model's artifacts were made of."""
+UPLOAD = "upload"
+"""The role of the file that was uploaded, where version 1 is another form of it."""
+NO_ARTIFACTS = (MADE_OF, UPLOAD)
 _DECIDE_NOTHING = ("source", "work_dir", "limits", "kind")
 _MAKERS = ("honed", "onnx", *RUNTIMES)
 
@@ -37,6 +41,31 @@ def describe(task: Prepare) -> bytes:
     return json.dumps(described, sort_keys=True).encode()
 
 
+def prepare_again(
+    model: Model, store: Store, *, work_dir: Path, limits: ResourceLimits
+) -> Prepare | None:
+    """The task that made the artifacts, for the engine of sessions; None without the upload."""
+    if MADE_OF not in model.files:
+        return None
+    made_of = json.loads(store.integrity.file(model.files[MADE_OF].sha256).read_bytes())
+    kept = model.files.get(UPLOAD) or store.versions.get(model.id, 1).file
+    if made_of["form"] != "forward" or made_of["upload"] != kept.sha256:
+        return None
+    names = {field.name for field in fields(Prepare)}
+    choices: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in made_of.items()
+        if name in names
+    }
+    choices |= {"engine": "sessions", "classes": model.signature.target.classes}
+    return Prepare(
+        **choices,
+        source=str(store.integrity.file(kept.sha256)),
+        work_dir=str(work_dir),
+        limits=limits,
+    )
+
+
 def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | None:
     """What a child would answer, with copies of a model's files; None if there is none to copy.
 
@@ -47,7 +76,7 @@ def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | Non
         return None
     model, first = found
     work_dir = Path(task.work_dir)
-    roles = {role: file for role, file in model.files.items() if role != MADE_OF}
+    roles = {role: file for role, file in model.files.items() if role not in NO_ARTIFACTS}
     copies = {
         role: _copy(store.files.path, file, work_dir / role)
         for role, file in {**roles, "base_model": first.file}.items()

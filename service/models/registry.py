@@ -19,7 +19,7 @@ from service.jobs import tasks
 from service.jobs.child import Child
 from service.jobs.enqueue import check_recipe
 from service.logs import event
-from service.models.prepared import MADE_OF, describe, find_prepared
+from service.models.prepared import MADE_OF, UPLOAD, describe, find_prepared
 from service.models.promotion.policy import merge_gate
 from service.processes.children import Children
 from service.samples.ingest.csv_header import check_features
@@ -28,6 +28,7 @@ from service.settings import Settings
 from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.unions import Message
+from storage.disk.digest import sha256_of
 from storage.errors import HoneError, NotFound, Problem
 from storage.records.models import BatchNorm, Loss, Model, NewModel, OptimizerName
 from storage.store import Store
@@ -94,8 +95,10 @@ class Registry:
         await asyncio.to_thread(self._refuse_taken, spec.name)
         work_dir = Path(tempfile.mkdtemp(prefix="prepare-", dir=self._store.tmp_dir))
         try:
-            async with self._turn():
+            async with self.turn():
                 prepared = await self._prepare(spec, source, form=form, work_dir=work_dir)
+            if form == "forward":
+                await asyncio.to_thread(_keep_upload, source, prepared, work_dir / UPLOAD)
             spec = replace(spec, gate=gate)
             model = await asyncio.to_thread(
                 self._store_model, spec, prepared, made_of=work_dir / MADE_OF
@@ -106,7 +109,8 @@ class Registry:
         return model
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until another check may run beside those that do."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._checking < self._at_once())
             self._checking += 1
@@ -193,8 +197,16 @@ class Registry:
             paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
             files = {role: adopt(Path(path)) for role, path in paths.items() if path is not None}
             files[MADE_OF] = adopt(made_of)
+            if (upload := made_of.with_name(UPLOAD)).exists():
+                files[UPLOAD] = adopt(upload)
             base = adopt(Path(prepared.base_model))
             return self._store.models.add(replace(new, files=files), base_version=base)
+
+
+def _keep_upload(source: Path, prepared: Prepared, copy: Path) -> None:
+    """Where version 1 is another form of it: to change its classes, the model is made anew."""
+    if sha256_of(source) != sha256_of(Path(prepared.base_model)):
+        shutil.copyfile(source, copy)
 
 
 async def ask_to_prepare(task: Prepare, settings: Settings, children: Children) -> Prepared:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import shutil
 import tempfile
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from service.jobs import tasks
 from service.logs import event
-from service.models.prepared import MADE_OF, describe
+from service.models.prepared import MADE_OF, UPLOAD, describe, prepare_again
 from service.models.registry import ROLES, ask_to_prepare
 from service.processes.children import Children
 from service.settings import Settings
@@ -38,7 +36,10 @@ async def renew(model_id: int, store: Store, settings: Settings, children: Child
         return
     work_dir = Path(tempfile.mkdtemp(prefix="renew-", dir=store.tmp_dir))
     try:
-        task = await asyncio.to_thread(_task, model, store, settings, work_dir=work_dir)
+        limits = tasks.short_task_limits(settings)
+        task = await asyncio.to_thread(
+            prepare_again, model, store, work_dir=work_dir, limits=limits
+        )
         if task is not None:
             answer = await ask_to_prepare(task, settings, children)
             await asyncio.to_thread(_take, model, task, answer, store)
@@ -57,29 +58,6 @@ def _is_needed(model: Model, store: Store) -> bool:
     )
 
 
-def _task(model: Model, store: Store, settings: Settings, *, work_dir: Path) -> Prepare | None:
-    """To do again what was done at registration; None where the upload is not kept."""
-    if MADE_OF not in model.files:
-        return None
-    made_of = json.loads(store.files.path(model.files[MADE_OF].sha256).read_bytes())
-    upload = store.versions.get(model.id, 1).file.sha256
-    if made_of["form"] != "forward" or made_of["upload"] != upload:
-        return None
-    names = {field.name for field in fields(Prepare)}
-    choices: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in made_of.items()
-        if name in names
-    }
-    choices |= {"engine": "sessions", "classes": model.signature.target.classes}
-    return Prepare(
-        **choices,
-        source=str(store.files.path(upload)),
-        work_dir=str(work_dir),
-        limits=tasks.short_task_limits(settings),
-    )
-
-
 def _take(model: Model, task: Prepare, answer: Prepared, store: Store) -> None:
     """Store what was made, if samples and checkpoints of the model fit to it."""
     made = (answer.signature, answer.output, set(answer.trainable))
@@ -91,6 +69,7 @@ def _take(model: Model, task: Prepare, answer: Prepared, store: Store) -> None:
     made_of.write_bytes(describe(task))
     paths = {role: getattr(answer.artifacts, role) for role in ROLES} | {MADE_OF: str(made_of)}
     files = {role: store.files.adopt(Path(path)) for role, path in paths.items() if path}
+    files |= {role: file for role, file in model.files.items() if role == UPLOAD}
     renewed = replace(
         model,
         engine="sessions",

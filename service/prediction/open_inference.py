@@ -21,6 +21,7 @@ from service.samples.ingest.json_value import read_array, read_json
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec
+from storage.records.versions import Version
 
 DATATYPES = {
     "bool": "BOOL",
@@ -49,9 +50,9 @@ class InferRequest:
     binary_outputs: bool
 
 
-def describe(model: Model) -> dict[str, Any]:
-    """Inputs and outputs, as the model metadata says them. -1: the batch."""
-    target = model.signature.target
+def describe(model: Model, version: Version) -> dict[str, Any]:
+    """Inputs and outputs of a version, as the model metadata says them. -1: the batch."""
+    target = version.target
     classes = () if model.loss != "cross_entropy" else (target.num_classes,)
     return {
         "inputs": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,21 @@ from service.prediction.frames import Array, Tensors
 from storage.records.models import Model
 
 
-def interpret(model: Model, outputs: Tensors) -> list[dict[str, Any]]:
+def interpret(
+    model: Model, outputs: Tensors, *, classes: Sequence[str] | None
+) -> list[dict[str, Any]]:
     """One answer an instance, as JSON values.
 
-    `outputs` as the model gives them. Cross entropy: `probabilities` by class (softmax over the
-    class axis, which follows the batch axis), and the likeliest class as `label`, as samples take
-    it, with its `probability`. Binary cross entropy: `probabilities` (sigmoid). Else: `values`.
-    Numbers that JSON lacks (NaN, infinities) are null.
+    outputs: as the model gives them. classes: names of those that its version knows. Cross entropy:
+    `probabilities` by class (softmax over the class axis, which follows the batch axis), and the
+    likeliest class as `label`, as samples take it, with its `probability`. Binary cross entropy:
+    `probabilities` (sigmoid). Else: `values`. Numbers that JSON lacks (NaN, infinities) are null.
     """
     main = outputs.get(model.output)
     if main is None:
         main = next(iter(outputs.values()))
     if model.loss == "cross_entropy":
-        columns = _classes(model, softmax(main))
+        columns = _classes(classes, softmax(main))
     elif model.loss == "bce_with_logits":
         columns = {"probabilities": numbers(sigmoid(main))}
     else:
@@ -62,12 +65,11 @@ def numbers(array: Array) -> list[Any]:
     return list(boxed.tolist())
 
 
-def _classes(model: Model, probabilities: Array) -> dict[str, list[Any]]:
+def _classes(names: Sequence[str] | None, probabilities: Array) -> dict[str, list[Any]]:
     index = probabilities.argmax(axis=1)
     columns = {"label": index.tolist(), "probabilities": numbers(probabilities)}
     if index.ndim > 1:
         return columns
-    names = model.signature.target.classes
     if names is not None:
         columns["label"] = [names[each] for each in columns["label"]]
     return {**columns, "probability": numbers(probabilities.max(axis=1))}

@@ -54,7 +54,9 @@ class Erasure:
         transaction: if the daemon ends before it, nothing is deleted, and may be asked for again.
         """
         if not retrain:
-            gone = await asyncio.to_thread(self._store.samples.delete_where, model.id, where)
+            delete = self._store.samples.delete_where
+            target = model.signature.target
+            gone = await asyncio.to_thread(delete, model.id, where, target=target)
             return Deletion(len(gone))
         async with self._deleting:
             ids = await asyncio.to_thread(self._store.samples.ids, model.id, where)

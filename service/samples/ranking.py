@@ -36,10 +36,11 @@ MODELS_KEPT = 16
 class Ranking:
     """Of one version. ids, doubts: most doubtful first; labels, predicted: of labelled samples.
 
-    newest: the highest id.
+    newest: the highest id. classes: ids of the model's, by the index that labels have.
     """
 
     version: int
+    classes: tuple[int, ...]
     newest: int
     ids: NDArray[np.int64]
     doubts: NDArray[np.float64]
@@ -86,7 +87,9 @@ class SampleRanking:
         version = await asyncio.to_thread(self._store.integrity.latest, model.id)
         newest = await asyncio.to_thread(self._newest, model, what)
         known = self._known.get((model.id, what))
-        if known is not None and (known.version, known.newest) == (version.version, newest):
+        classes = model.signature.target.ids
+        now = (version.version, classes, newest)
+        if known is not None and (known.version, known.classes, known.newest) == now:
             return known
         work_dir = Path(tempfile.mkdtemp(prefix="rank-", dir=self._store.tmp_dir))
         try:
@@ -96,7 +99,7 @@ class SampleRanking:
             ranked = await self._ask(task)
         finally:
             await asyncio.to_thread(shutil.rmtree, work_dir)
-        ranking = _sorted(ranked, version.version, newest, what)
+        ranking = _sorted(ranked, now, what)
         self._known.pop((model.id, what), None)
         self._known[model.id, what] = ranking
         while len(self._known) > MODELS_KEPT:
@@ -153,13 +156,13 @@ def _require_classes(model: Model, what: Ranks) -> None:
         raise InvalidInput("the order is wrong", problems=[problem])
 
 
-def _sorted(ranked: Ranked, version: int, newest: int, what: Ranks) -> Ranking:
-    """Most doubtful first; of labels only the suspect ones."""
+def _sorted(ranked: Ranked, of: tuple[int, tuple[int, ...], int], what: Ranks) -> Ranking:
+    """Most doubtful first; of labels only the suspect ones. of: version, classes, newest sample."""
     doubts = np.array(ranked.doubts)
     best = np.argsort(-doubts, kind="stable")
     ids = np.array(ranked.ids, np.int64)
     if what == "unlabelled":
-        return Ranking(version, newest, ids[best], doubts[best], None, None)
+        return Ranking(*of, ids[best], doubts[best], None, None)
     best = best[doubts[best] >= SUSPECT]
     labels, predicted = np.array(ranked.labels, np.int64), np.array(ranked.predicted, np.int64)
-    return Ranking(version, newest, ids[best], doubts[best], labels[best], predicted[best])
+    return Ranking(*of, ids[best], doubts[best], labels[best], predicted[best])

@@ -49,6 +49,7 @@ def change_sample(
         pinned=pinned,
         weight=UNSET if weight is None else weight,
         owner=owner,
+        target=model.signature.target,
     )
 
 

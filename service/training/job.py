@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from service.training.engines import opening
 from service.training.engines.runtime import flush_denormals
 from service.training.errors import CheckpointUnreadable
 from service.training.export.export import export
+from service.training.imprinting import start_new_classes
 from service.training.loop import train
 from service.training.protocol.messages.training import Done, LoopState, Started, Train
 from service.training.protocol.pipe import Heartbeat, Pipe
@@ -39,8 +41,7 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
     reader = SampleReader(task, threads=threads, tick=heartbeat, send=pipe.send)
     datasets = load_datasets(task, reader, threads=threads)
     train_set, validation_set = datasets.train, datasets.validation
-    if task.open:
-        task = choose_hyperparameters(task, datasets, pipe, tick=heartbeat)
+    task = prepare_task(task, datasets, pipe, tick=heartbeat)
     plan = make_plan(task.hyperparameters, len(train_set))
     choice = select_threads(task, datasets, lambda each: base_engine(task, each), tick=heartbeat)
     state = start_state(task, threads=choice.threads)
@@ -75,16 +76,23 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
     return finish(task, engine, callbacks, datasets, plan=plan, state=state)
 
 
-def choose_hyperparameters(
-    task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]
-) -> Train:
-    """The task with all hyperparameters known. The parent keeps them for a resumed job."""
-    if "learning_rate" in task.open:
-        datasets.fill(tick)  # which the batches of its test would else be computed without
-    chosen = choose(task, datasets, lambda each: open_engine(each, ThreadChoice()), tick=tick)
-    gc.collect()  # The test's engine is in a cycle, and would stay beside the job's own.
-    pipe.send(chosen)
-    return replace(task, hyperparameters=replace(task.hyperparameters, **chosen.values), open=())
+def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]) -> Train:
+    """The task with its start and all hyperparameters known. The parent keeps what was chosen."""
+
+    def open_aside(each: Train) -> Engine:
+        return open_engine(each, ThreadChoice())
+
+    begun = start_new_classes(task, datasets.samples[0], open_aside, tick=tick)
+    if begun.open:
+        if "learning_rate" in begun.open:
+            datasets.fill(tick)  # which the batches of its test would else be computed without
+        chosen = choose(begun, datasets, open_aside, tick=tick)
+        pipe.send(chosen)
+        wanted = replace(begun.hyperparameters, **chosen.values)
+        begun = replace(begun, hyperparameters=wanted, open=())
+    if begun is not task:
+        gc.collect()  # Engines are in cycles, and would stay beside the job's own.
+    return begun
 
 
 def finish(
@@ -119,7 +127,7 @@ def finish(
         input_names=[spec.name for spec in task.signature.inputs],
         batches=datasets.checks(task.hyperparameters.batch_size),
         threads=state.threads,
-        provenance=provenance,
+        provenance={**provenance, "classes": class_names(task)},
     )
     return Done(
         path=str(path),
@@ -131,6 +139,12 @@ def finish(
         reason=reason,
         provenance=provenance,
     )
+
+
+def class_names(task: Train) -> str | None:
+    """As JSON, by index, for apps that have nothing but the file."""
+    names = task.signature.target.classes
+    return None if names is None else json.dumps(names, ensure_ascii=False)
 
 
 def provenance_of(

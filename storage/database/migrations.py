@@ -13,6 +13,7 @@ from storage.database.initial_schema import TABLES
 from storage.database.steps import (
     AUDIT,
     CHOICES,
+    CLASSES,
     ENGINES,
     GATE,
     OWN_LOSSES,
@@ -110,3 +111,9 @@ def m011_audit(db: Database) -> None:
 @migrations()
 def m012_choices(db: Database) -> None:
     db.conn.execute(CHOICES)
+
+
+@migrations()
+def m013_classes(db: Database) -> None:
+    for statement in CLASSES:
+        db.conn.execute(statement)

@@ -206,6 +206,7 @@ CREATE TABLE versions (
   reason TEXT NOT NULL,
   verdict TEXT NOT NULL DEFAULT '{}',
   provenance TEXT NOT NULL DEFAULT '{}',
+  target TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (model_id, version)
 ) STRICT, WITHOUT ROWID;
 

@@ -19,6 +19,7 @@ KNOWN = (
     "m010_sample_weights",
     "m011_audit",
     "m012_choices",
+    "m013_classes",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -202,6 +203,14 @@ ENGINES = (
 )
 
 CHOICES = "ALTER TABLE jobs ADD COLUMN choices TEXT NOT NULL DEFAULT '{}'"
+
+CLASSES = (
+    "ALTER TABLE versions ADD COLUMN target TEXT NOT NULL DEFAULT ''",
+    """
+    UPDATE versions SET target =
+      (SELECT json_extract(signature, '$.target') FROM models WHERE id = model_id)
+    """,
+)
 
 TOKENS = """
 CREATE TABLE tokens (

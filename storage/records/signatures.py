@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,9 @@ class TargetSpec:
 
     dtype: `int64` (class indices, or what a loss of the model's own takes) or `float32`. shape: of
     one label, `()` for one class index. num_classes: for class indices, labels are in
-    [0, num_classes). classes: their names, or None.
+    [0, num_classes). classes: their names, or None. class_ids: what each class is called for good,
+    whatever its index and its name become; None for 0, 1, … classes_made: how many ids were given,
+    which are not given again; None for num_classes.
     """
 
     name: str
@@ -29,6 +32,13 @@ class TargetSpec:
     shape: tuple[int, ...]
     num_classes: int | None = None
     classes: tuple[str, ...] | None = None
+    class_ids: tuple[int, ...] | None = None
+    classes_made: int | None = None
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The id of each class, by its index."""
+        return tuple(range(self.num_classes or 0)) if self.class_ids is None else self.class_ids
 
     @property
     def is_empty(self) -> bool:
@@ -56,19 +66,29 @@ def dump_signature(signature: Signature) -> str:
 def load_signature(text: str) -> Signature:
     """What `dump_signature` wrote."""
     fields = json.loads(text)
-    target = fields["target"]
-    classes = target["classes"]
     return Signature(
         inputs=tuple(
             TensorSpec(name=each["name"], dtype=each["dtype"], shape=tuple(each["shape"]))
             for each in fields["inputs"]
         ),
-        target=TargetSpec(
-            name=target["name"],
-            dtype=target["dtype"],
-            shape=tuple(target["shape"]),
-            num_classes=target["num_classes"],
-            classes=None if classes is None else tuple(classes),
-        ),
+        target=_target(fields["target"]),
         loss_of_samples=fields.get("loss_of_samples", True),
+    )
+
+
+def load_target(text: str) -> TargetSpec:
+    """Of the JSON of a signature."""
+    return _target(json.loads(text))
+
+
+def _target(fields: dict[str, Any]) -> TargetSpec:
+    classes, ids = fields["classes"], fields.get("class_ids")
+    return TargetSpec(
+        name=fields["name"],
+        dtype=fields["dtype"],
+        shape=tuple(fields["shape"]),
+        num_classes=fields["num_classes"],
+        classes=None if classes is None else tuple(classes),
+        class_ids=None if ids is None else tuple(ids),
+        classes_made=fields.get("classes_made"),
     )

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from storage.records.models import FileRecord
+from storage.records.signatures import TargetSpec
 
 Role = Literal["periodic", "best", "final"]
 VariantName = Literal["int8", "ort"]
@@ -92,7 +93,8 @@ class Version:
     """An exported inference model, immutable, numbered from 1 within its model.
 
     promoted, reason, verdict: what the gate decided when it was made. metrics, baseline: of it and
-    of what `latest` named then, on the same samples. provenance: where it comes from.
+    of what `latest` named then, on the same samples. provenance: where it comes from. target: its
+    model's when it was made, classes included.
     """
 
     model_id: int
@@ -109,4 +111,5 @@ class Version:
     aliases: tuple[str, ...]
     verdict: dict[str, Any]
     provenance: dict[str, Any]
+    target: TargetSpec
     variants: tuple[Variant, ...]

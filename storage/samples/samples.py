@@ -21,9 +21,11 @@ from storage.erasure.deletion import Eraser
 from storage.erasure.sample_rows import delete_samples
 from storage.errors import Damaged
 from storage.records.samples import CHANGED, UNSET, Label, Sample, Split, Unset
+from storage.records.signatures import TargetSpec
 from storage.samples.filter import SampleFilter
 from storage.samples.rows import find_sample_row, no_key, to_sample
 from storage.samples.staging import Staging
+from storage.tables.classes import require_same_indices
 from storage.tables.model_rows import model_name
 
 _BY_KEY = """
@@ -56,11 +58,12 @@ class Samples:
         *,
         keep_duplicates: bool = True,
         owner: str | None = None,
+        target: TargetSpec | None = None,
     ) -> Staging:
         """Begin an upload; record_bytes: all inputs of one sample, None where lengths differ.
 
         keep_duplicates: store samples although the model has others with the same inputs. owner:
-        who adds them, None if that one may change anybody's.
+        who adds them, None if that one may change anybody's. target: with which labels are checked.
 
         Raises StorageBroken, StorageFull.
         """
@@ -74,6 +77,7 @@ class Samples:
             packs=self._packs,
             keep_duplicates=keep_duplicates,
             owner=owner,
+            target=target,
         )
 
     def get(self, model_id: int, id: int) -> Sample:  # noqa: A002
@@ -175,13 +179,17 @@ class Samples:
         pinned: bool | Unset = UNSET,
         weight: float | Unset = UNSET,
         owner: str | None = None,
+        target: TargetSpec | None = None,
     ) -> Sample:
         """Replace what is given; label None takes the label away. owner: None for anybody's.
 
-        Raises NotFound.
+        target: with which the label was checked. Raises NotFound, and StateConflict if the model's
+        classes have changed since.
         """
 
         def change(transaction: Transaction) -> Sample:
+            if target is not None:
+                require_same_indices(transaction, model_id, target)
             row = find_sample_row(transaction.connection, model_id, id, owner=owner)
             if not (isinstance(label, Unset) and isinstance(split, Unset)):
                 transaction.execute(
@@ -223,11 +231,18 @@ class Samples:
         self._writer.write(forget)
         self._eraser.erase(model_id)
 
-    def delete_where(self, model_id: int, where: SampleFilter) -> NDArray[np.int64]:
-        """Remove all samples that meet a filter, and overwrite their bytes; their ids, rising."""
+    def delete_where(
+        self, model_id: int, where: SampleFilter, *, target: TargetSpec | None = None
+    ) -> NDArray[np.int64]:
+        """Remove all samples that meet a filter, and overwrite their bytes; their ids, rising.
+
+        target: with which the filter's label was read. Raises StateConflict as `update` does.
+        """
         condition, parameters = where.sql(model_id)
 
         def forget(transaction: Transaction) -> NDArray[np.int64]:
+            if target is not None:
+                require_same_indices(transaction, model_id, target)
             rows = transaction.execute(
                 f"SELECT id FROM samples WHERE {condition} ORDER BY id",  # noqa: S608
                 parameters,

@@ -17,10 +17,12 @@ from storage.disk.durable import file_faults
 from storage.disk.spool import Spool
 from storage.errors import HoneError, StorageBroken
 from storage.records.samples import SAMPLE_COLUMNS, Label, SampleColumns, StageResult
+from storage.records.signatures import TargetSpec
 from storage.samples.quota import enforce_quota
 from storage.samples.rows import insert_samples
 from storage.samples.staged_rows import StagedRows
 from storage.samples.twins import apply_merges, drop_repeated, drop_stored
+from storage.tables.classes import require_same_indices
 from storage.tables.model_rows import model_name, no_model
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Staging:
         packs: Packs,
         keep_duplicates: bool,
         owner: str | None,
+        target: TargetSpec | None,
     ) -> None:
         self._model_id = model_id
         self._record_bytes = record_bytes
@@ -58,6 +61,7 @@ class Staging:
         self._packs = packs
         self._keep_duplicates = keep_duplicates
         self._owner = owner
+        self._target = target
         self._added = 0
         self._spool = Spool(tmp_dir)
         self._rows = StagedRows(tmp_dir)
@@ -118,7 +122,8 @@ class Staging:
         away in the same transaction. Samples of an owner merge with its own alone.
 
         Raises AlreadyExists for an owner's key that another's sample has, NotFound if the model is
-        gone, Busy, StorageFull, StorageBroken; then nothing is stored.
+        gone, StateConflict if its classes have changed since the labels were checked, Busy,
+        StorageFull, StorageBroken; then nothing is stored.
         """
         with self._packs.lock(self._model_id):
             accepted = self._drop_duplicates()
@@ -162,9 +167,14 @@ class Staging:
 
     def _merge(self, transaction: Transaction, duplicates: int) -> StageResult:
         """As `_insert` where every sample is a duplicate."""
+        self._require_same_indices(transaction)
         self._free_keys(transaction)
         twins = self._apply_merges(transaction, first_id=0)
         return StageResult(accepted=0, duplicates=duplicates, twins=twins)
+
+    def _require_same_indices(self, transaction: Transaction) -> None:
+        if self._target is not None:
+            require_same_indices(transaction, self._model_id, self._target)
 
     def _free_keys(self, transaction: Transaction) -> None:
         """Let samples take the keys that damaged ones have."""
@@ -180,6 +190,7 @@ class Staging:
     def _insert(
         self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int
     ) -> StageResult:
+        self._require_same_indices(transaction)
         self._free_keys(transaction)
         first_id = insert_samples(
             transaction, self._model_id, self._rows, placement, owner=self._owner

@@ -14,9 +14,17 @@ from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
-from storage.errors import InUse
+from storage.errors import InUse, StateConflict
 from storage.records.models import FileRecord, Model, NewModel
 from storage.samples.quota import enforce_quota
+from storage.tables.classes import (
+    Removal,
+    edit_triggers,
+    name_versions,
+    remove_label,
+    require_idle,
+    require_unlabelled,
+)
 from storage.tables.model_rows import (
     among,
     fetch_models,
@@ -65,8 +73,9 @@ class Models:
             insert_files(transaction, model_id, new.files)
             transaction.execute(
                 "INSERT INTO versions (model_id, version, sha256, created_at, metrics, baseline, "
-                "promoted, reason) VALUES (?, 1, ?, ?, '{}', '{}', 1, 'registered')",
-                (model_id, base_version.sha256, dump_time(transaction.now)),
+                "promoted, reason, target) SELECT id, 1, ?, ?, '{}', '{}', 1, 'registered', "
+                "json_extract(signature, '$.target') FROM models WHERE id = ?",
+                (base_version.sha256, dump_time(transaction.now), model_id),
             )
             record_promotion(transaction, model_id, 1)
             transaction.execute("INSERT INTO aliases VALUES (?, 'latest', 1)", (model_id,))
@@ -142,6 +151,9 @@ class Models:
             model = find_model(transaction.connection, "name", name)
             new = edit(model)
             update_model(transaction, new)
+            names = new.signature.target.classes
+            if names is not None and model.signature.target.classes is None:
+                name_versions(transaction, model.id, names)
             if new.gate != model.gate:
                 transaction.execute(_FORGET_REFUSALS, (model.id,))
             transaction.event("model.updated", name, {})
@@ -158,13 +170,61 @@ class Models:
 
         def write(transaction: Transaction) -> Model:
             old = find_model(transaction.connection, "id", new.id)
-            self._files.reference(transaction, files.values())
-            renew_model(transaction, new, files)
-            self._files.release(transaction, [each.sha256 for each in old.files.values()])
+            self._replace_files(transaction, old, new, files)
             transaction.event("model.updated", new.name, {})
             return find_model(transaction.connection, "id", new.id)
 
         return self._writer.write(write)
+
+    def _replace_files(
+        self, transaction: Transaction, old: Model, new: Model, files: dict[str, FileRecord]
+    ) -> None:
+        self._files.reference(transaction, files.values())
+        renew_model(transaction, new, files)
+        self._files.release(transaction, [each.sha256 for each in old.files.values()])
+
+    def change_classes(
+        self,
+        old: Model,
+        new: Model,
+        files: dict[str, FileRecord] | None,
+        *,
+        edit: Callable[[dict[str, Any]], dict[str, Any]],
+        removal: Removal | None = None,
+    ) -> int:
+        """Give a model other classes: its head, labels, and hyperparameters, all or nothing.
+
+        old: as it was read. new: as a preparation made it; files: of that, None for the same. edit:
+        hyperparameters for the new classes, of the model and its triggers. Returns how many samples
+        the removed class had.
+        Raises NotFound, StateConflict if the classes have changed meanwhile, and InUse while a job
+        is under way or samples would lose their labels without leave.
+        """
+
+        def write(transaction: Transaction) -> int:
+            now = find_model(transaction.connection, "id", old.id)
+            if now.signature.target != old.signature.target:
+                raise StateConflict("the model's classes were changed meanwhile; look again")
+            require_idle(transaction.connection, now.id)
+            if files is not None:
+                self._replace_files(transaction, now, new, files)
+            moved = remove_label(transaction, now.id, removal) if removal is not None else 0
+            defaults = edit(now.hyperparameters)
+            update_model(
+                transaction, replace(now, signature=new.signature, hyperparameters=defaults)
+            )
+            edit_triggers(transaction, now.id, edit)
+            transaction.event("model.updated", now.name, {})
+            return moved
+
+        return self._writer.write(write)
+
+    def require_idle(self, model: Model, removal: Removal | None = None) -> None:
+        """Raises InUse where `change_classes` would."""
+        with self._readers.snapshot() as connection:
+            require_idle(connection, model.id)
+            if removal is not None:
+                require_unlabelled(connection, model.id, removal)
 
     def freeze_preprocess(
         self,

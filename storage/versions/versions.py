@@ -14,6 +14,7 @@ from storage.database.writer import Writer
 from storage.errors import NotFound
 from storage.records.jobs import JobState
 from storage.records.models import FileRecord
+from storage.records.signatures import load_target
 from storage.records.versions import NewVersion, Variant, Version
 from storage.tables.job_rows import move_job
 from storage.versions.promotions import LATEST, move_alias
@@ -34,11 +35,12 @@ _ONE = f"{_SELECT} WHERE versions.model_id = ? AND versions.version = ?"
 _INSERT = """
 INSERT INTO versions (
   model_id, version, sha256, created_at, job_id, checkpoint_id, metrics, baseline, promoted, reason,
-  verdict, provenance
+  verdict, provenance, target
 )
 SELECT
   :model_id, coalesce(max(version), 0) + 1, :sha256, :created_at, :job_id, :checkpoint_id,
-  :metrics, :baseline, :promoted, :reason, :verdict, :provenance
+  :metrics, :baseline, :promoted, :reason, :verdict, :provenance,
+  (SELECT json_extract(signature, '$.target') FROM models WHERE id = :model_id)
 FROM versions WHERE model_id = :model_id
 RETURNING version
 """
@@ -200,6 +202,7 @@ def _version(row: sqlite3.Row) -> Version:
         aliases=tuple(sorted(load(row["aliases"]))),
         verdict=load(row["verdict"]),
         provenance=load(row["provenance"]),
+        target=load_target(row["target"]),
         variants=tuple(map(_variant, load(row["variants"]))),
     )
 

@@ -48,6 +48,9 @@ def find(comparison: Comparison, policy: GatePolicy, *, where: str, baseline: st
     outcome, judgement = _judge(gain, p_value, before=before, policy=policy)
     figures |= {"gain": gain, "p_value": p_value, **test}
     samples = _count(comparison.samples, "sample")
+    if comparison.left_out:
+        figures["left_out"] = comparison.left_out
+        samples += f", without {comparison.left_out} of classes that only one of them knows"
     change = f"{name} went from {_number(before)} ({baseline}) to {_number(after)} on {samples}"
     return Finding(outcome, f"{change}, {judgement} ({evidence}, {_p(p_value)})", figures)
 

@@ -17,6 +17,7 @@ from service.samples.ingest.weights import NO_WEIGHTS, takes_weights
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Label, Split
+from storage.records.signatures import TargetSpec
 from storage.samples.staging import Staging
 from storage.store import Store
 
@@ -118,7 +119,11 @@ class Intake:
         images = takes_images(model)
         self._statistics = None if images else Statistics(store, model)
         self._staging = stage(
-            store, model, allow_duplicates=options.allow_duplicates, owner=options.owner
+            store,
+            model,
+            allow_duplicates=options.allow_duplicates,
+            owner=options.owner,
+            target=model.signature.target,
         )
 
     def __enter__(self) -> Intake:
@@ -178,9 +183,17 @@ class Intake:
 
 
 def stage(
-    store: Store, model: Model, *, allow_duplicates: bool = False, owner: str | None = None
+    store: Store,
+    model: Model,
+    *,
+    allow_duplicates: bool = False,
+    owner: str | None = None,
+    target: TargetSpec | None = None,
 ) -> Staging:
-    """Begin an upload; equal inputs are merged unless the model or the options say otherwise."""
+    """Begin an upload; equal inputs are merged unless the model or the options say otherwise.
+
+    target: with which labels are checked.
+    """
     size = None if takes_images(model) else tensors.record_bytes(model.signature.inputs)
     keep = model.keeps_duplicates or allow_duplicates
-    return store.samples.stage(model.id, size, keep_duplicates=keep, owner=owner)
+    return store.samples.stage(model.id, size, keep_duplicates=keep, owner=owner, target=target)

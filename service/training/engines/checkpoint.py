@@ -7,7 +7,7 @@ metadata.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,17 @@ METADATA = "hone"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a checkpoint says of itself. recipe: None if it holds no optimizer."""
+    """What a checkpoint says of itself. recipe: None if it holds no optimizer.
+
+    classes: ids, by the index of their rows in the head; None for 0, 1, … fresh: those of them that
+    nothing was learned of.
+    """
 
     engine: str
     steps: int = 0
     recipe: Recipe | None = None
+    classes: tuple[int, ...] | None = None
+    fresh: tuple[int, ...] = ()
 
 
 def slot_name(slot: str, parameter: str) -> str:
@@ -76,6 +82,15 @@ def load(path: Path, tensors: Tensors, *, with_more: bool = False) -> None:
                 )
             for name, array in tensors.items():
                 array[...] = file.get_tensor(name)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
+
+
+def read(path: Path, names: Iterable[str]) -> list[NDArray[np.float32]]:
+    """The tensors of these names. Raises CheckpointUnreadable."""
+    try:
+        with safe_open(path, framework="np") as file:
+            return [file.get_tensor(name) for name in names]
     except (OSError, SafetensorError) as error:
         raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
 

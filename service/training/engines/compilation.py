@@ -11,7 +11,14 @@ import onnx
 from numpy.typing import NDArray
 
 from service.training.engines import checkpoint, manifest
-from service.training.engines.manifest import METADATA_PREFIX, Draw, Files, Manifest, TrainedTensor
+from service.training.engines.manifest import (
+    METADATA_PREFIX,
+    ClassHead,
+    Draw,
+    Files,
+    Manifest,
+    TrainedTensor,
+)
 from service.training.engines.workload import workload
 from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
@@ -28,12 +35,14 @@ def compile_model(
     directory: Path,
     by_class: StepModel | None = None,
     classes: int | None = None,
+    head: ClassHead | None = None,
 ) -> Files:
     """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
-    that is measured. by_class: the step with a loss of that kind, of so many classes. Raises
-    GraphRefused if a trained tensor is no float32 initializer of `inference`.
+    that is measured. by_class: the step with a loss of that kind, of so many classes. head: as the
+    manifest has it. Raises GraphRefused if a trained tensor is no float32 initializer of
+    `inference`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = Files.below(directory)
@@ -42,7 +51,7 @@ def compile_model(
     if by_class is not None and files.class_step_model is not None:
         onnx.save_model(by_class.model, files.class_step_model)
     onnx.save_model(evaluation, files.eval_model)
-    checkpoint.save(files.checkpoint, checkpoint.Head(ENGINE), values)
+    checkpoint.save(files.checkpoint, _beginning(head), values)
     made = Manifest(
         engine=ENGINE,
         inputs=step.inputs,
@@ -56,10 +65,17 @@ def compile_model(
         batch_statistics=step.batch_statistics,
         classes=classes,
         work=workload(step.model),
+        head=head,
     )
     manifest.write(made, files.manifest)
     write_skeleton(inference, files)
     return files
+
+
+def _beginning(head: ClassHead | None) -> checkpoint.Head:
+    if head is None:
+        return checkpoint.Head(ENGINE)
+    return checkpoint.Head(ENGINE, classes=head.classes, fresh=head.fresh)
 
 
 def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from service.training.errors import ArtifactsUnreadable
 from service.training.protocol.serialization import build
@@ -74,13 +78,35 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassHead:
+    """A classifier's last layer: a row of `weight` along `axis`, and a number of `bias`, a class.
+
+    features: the tensor that it reads, in the exported model; features_axis: along which a row
+    weighs them. classes: ids, by index. fresh: those of them that nothing was learned of yet.
+    """
+
+    weight: str
+    axis: int
+    bias: str | None
+    features: str
+    features_axis: int
+    classes: tuple[int, ...]
+    fresh: tuple[int, ...] = ()
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """The tensors that have a row for each class → the axis of these."""
+        return {self.weight: self.axis} | ({} if self.bias is None else {self.bias: -1})
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """A model that an engine can train.
 
     inputs: in the order in which batches bring them. output: the tensor that is measured and
     exported. statistics: running statistics, and updated the outputs that hold their new values, in
     this order. loss: fields of Loss. classes: of cross entropy. batch_statistics: batches may not
-    be shared out.
+    be shared out. head: of a classifier whose classes have been changed.
     """
 
     engine: str
@@ -95,7 +121,30 @@ class Manifest:
     batch_statistics: bool = False
     classes: int | None = None
     work: Work = field(default_factory=Work)
+    head: ClassHead | None = None
     format: int = FORMAT
+
+
+def carry_over(
+    array: NDArray[np.float32],
+    axis: int,
+    *,
+    then: Sequence[int],
+    now: Sequence[int],
+    fresh: Collection[int] = (),
+) -> NDArray[np.float32]:
+    """The rows of the classes of now, from those of then; both are ids, by index.
+
+    A class that was not there starts at the mean of the rows that were learned and stay: its logit
+    is the mean of theirs, so that it is never the highest. fresh: classes of then that nothing was
+    learned of.
+    """
+    rows = np.moveaxis(array, axis, 0)
+    known = {each: rows[index] for index, each in enumerate(then)}
+    learned = [known[each] for each in now if each in known and each not in fresh] or [*rows]
+    neutral = np.mean(learned, axis=0, dtype=np.float64).astype(np.float32)
+    made = np.stack([known.get(each, neutral) for each in now])
+    return np.ascontiguousarray(np.moveaxis(made, 0, axis))
 
 
 def write(manifest: Manifest, path: Path) -> None:

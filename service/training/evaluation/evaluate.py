@@ -37,13 +37,18 @@ from storage.records.samples import Split
 ALL_SAMPLES = 2**63 - 1
 """A watermark above every sample: what counts is which samples there are now."""
 BATCH_SIZE = 64
+Classes = tuple[int, ...] | None
 
 
 def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
     """Raises ExportMismatch if the candidate cannot be run, Interrupted if it must end."""
     tick = Heartbeat(pipe)
     comparer = ModelComparer(
-        task.measurement, threads=task.limits.threads, tick=tick, model=task.candidate
+        task.measurement,
+        threads=task.limits.threads,
+        tick=tick,
+        model=task.candidate,
+        baseline_classes=task.baseline_classes,
     )
     try:
         return Evaluated(*comparer.compare_everywhere(task.candidate, task.baseline))
@@ -53,30 +58,42 @@ def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
 
 @dataclass(frozen=True)
 class ModelMetrics:
-    """What a model reaches. per_sample: (samples,) of the metric that the gate looks at.
-
-    class_counts: samples by class index, empty without classes.
-    """
+    """What a model reaches. per_sample: (samples,) of the metric that the gate looks at."""
 
     metrics: dict[str, Any]
     per_sample: PerSample
-    class_counts: tuple[int, ...]
 
 
 class ModelComparer:
     """Measures models on the labelled validation samples as they are now.
 
-    model: path of one of them, whose tables say which samples can be used.
+    model: path of one of them, whose tables say which samples can be used. classes,
+    baseline_classes: that candidates and baselines tell apart, as in Evaluate. Both are measured on
+    samples of classes that both know: what a new class gains cannot pay for what others lose.
     """
 
     def __init__(
-        self, measurement: Measurement, *, threads: int, tick: Heartbeat, model: str
+        self,
+        measurement: Measurement,
+        *,
+        threads: int,
+        tick: Heartbeat,
+        model: str,
+        classes: Classes = None,
+        baseline_classes: Classes = None,
     ) -> None:
         reader = SampleReader(measurement, threads=threads, tick=tick, model=model)
         self.dataset = reader.read(Split.VALIDATION, watermark=ALL_SAMPLES)
         self._measurement = measurement
         self._threads = threads
         self._tick = tick
+        self._classes = classes
+        self._baseline_classes = baseline_classes
+        target, labels = measurement.signature.target, self.dataset.labels
+        known = set(classes or target.ids) & set(baseline_classes or target.ids)
+        strange = [index for index, each in enumerate(target.ids) if each not in known]
+        is_strange = np.isin(labels, strange).any(axis=tuple(range(1, labels.ndim)))
+        self._is_known: NDArray[np.bool_] = np.logical_not(is_strange)
 
     def compare_everywhere(
         self, candidate: str, baseline: str
@@ -95,28 +112,40 @@ class ModelComparer:
 
     def compare(self, candidate: str, baseline: str, chosen: Indices) -> Comparison:
         """On the samples at these positions. Raises Unusable if the candidate cannot be run."""
-        ours = self.measure(candidate, chosen)
+        counts = self._count(chosen)
+        everything, chosen = len(chosen), chosen[self._is_known[chosen]]
+        left_out = everything - len(chosen)
+        ours = self.measure(candidate, chosen, self._classes)
         try:
-            theirs = self.measure(baseline, chosen)
+            theirs = self.measure(baseline, chosen, self._baseline_classes)
         except Unusable as error:
             return Comparison(
                 samples=len(chosen),
-                class_counts=ours.class_counts,
+                class_counts=counts,
                 candidate=ours.metrics,
                 baseline=None,
                 fault=str(error),
+                left_out=left_out,
             )
         single = self._decides_once
         return Comparison(
             samples=len(chosen),
-            class_counts=ours.class_counts,
+            class_counts=counts,
             candidate=ours.metrics,
             baseline=theirs.metrics,
+            left_out=left_out,
             discordant=discordant(ours.per_sample, theirs.per_sample) if single else None,
             interval=None if single else self._interval(ours.per_sample, theirs.per_sample),
         )
 
-    def measure(self, path: str, chosen: Indices) -> ModelMetrics:
+    def _count(self, chosen: Indices) -> tuple[int, ...]:
+        """Samples by class index, empty without classes."""
+        classes = self._measurement.signature.target.num_classes
+        if classes is None or self._measurement.own_loss is not None:
+            return ()
+        return tuple(np.bincount(self.dataset.labels[chosen].ravel(), minlength=classes).tolist())
+
+    def measure(self, path: str, chosen: Indices, classes: Classes = None) -> ModelMetrics:
         """Raises Unusable if the model cannot be run."""
         measurement = self._measurement
         if measurement.own_loss is not None:
@@ -128,25 +157,22 @@ class ModelComparer:
             signature=measurement.signature,
             output=measurement.output,
             threads=self._threads,
+            classes=classes,
         )
         metrics, loss_sum = metrics_for(measurement.loss, target)(), 0.0
         per_sample = np.empty(len(chosen))
-        counts: NDArray[np.int64] = np.zeros(target.num_classes or 0, np.int64)
         done = 0
         for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
             output = model.run(inputs)
             metrics.update(output, truth)
             loss_sum += float(LOSSES[measurement.loss](output, truth).sum())
             per_sample[done : done + len(truth)] = metric_of(output, truth)
-            if len(counts):
-                counts += np.bincount(truth.ravel(), minlength=len(counts))
             done += len(truth)
             self._tick(len(truth))
         result = {"samples": done, "loss": loss_sum / done, **metrics.result()} if done else {}
         return ModelMetrics(
             metrics={name: finite_or_none(value) for name, value in result.items()},
             per_sample=per_sample,
-            class_counts=tuple(counts.tolist()),
         )
 
     def _measure_own_loss(self, files: OwnLoss, path: str, chosen: Indices) -> ModelMetrics:
@@ -158,7 +184,7 @@ class ModelComparer:
         found = np.concatenate(losses)
         mean = finite_or_none(float(found.mean())) if len(found) else None
         result = {"samples": len(found), "loss": mean} if len(found) else {}
-        return ModelMetrics(metrics=result, per_sample=found, class_counts=())
+        return ModelMetrics(metrics=result, per_sample=found)
 
     @property
     def _decides_once(self) -> bool:

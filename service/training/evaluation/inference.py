@@ -20,10 +20,21 @@ class InferenceModel:
     """Runs `output` of the model at `path`. Raises Unusable.
 
     A model as it was registered may have inputs that training dropped, may take one fixed number
-    of rows, and may end behind `output`.
+    of rows, and may end behind `output`. classes: ids of those that it tells apart, by index; None
+    for those of the signature. Others of the signature get the logit -inf.
     """
 
-    def __init__(self, path: Path, *, signature: Signature, output: str, threads: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        signature: Signature,
+        output: str,
+        threads: int,
+        classes: tuple[int, ...] | None = None,
+    ) -> None:
+        self._then = classes if classes != signature.target.ids else None
+        self._now = signature.target.ids
         self._names = [spec.name for spec in signature.inputs]
         self._output = output
         self._session = self._open(path, threads)
@@ -31,7 +42,7 @@ class InferenceModel:
         self._rows = rows[0] if rows and isinstance(rows[0], int) else None
 
     def run(self, inputs: Sequence[Array]) -> Array:
-        """inputs, result: batch axis first."""
+        """inputs, result: batch axis first; classes on axis 1 by the signature's index."""
         count = len(inputs[0])
         if self._rows is None or self._rows == count:
             return self._run(inputs)
@@ -50,7 +61,17 @@ class InferenceModel:
         result: Array = outputs[0]
         if len(result) != len(inputs[0]):
             raise Unusable(f"it gives {len(result)} rows for {len(inputs[0])} samples")
-        return result
+        return result if self._then is None else self._by_index(result, self._then)
+
+    def _by_index(self, output: Array, then: tuple[int, ...]) -> Array:
+        """With a column for each class of the signature."""
+        if output.shape[1] != len(then):
+            raise Unusable(f"it gives {output.shape[1]} classes, and should give {len(then)}")
+        found = np.full((len(output), len(self._now), *output.shape[2:]), -np.inf, output.dtype)
+        for index, each in enumerate(self._now):
+            if each in then:
+                found[:, index] = output[:, then.index(each)]
+        return found
 
     def _open(self, path: Path, threads: int) -> onnxruntime.InferenceSession:
         try:

@@ -33,6 +33,8 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
         target=what.signature.target,
         labelled=of_labels,
     )
+    if of_labels:
+        index = index.without(_of_unknown_classes(task, index.labels))
     reader = SampleReader(what, threads=task.limits.threads, tick=tick, model=task.model)
     samples = reader.open(index)
     doubts, predicted = np.zeros(len(samples)), np.zeros(len(samples), np.int64)
@@ -42,6 +44,7 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
             signature=what.signature,
             output=what.output,
             threads=task.limits.threads,
+            classes=task.classes,
         )
         done = 0
         everything = np.arange(len(samples))
@@ -65,13 +68,20 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
     )
 
 
+def _of_unknown_classes(task: Rank, labels: Array) -> list[int]:
+    """Where labels are of classes that the version does not know: it says nothing of these."""
+    ids = task.measurement.signature.target.ids
+    unknown = [index for index, each in enumerate(ids) if each not in (task.classes or ids)]
+    return [int(at) for at in np.flatnonzero(np.isin(labels, unknown))]
+
+
 def entropy(output: Array, *, loss: str) -> NDArray[np.float64]:
     """(batch,) nats, the mean over a sample's positions. output: logits, batch axis first."""
     logits = output.astype(np.float64)
     if loss == "cross_entropy":
         logits = logits - logits.max(axis=1, keepdims=True)
         logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        doubt = -(np.exp(logs) * logs).sum(axis=1)
+        doubt = -(np.exp(logs) * np.maximum(logs, np.finfo(np.float64).min)).sum(axis=1)
     else:
         # -p log p - (1 - p) log (1 - p), with p = sigmoid(x), in a form that is stable for large x.
         size = np.abs(logits)

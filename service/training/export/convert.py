@@ -36,7 +36,12 @@ def convert(task: Convert, pipe: Pipe) -> Converted:
         )
     tick = Heartbeat(pipe)
     comparer = ModelComparer(
-        task.measurement, threads=task.limits.threads, tick=tick, model=task.source
+        task.measurement,
+        threads=task.limits.threads,
+        tick=tick,
+        model=task.source,
+        classes=task.classes,
+        baseline_classes=task.classes,
     )
     forms = MAKERS[task.variant](task, tick)
     made, faults = [], []

@@ -8,11 +8,11 @@ from pathlib import Path
 import onnx
 
 from service.training.engines.compilation import compile_model, write_skeleton
-from service.training.engines.manifest import Files
-from service.training.errors import refusal
+from service.training.engines.manifest import ClassHead, Files
+from service.training.errors import refusal, refuse
 from service.training.export.join import join
 from service.training.export.remainder import attach
-from service.training.forward import trial
+from service.training.forward import head, trial
 from service.training.forward.load import load
 from service.training.forward.reading import ForwardModel, read_forward
 from service.training.forward.signature import specification_problems
@@ -30,9 +30,13 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     Raises GraphRefused with every cause at once. Runs native code on the upload: call it in a
     process that may crash.
     """
+    known = None
+    if task.class_ids is not None:
+        model_path, known = _with_classes(model_path, task, task.class_ids)
     forward = read(model_path, task)
     inference = forward.inference
-    files = _compile(forward, inference, task)
+    classifier = None if known is None else _head(forward, inference, task, known)
+    files = _compile(forward, inference, task, classifier)
     artifacts = with_prefix(
         _artifacts(files),
         forward,
@@ -46,6 +50,29 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
         exported = attach(exported, onnx.load_model(remainder, load_external_data=False))
     write_skeleton(exported, files)
     return replace(prepared, artifacts=replace(prepared.artifacts, remainder_model=None))
+
+
+def _with_classes(upload: Path, task: Prepare, ids: tuple[int, ...]) -> tuple[Path, int]:
+    """A copy of the upload with other classes, and how many it had."""
+    changed, known = head.change(load(upload), task.output, ids)
+    path = Path(task.work_dir) / "changed.onnx"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save_model(changed, path)
+    return path, known
+
+
+def _head(
+    forward: ForwardModel, inference: onnx.ModelProto, task: Prepare, known: int
+) -> ClassHead:
+    """The head that trains. Raises GraphRefused if it does not."""
+    found = head.describe(inference, forward.output, task.class_ids or (), known)
+    if found.weight not in forward.trainable:
+        raise refuse(
+            head.PLACE,
+            f'the last layer\'s weights "{found.weight}" do not train, so that no class could be'
+            f" learned; {head.REMEDY}, with them among trainable",
+        )
+    return found
 
 
 def read(model_path: Path, task: Prepare) -> ForwardModel:
@@ -91,7 +118,9 @@ def _step(forward: ForwardModel, task: Prepare, loss: Loss) -> StepModel:
     )
 
 
-def _compile(forward: ForwardModel, inference: onnx.ModelProto, task: Prepare) -> Files:
+def _compile(
+    forward: ForwardModel, inference: onnx.ModelProto, task: Prepare, classifier: ClassHead | None
+) -> Files:
     step, evaluation = build_models(forward, task)
     classes = forward.signature.target.num_classes if task.loss_output is None else None
     by_class = _step(forward, task, Loss(task.loss, by_class=True)) if classes else None
@@ -103,6 +132,7 @@ def _compile(forward: ForwardModel, inference: onnx.ModelProto, task: Prepare) -
         directory=Path(task.work_dir),
         by_class=by_class,
         classes=classes,
+        head=classifier,
     )
 
 

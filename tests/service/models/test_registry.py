@@ -105,7 +105,7 @@ def test_a_second_check_needs_memory(store: Store, free_bytes: int, at_once: int
         made = Registry(store, settings, children)
 
         async def check() -> None:
-            async with made._turn():
+            async with made.turn():
                 await answer()
 
         await asyncio.gather(*(check() for _ in range(5)))

@@ -22,7 +22,7 @@ from service.training.engine import Engine
 from service.training.engines.opening import open_engine
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.hyperparameters import CHOSEN, Hyperparameters
-from service.training.job import choose_hyperparameters
+from service.training.job import prepare_task
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare
 from service.training.protocol.messages.training import Chosen, Start, Train
@@ -171,6 +171,6 @@ def test_the_engine_of_the_test_is_gone_before_the_job_opens_its_own(
     before, sent = engines(), []
     pipe: Any = SimpleNamespace(send=sent.append)
     begun = replace(task, start=Start())
-    choose_hyperparameters(begun, load(), pipe, tick=lambda: None)
+    prepare_task(begun, load(), pipe, tick=lambda: None)
     assert len(sent) == 1
     assert engines() == before

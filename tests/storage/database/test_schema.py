@@ -150,6 +150,7 @@ def test_a_database_of_the_fourth_schema_keeps_its_rows(data_dir, tmp_path):
     assert (variant.name, variant.reason) == ("int8", "worse")
     assert store.samples.by_key(3, "k").id == 5
     assert (model.keeps_duplicates, model.features) == (False, None)
+    assert store.versions.get(3, 1).target == model.signature.target
     store.close()
 
 

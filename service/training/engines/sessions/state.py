@@ -9,7 +9,7 @@ import numpy as np
 
 from service.training.engines import checkpoint, model_file
 from service.training.engines.checkpoint import Head, slot_name
-from service.training.engines.manifest import Manifest
+from service.training.engines.manifest import Manifest, carry_over
 from service.training.engines.ort_training import checkpoint_file
 from service.training.engines.sessions.buffers import Buffers, Vector
 from service.training.errors import CheckpointUnreadable
@@ -33,6 +33,8 @@ class State:
             each.name: np.zeros(each.shape, np.float32) for each in manifest.statistics
         }
         self.steps = 0
+        self._head = manifest.head
+        self._fresh: tuple[int, ...] = ()
 
     @property
     def measured(self) -> dict[str, Vector]:
@@ -42,7 +44,8 @@ class State:
         return {**parameters, **self.statistics}
 
     def save(self, path: Path) -> None:
-        head = Head(ENGINE, self.steps, self._recipe)
+        classes = None if self._head is None else self._head.classes
+        head = Head(ENGINE, self.steps, self._recipe, classes, self._fresh)
         checkpoint.save(path, head, {**self.parameters, **self.statistics, **self._slots()})
 
     def restore(self, path: Path) -> None:
@@ -50,7 +53,7 @@ class State:
 
         Raises CheckpointUnreadable.
         """
-        head = self._head(path)
+        head = self._head_of(path)
         if head.recipe is None:
             self.load_parameters(path)
             return
@@ -61,28 +64,50 @@ class State:
                 f" needs {_listed(self._recipe)}; begin from the checkpoint's parameters instead"
             )
         checkpoint.load(path, {**self.parameters, **self.statistics, **self._slots()})
-        self.steps = head.steps
+        self.steps, self._fresh = head.steps, head.fresh
 
     def load_parameters(self, path: Path) -> None:
         """Take over those that the checkpoint's model is measured with, and leave the optimizer.
 
-        path: of this engine, or of On-Device Training. Raises CheckpointUnreadable.
+        path: of this engine, or of On-Device Training, with the classes of now or of before.
+        Raises CheckpointUnreadable.
         """
         if checkpoint_file.is_one(path):
-            checkpoint.fill(path, self.parameters, checkpoint_file.read_parameters(path))
+            found = checkpoint_file.read_parameters(path)
+            checkpoint.fill(path, self.parameters, self._with_classes(found, Head(ENGINE)))
         else:
             self._load_own(path)
         if EMA in self.buffers.slots:
             self.buffers.slots[EMA][...] = self.buffers.parameters
 
     def _load_own(self, path: Path) -> None:
-        recipe = self._head(path).recipe
-        averaged = recipe is not None and EMA in slots(recipe)
-        named = {
-            slot_name(EMA, name) if averaged else name: array
-            for name, array in self.parameters.items()
+        head = self._head_of(path)
+        averaged = head.recipe is not None and EMA in slots(head.recipe)
+        names = {n: slot_name(EMA, n) if averaged else n for n in self.parameters}
+        axes = {} if self._head is None else self._head.axes
+        kept = {names[n]: array for n, array in self.parameters.items() if n not in axes}
+        rows = checkpoint.read(path, [names[n] for n in axes])
+        found = self._with_classes(dict(zip(axes, rows, strict=True)), head)
+        heads = {n: self.parameters[n] for n in axes}
+        checkpoint.fill(path, heads, found)
+        checkpoint.load(path, {**kept, **self.statistics}, with_more=True)
+
+    def _with_classes(self, found: dict[str, Vector], head: Head) -> dict[str, Vector]:
+        """With the rows of the head that the model has now. head: of what was found."""
+        if self._head is None or not found.keys() >= self._head.axes.keys():
+            return found
+        now, axes = self._head.classes, self._head.axes
+        then = head.classes
+        if then is None:
+            count = found[self._head.weight].shape[self._head.axis]
+            then = tuple(range(count))
+        learned = [each for each in then if each not in head.fresh]
+        self._fresh = tuple(each for each in now if each not in learned)
+        moved = {
+            name: carry_over(found[name], axis, then=then, now=now, fresh=head.fresh)
+            for name, axis in axes.items()
         }
-        checkpoint.load(path, {**named, **self.statistics}, with_more=True)
+        return {**found, **moved}
 
     def export(self, skeleton: Path, path: Path, metadata: Mapping[str, str]) -> None:
         """Write the inference model, from one that lacks these tensors."""
@@ -95,7 +120,7 @@ class State:
             for name, array in self.buffers.views(buffer).items()
         }
 
-    def _head(self, path: Path) -> Head:
+    def _head_of(self, path: Path) -> Head:
         head = checkpoint.read_head(path)
         if head.engine != ENGINE:
             raise CheckpointUnreadable(

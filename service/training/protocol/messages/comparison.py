@@ -45,36 +45,49 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Evaluate:
-    """Compare two inference models on the labelled validation samples as they are now."""
+    """Compare two inference models on the labelled validation samples as they are now.
+
+    baseline_classes: ids of the classes that the baseline tells apart, by index; None for those of
+    the signature. Samples of others are left out.
+    """
 
     candidate: str
     baseline: str
     measurement: Measurement
     limits: ResourceLimits = field(default_factory=ResourceLimits)
+    baseline_classes: tuple[int, ...] | None = None
     kind: Literal["evaluate"] = "evaluate"
 
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """Make another form of an inference model, and compare it with the one that it is made of."""
+    """Make another form of an inference model, and compare it with the one that it is made of.
+
+    classes: ids of those that it tells apart, as in Evaluate.
+    """
 
     source: str
     variant: VariantName
     work_dir: str
     measurement: Measurement
     limits: ResourceLimits = field(default_factory=ResourceLimits)
+    classes: tuple[int, ...] | None = None
     kind: Literal["convert"] = "convert"
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Tell how much an inference model doubts each of the newest samples."""
+    """Tell how much an inference model doubts each of the newest samples.
+
+    classes: ids of those that it tells apart, as in Evaluate.
+    """
 
     model: str
     measurement: Measurement
     newest: int
     what: Ranks = "unlabelled"
     limits: ResourceLimits = field(default_factory=ResourceLimits)
+    classes: tuple[int, ...] | None = None
     kind: Literal["rank"] = "rank"
 
 
@@ -98,7 +111,8 @@ class Comparison:
     candidate, baseline: their metrics, empty without samples; baseline is None where that model
     cannot be run, and fault says why. class_counts: samples by class index, empty without classes.
     discordant: how often only the baseline was right, and only the candidate, where each sample is
-    right or wrong. interval: where it is not.
+    right or wrong. interval: where it is not. left_out: further samples, of classes that the
+    baseline does not know; class_counts has them too.
     """
 
     samples: int
@@ -108,6 +122,7 @@ class Comparison:
     fault: str | None = None
     discordant: tuple[int, int] | None = None
     interval: Interval | None = None
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

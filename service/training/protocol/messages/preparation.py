@@ -20,7 +20,9 @@ class Prepare:
     them, if that pays. feature_dtype: in which float32 features are kept. batch_norm: by
     `training` each BatchNormalization uses its batch's statistics, as one that was exported so
     always does. loss_output: the tensor that is the loss, where that is `output`. engine: what is
-    to train a forward model. Results are written below work_dir.
+    to train a forward model. class_ids: give the head a row for each of these instead of one for
+    each class of the upload, which are those below their number. Results are written below
+    work_dir.
     """
 
     source: str
@@ -32,6 +34,7 @@ class Prepare:
     loss_output: str | None = None
     trainable: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
+    class_ids: tuple[int, ...] | None = None
     weight_decay: float = 0.0
     max_grad_norm: float | None = None
     divide: bool = False

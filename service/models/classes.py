@@ -1,0 +1,264 @@
+"""Classes of a registered model: added, renamed, merged and removed.
+
+The head is changed in the upload, which is then prepared as at registration: artifacts are as those
+of a model that came with these classes. Checkpoints and versions stay as they are. Whoever reads
+them tells classes by their ids, which neither a name nor an index changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from service.errors import InvalidInput
+from service.jobs import tasks
+from service.logs import event
+from service.models.prepared import MADE_OF, UPLOAD, describe, prepare_again
+from service.models.registry import ROLES, Registry, ask_to_prepare
+from service.processes.children import Children
+from service.settings import Settings
+from service.training.errors import GraphRefused
+from service.training.protocol.messages.preparation import Prepared
+from storage.errors import AlreadyExists, NotFound, Problem
+from storage.records.models import Model
+from storage.records.signatures import TargetSpec
+from storage.store import Store
+from storage.tables.classes import Removal
+
+logger = logging.getLogger(__name__)
+
+FEWEST = 2
+"""Classes that a classifier needs."""
+
+Edit = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelClass:
+    """A class as it is now. train, validation: samples. in_latest: whether `latest` knows it."""
+
+    index: int
+    name: str
+    train: int
+    validation: int
+    in_latest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """target: as it shall be. edit: hyperparameters for it. removal: of the class that goes."""
+
+    target: TargetSpec
+    edit: Edit
+    removal: Removal | None = None
+
+
+class Classes:
+    """Changes the classes of models. Refused while a job of the model is under way."""
+
+    def __init__(
+        self, store: Store, settings: Settings, children: Children, registry: Registry
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._children = children
+        self._registry = registry
+
+    def show(self, model: Model) -> list[ModelClass]:
+        """By index. Raises InvalidInput for a model without named classes. Blocking."""
+        target, names = model.signature.target, named(model)
+        counts = {
+            (split.value, label): count
+            for split, label, count in self._store.sample_stats.label_counts(model.id)
+        }
+        latest = self._store.versions.by_alias(model.id, "latest").target.ids
+        return [
+            ModelClass(
+                index=index,
+                name=name,
+                train=counts.get(("train", index), 0),
+                validation=counts.get(("validation", index), 0),
+                in_latest=target.ids[index] in latest,
+            )
+            for index, name in enumerate(names)
+        ]
+
+    async def add(self, model: Model, name: str) -> None:
+        """Give the head a row more, at the end.
+
+        Raises InvalidInput, AlreadyExists, InUse, StateConflict, GraphRefused if the head cannot
+        grow, PreparationFailed, StorageFull; then nothing has changed.
+        """
+        names = named(model)
+        _refuse_taken(names, name)
+        target = model.signature.target
+        made = target.classes_made or len(names)
+        new = replace(
+            _with_names(target, (*names, name)),
+            class_ids=(*target.ids, made),
+            classes_made=made + 1,
+        )
+        await self._change_head(model, Change(new, _with_weight))
+        event(logger, logging.INFO, "model.class_added", model=model.name)
+
+    def rename(self, model: Model, old: str, name: str) -> None:
+        """Raises InvalidInput, AlreadyExists, NotFound, InUse, StateConflict. Blocking."""
+        names, index = named(model), find(model, old)
+        if names[index] != name:
+            _refuse_taken(names, name)
+        target = _with_names(model.signature.target, (*names[:index], name, *names[index + 1 :]))
+        new = replace(model, signature=replace(model.signature, target=target))
+        self._store.models.change_classes(model, new, None, edit=dict)
+
+    async def merge(self, model: Model, name: str, into: str) -> int:
+        """Make one class of two: samples of the first get the label of the second; how many did.
+
+        The row of the first goes. Raises as `add` and `remove` do.
+        """
+        index, other = find(model, name), find(model, into)
+        if index == other:
+            detail = f"a class cannot be merged into itself; {into!r} is {name!r}"
+            raise _wrong("/into", detail)
+        return await self._remove(model, Removal(index, into=other))
+
+    async def remove(self, model: Model, name: str, *, unlabel: bool = False) -> int:
+        """Take a class and its row away; how many samples lost their label.
+
+        Raises InUse if it has samples, unless these may lose their label, and as `add` does.
+        """
+        return await self._remove(model, Removal(find(model, name), unlabel=unlabel))
+
+    async def _remove(self, model: Model, removal: Removal) -> int:
+        target, names, index = model.signature.target, named(model), removal.index
+        if target.shape:
+            detail = "labels with several positions cannot be relabelled; send the samples anew"
+            raise _wrong("", detail)
+        if len(names) <= FEWEST:
+            raise _wrong("", f"{len(names)} classes are left; a classifier needs {FEWEST}")
+        new = replace(
+            _with_names(target, (*names[:index], *names[index + 1 :])),
+            class_ids=(*target.ids[:index], *target.ids[index + 1 :]),
+            classes_made=target.classes_made or len(names),
+        )
+        change = Change(new, lambda given: _without(given, index), removal)
+        moved = await self._change_head(model, change)
+        event(logger, logging.INFO, "model.class_removed", model=model.name, samples=moved)
+        return moved
+
+    async def _change_head(self, model: Model, change: Change) -> int:
+        await asyncio.to_thread(self._store.models.require_idle, model, change.removal)
+        work_dir = Path(tempfile.mkdtemp(prefix="classes-", dir=self._store.tmp_dir))
+        try:
+            limits = tasks.short_task_limits(self._settings)
+            task = await asyncio.to_thread(
+                prepare_again, model, self._store, work_dir=work_dir, limits=limits
+            )
+            if task is None:
+                raise GraphRefused(NOT_KEPT, problems=[Problem("/model", NOT_KEPT)])
+            target = change.target
+            task = replace(task, output=model.output, classes=target.classes, class_ids=target.ids)
+            async with self._registry.turn():
+                answer = await ask_to_prepare(task, self._settings, self._children)
+            _require_same(model, answer)
+            made_of = work_dir / MADE_OF
+            made_of.write_bytes(await asyncio.to_thread(describe, task))
+            return await asyncio.to_thread(self._store_head, model, change, answer, made_of)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, work_dir)
+
+    def _store_head(self, model: Model, change: Change, answer: Prepared, made_of: Path) -> int:
+        new = replace(
+            model,
+            engine="sessions",
+            signature=replace(model.signature, target=change.target),
+            trainable=answer.trainable,
+            trainable_parameters=answer.trainable_parameters,
+            frozen_parameters=answer.frozen_parameters,
+            notes=answer.notes,
+        )
+        paths = {role: getattr(answer.artifacts, role) for role in ROLES}
+        with self._store.files.adopting() as adopt:
+            files = {role: adopt(Path(path)) for role, path in paths.items() if path is not None}
+            files[MADE_OF] = adopt(made_of)
+            if UPLOAD in model.files:
+                files[UPLOAD] = model.files[UPLOAD]
+            return self._store.models.change_classes(
+                model, new, files, edit=change.edit, removal=change.removal
+            )
+
+
+NOT_KEPT = (
+    "classes can be changed where Hone made the artifacts and keeps the upload, and this model came"
+    " as artifacts of Microsoft's tools, or with an older Hone that kept another form of it;"
+    " register the forward ONNX model under another name, and send the samples"
+)
+
+
+def named(model: Model) -> tuple[str, ...]:
+    """The names of a model's classes. Raises InvalidInput if they have none."""
+    names = model.signature.target.classes
+    if model.loss != "cross_entropy":
+        raise _wrong("", f"model {model.name!r} is no classifier: its loss is {model.loss}")
+    if names is not None:
+        return names
+    raise _wrong(
+        "",
+        f"the classes of {model.name!r} have no names; give them some first, with PATCH"
+        f' /v1/models/{model.name} {{"classes": […]}}',
+    )
+
+
+def find(model: Model, name: str) -> int:
+    """The index of a class. Raises NotFound, and InvalidInput for a model without names."""
+    names = named(model)
+    if name not in names:
+        known = ", ".join(map(repr, names[:20]))
+        raise NotFound(f"{model.name!r} has no class {name[:100]!r}; there are {known}")
+    return names.index(name)
+
+
+def _refuse_taken(names: tuple[str, ...], name: str) -> None:
+    if name in names:
+        raise AlreadyExists(f"there is a class {name!r} already; choose another name")
+
+
+def _with_names(target: TargetSpec, names: tuple[str, ...]) -> TargetSpec:
+    return replace(target, classes=names, num_classes=len(names))
+
+
+def _require_same(model: Model, answer: Prepared) -> None:
+    """Raises GraphRefused if more than the head's rows would differ."""
+    signature = replace(answer.signature, target=model.signature.target)
+    made = (signature, answer.output, set(answer.trainable))
+    if made != (model.signature, model.output, set(model.trainable)):
+        detail = "prepared anew, the model would have other inputs or other parameters that train"
+        raise GraphRefused(detail, problems=[Problem("/model", detail)])
+
+
+def _with_weight(given: dict[str, Any]) -> dict[str, Any]:
+    """Hyperparameters for one class more, at the end."""
+    weights = given.get("class_weights")
+    return given if weights is None else {**given, "class_weights": [*weights, 1.0]}
+
+
+def _without(given: dict[str, Any], index: int) -> dict[str, Any]:
+    """Hyperparameters for the classes but this."""
+    kept = dict(given)
+    if (weights := given.get("class_weights")) is not None:
+        kept["class_weights"] = [*weights[:index], *weights[index + 1 :]]
+    ignored = given.get("ignore_index")
+    if ignored == index:
+        del kept["ignore_index"]
+    elif ignored is not None and ignored > index:
+        kept["ignore_index"] = ignored - 1
+    return kept
+
+
+def _wrong(pointer: str, detail: str) -> InvalidInput:
+    return InvalidInput("the classes cannot be changed so", problems=[Problem(pointer, detail)])

@@ -1,0 +1,240 @@
+"""The last layer of a classifier: one row of weights for each class, found and given other rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from service.training.engines.manifest import ClassHead, carry_over
+from service.training.errors import GraphRefused, refuse
+from service.training.forward import trial
+from service.training.forward.graph import (
+    FLOAT,
+    Graph,
+    int_attribute,
+    is_default,
+)
+from service.training.forward.normalize import normalize
+
+PLACE = "/model/graph/output"
+TOLERANCE = 1e-4
+"""Largest difference of an old class's logits, as a share of 1 + the largest of them."""
+POOLS = ("Identity", "Flatten", "Squeeze", "Reshape", "GlobalAveragePool", "ReduceMean", "Dropout")
+"""What may follow the layer: none of these mixes classes, where axis 1 stays that of classes."""
+REMEDY = "register a model that has the classes you want under another name, and send the samples"
+ROWS = (1, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The layer's initializers. axis: of the weight, along which the classes lie; of the bias it is
+    the last. features: what the layer reads. shapes: of reshapes behind it, which name the count.
+    """
+
+    weight: str
+    axis: int
+    bias: str | None
+    features: str
+    is_conv: bool
+    shapes: tuple[str, ...]
+
+
+def describe(model: onnx.ModelProto, output: str, ids: Sequence[int], known: int) -> ClassHead:
+    """The head as an engine must know it. known: how many classes the upload had.
+
+    Raises GraphRefused if there is none that could get other rows.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    found = find(Graph(copy), output, len(ids))
+    return ClassHead(
+        weight=found.weight,
+        axis=found.axis,
+        bias=found.bias,
+        features=found.features,
+        features_axis=1 if found.is_conv else -1,
+        classes=tuple(ids),
+        fresh=tuple(each for each in ids if each >= known),
+    )
+
+
+def change(
+    uploaded: onnx.ModelProto, output: str | None, ids: Sequence[int]
+) -> tuple[onnx.ModelProto, int]:
+    """The model with a row for each of these classes: its own by index, a neutral one for others.
+
+    And how many classes it had.
+
+    ids: an id below the number of the upload's classes is the class with this index. Raises
+    GraphRefused with the operator that is in the way, or if an old class's logits would change.
+    """
+    name = output or uploaded.graph.output[0].name
+    try:
+        if uploaded.functions:
+            raise refuse(PLACE, "the head is inside a function")
+        return _changed(uploaded, name, ids)
+    except GraphRefused:
+        # Exporters merge equal initializers, and hide layers in functions.
+        copy = onnx.ModelProto()
+        copy.CopyFrom(uploaded)
+        return _changed(normalize(copy, []).model, name, ids)
+
+
+def _changed(
+    model: onnx.ModelProto, output: str, ids: Sequence[int]
+) -> tuple[onnx.ModelProto, int]:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = Graph(copy)
+    known = (graph.dims(output) or (None, None))[1]
+    if known is None:
+        raise refuse(PLACE, f'the number of classes in "{output}" is not fixed; {REMEDY}')
+    found = find(graph, output, known)
+    downstream = graph.flow([found.weight]) - {found.weight}
+    for name, axis in ((found.weight, found.axis), (found.bias, -1)):
+        if name is not None:
+            rows = carry_over(_float32(graph, name), axis, then=range(known), now=ids)
+            _set(graph, name, rows)
+    for name in found.shapes:
+        shape = graph.array(name)
+        assert shape is not None
+        _set(graph, name, np.where(shape == known, len(ids), shape).astype(np.int64))
+    for value in copy.graph.output:
+        if value.name == output:
+            value.type.tensor_type.shape.dim[1].dim_value = len(ids)
+        elif value.name in downstream:
+            value.type.tensor_type.ClearField("shape")
+    del copy.graph.value_info[:]
+    _compare(model, copy, output, [(old, new) for new, old in enumerate(ids) if old < known])
+    return onnx.shape_inference.infer_shapes(copy), known
+
+
+def find(graph: Graph, output: str, classes: int) -> Found:
+    """The layer that makes the logits. Raises GraphRefused if it is none that can grow."""
+    name, shapes = output, []
+    node = graph.producer(name)
+    while node is not None and is_default(node, *POOLS):
+        if is_default(node, "Reshape"):
+            shapes += _naming(graph, node.input[1], classes)
+        name = node.input[0]
+        _require_classes(graph, name, classes)
+        node = graph.producer(name)
+    bias = None
+    if node is not None and is_default(node, "Add"):
+        bias = next((each for each in node.input if each in graph.initializers), None)
+        name = next((each for each in node.input if each != bias), "")
+        node = graph.producer(name) if bias is not None else node
+    if node is None or not is_default(node, "Gemm", "MatMul", "Conv"):
+        made_by = "an input" if node is None else f"{node.op_type} {node.name!r}"
+        raise refuse(
+            PLACE,
+            f'"{name}" is made by {made_by}; classes can be changed where the last layer is a Gemm,'
+            f" a MatMul with an Add, or a Conv with a kernel of 1; {REMEDY}",
+        )
+    return _layer(graph, node, bias, classes=classes, shapes=tuple(shapes))
+
+
+def _layer(
+    graph: Graph, node: onnx.NodeProto, bias: str | None, *, classes: int, shapes: tuple[str, ...]
+) -> Found:
+    is_conv = is_default(node, "Conv")
+    axis = 0 if is_conv or int_attribute(node, "transB", 0) else 1
+    if bias is None and len(node.input) > 2:
+        bias = node.input[2] or None
+    weight = node.input[1]
+    maker = graph.producer(weight)
+    while maker is not None and is_default(maker, "Transpose", "Identity"):
+        if is_default(maker, "Transpose"):
+            axis = 1 - axis
+        weight = maker.input[0]
+        maker = graph.producer(weight)
+    found = Found(weight, axis, bias, node.input[0], is_conv, shapes)
+    fault = _fault(graph, node, found, classes)
+    if fault is not None:
+        raise refuse(PLACE, f"the last layer, {node.op_type} {node.name!r}, {fault}; {REMEDY}")
+    return found
+
+
+def _fault(graph: Graph, node: onnx.NodeProto, found: Found, classes: int) -> str | None:
+    """Why the layer cannot get other rows, None if it can."""
+    for name in filter(None, (found.weight, found.bias)):
+        if graph.elem_type(name) != FLOAT or name not in graph.initializers:
+            return f'reads "{name}", which is no float32 initializer'
+        if len(graph.consumers(name)) > 1 or name in graph.outputs:
+            return f'shares "{name}" with other parts of the model'
+    dims = graph.dims(found.weight) or ()
+    kernel = dims[2:] if found.is_conv else ()
+    if len(dims) - len(kernel) != 2 or dims[found.axis] != classes:
+        return f'has "{found.weight}" of shape {list(dims)}, which is not a row for each class'
+    if found.bias is not None and (graph.dims(found.bias) or (0,))[-1] != classes:
+        return f'has "{found.bias}", which is not one number for each class'
+    if (
+        set(kernel) - {1}
+        or int_attribute(node, "group", 1) != 1
+        or int_attribute(node, "transA", 0)
+    ):
+        return "has a kernel larger than 1, groups, or a transposed input"
+    return None
+
+
+def _require_classes(graph: Graph, name: str, classes: int) -> None:
+    dims = graph.dims(name)
+    if dims is None or len(dims) < 2 or dims[1] != classes:
+        raise refuse(
+            PLACE, f'axis 1 of "{name}", behind the last layer, is not that of classes; {REMEDY}'
+        )
+
+
+def _naming(graph: Graph, name: str, classes: int) -> list[str]:
+    """The shape of a reshape, if it names the number of classes. Raises GraphRefused."""
+    shape = graph.array(name)
+    if shape is None:
+        raise refuse(PLACE, f'the shape "{name}" is computed by the model; {REMEDY}')
+    named = int((shape == classes).sum())
+    if named > 1 or (named and len(graph.consumers(name)) > 1):
+        raise refuse(PLACE, f'the shape "{name}" names the number of classes twice; {REMEDY}')
+    return [name] if named else []
+
+
+def _float32(graph: Graph, name: str) -> NDArray[np.float32]:
+    array = graph.array(name)
+    assert array is not None
+    return array.astype(np.float32)
+
+
+def _set(graph: Graph, name: str, value: NDArray[np.generic]) -> None:
+    graph.initializers[name].CopyFrom(
+        onnx.numpy_helper.from_array(np.ascontiguousarray(value), name)
+    )
+    for listed in graph.proto.input:  # older files list initializers there too
+        if listed.name == name:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+            listed.CopyFrom(onnx.helper.make_tensor_value_info(name, kind, value.shape))
+
+
+def _compare(
+    old: onnx.ModelProto, new: onnx.ModelProto, output: str, pairs: Sequence[tuple[int, int]]
+) -> None:
+    """Raises GraphRefused unless the logits of the classes that stay are what they were."""
+    then, now = (list(each) for each in zip(*pairs, strict=True)) if pairs else ([], [])
+    graph = Graph(_giving(old, output))
+    fixed = (graph.dims(graph.inputs[0].name) or (None,))[0]
+    for rows in (fixed,) if fixed else ROWS:
+        feeds = trial.draw(graph, rows)
+        ((before,), (after,)) = (trial.run(_giving(each, output), [feeds]) for each in (old, new))
+        expected = before.take(then, axis=1)
+        limit = TOLERANCE * (1 + float(np.abs(expected).max(initial=0.0)))
+        if not np.allclose(after.take(now, axis=1), expected, rtol=0.0, atol=limit):
+            raise refuse(PLACE, f"the logits of classes that stay would change; {REMEDY}")
+
+
+def _giving(model: onnx.ModelProto, output: str) -> onnx.ModelProto:
+    """A copy as it infers, whose one output this is."""
+    copy = trial.inference_form(model)
+    del copy.graph.output[:], copy.graph.value_info[:]
+    copy.graph.output.append(onnx.helper.make_empty_tensor_value_info(output))
+    return copy

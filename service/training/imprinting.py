@@ -1,0 +1,141 @@
+"""Where the rows of new classes start, in the first job that has samples of them.
+
+Weight imprinting: a row of the last layer is set from the mean of the class's features. Source: Qi,
+Brown, Lowe (2018), Low-Shot Learning with Imprinted Weights, CVPR. There features have length 1
+and rows have no bias, so that a product is a cosine. Here neither holds: all means lie in one
+direction, and a row along it would win everywhere. So what is imprinted is how the class's mean
+differs from that of the others, as long as the other rows differ from their mean, and the bias puts
+the boundary half way between both means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.data.batches import Batches, Indices
+from service.training.engine import Engine
+from service.training.engines import checkpoint, manifest
+from service.training.engines.checkpoint import Head
+from service.training.engines.manifest import ClassHead
+from service.training.evaluation.inference import InferenceModel
+from service.training.protocol.messages.training import Train
+
+MOST_OF_CLASS, MOST_OF_OTHERS = 256, 512
+BATCH_SIZE = 32
+
+Floats = NDArray[np.float32]
+
+
+def start_new_classes(
+    task: Train,
+    samples: Batches,
+    open_engine: Callable[[Train], Engine],
+    *,
+    tick: Callable[[], None],
+) -> Train:
+    """The task, from a start at which rows of classes that are new to it are imprinted.
+
+    samples: of training, as the exported model takes them. open_engine: one that may be thrown
+    away. tick runs between batches. The same task gives the same start.
+    """
+    if task.start.how == "resume" or task.signature.target.class_ids is None:
+        return task
+    assert task.artifacts.manifest is not None
+    made = manifest.read(Path(task.artifacts.manifest))
+    assert made.head is not None  # classes are changed with the head
+    engine = open_engine(task)
+    folder = Path(task.work_dir)
+    engine.save(folder / "before.checkpoint")
+    start = checkpoint.read_head(folder / "before.checkpoint")
+    there = set(np.unique(samples.labels).tolist())
+    new = [each for each in start.fresh if made.head.classes.index(each) in there]
+    if not new:
+        return task
+    names = [each.name for each in (*made.parameters, *made.statistics)]
+    values = checkpoint.read(folder / "before.checkpoint", names)
+    tensors = dict(zip(names, values, strict=True))
+    if not task.signature.target.shape:
+        engine.export(folder / "before.onnx")
+        features = _Features(folder / "before.onnx", made.head, task, samples, tick)
+        for each in new:
+            imprint(tensors, made.head, each, features, fresh=start.fresh)
+    fresh = tuple(each for each in start.fresh if each not in new)
+    path = folder / "start.checkpoint"
+    checkpoint.save(path, Head(start.engine, classes=made.head.classes, fresh=fresh), tensors)
+    return replace(task, start=replace(task.start, how="parameters", checkpoint=str(path)))
+
+
+def imprint(
+    tensors: dict[str, Floats],
+    head: ClassHead,
+    new: int,
+    features: Callable[[int], tuple[Floats, Floats]],
+    *,
+    fresh: Sequence[int],
+) -> None:
+    """Set the row of a class. features: of its samples and of others, the mean of each."""
+    row = head.classes.index(new)
+    inside, outside = features(row)
+    direction = inside - outside
+    length = float(np.linalg.norm(direction))
+    weight = np.moveaxis(tensors[head.weight], head.axis, 0)
+    rows = weight.reshape(len(weight), -1)  # of a convolution with a kernel of 1 too
+    learned = [i for i, each in enumerate(head.classes) if each not in fresh]
+    if not length or not learned:
+        return
+    mean = rows[learned].mean(axis=0)
+    scale = float(np.linalg.norm(rows[learned] - mean, axis=1).mean())
+    added = direction * (scale / length)
+    weight[row] = (mean + added).reshape(weight[row].shape)
+    if head.bias is not None:
+        bias = tensors[head.bias].reshape(-1)
+        bias[row] = bias[learned].mean() - float(added @ (inside + outside)) / 2
+
+
+@dataclass
+class _Features:
+    """What the head reads, by the exported model at `path`."""
+
+    path: Path
+    head: ClassHead
+    task: Train
+    samples: Batches
+    tick: Callable[[], None]
+
+    def __call__(self, index: int) -> tuple[Floats, Floats]:
+        """The mean over some samples of a class, and over some of the others."""
+        model = InferenceModel(
+            self.path,
+            signature=self.task.signature,
+            output=self.head.features,
+            threads=self.task.limits.threads,
+        )
+        is_one = self.samples.labels.reshape(-1) == index
+        inside = np.flatnonzero(is_one)[:MOST_OF_CLASS]
+        outside = _spread(np.flatnonzero(~is_one), MOST_OF_OTHERS)
+        if not len(outside):
+            return (only := self._mean(model, inside)), only
+        return self._mean(model, inside), self._mean(model, outside)
+
+    def _mean(self, model: InferenceModel, chosen: Indices) -> Floats:
+        total: Floats | float = 0.0
+        for start in range(0, len(chosen), BATCH_SIZE):
+            some = chosen[start : start + BATCH_SIZE]
+            found = np.moveaxis(model.run(self.samples.inputs(some)), self.head.features_axis, -1)
+            by_sample = found.reshape(len(some), -1, found.shape[-1]).mean(axis=1)
+            total = total + by_sample.sum(axis=0, dtype=np.float64)
+            self.tick()
+        return np.asarray(total / len(chosen), np.float32)
+
+
+def _spread(chosen: Indices, most: int) -> Indices:
+    """At most so many of them, over the whole length."""
+    if len(chosen) <= most:
+        return chosen
+    some: Indices = chosen[np.linspace(0, len(chosen) - 1, most).astype(np.int64)]
+    return some

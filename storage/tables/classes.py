@@ -1,0 +1,102 @@
+"""What hangs on the classes of a model: no job may be under way, and labels are their indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from storage.database.codec import dump, load
+from storage.database.connection import sqlite3
+from storage.database.transaction import Transaction
+from storage.errors import InUse, StateConflict
+from storage.records.signatures import TargetSpec, load_target
+
+_UNFINISHED = """
+SELECT id, state FROM jobs
+WHERE model_id = ? AND state IN ('queued', 'running', 'paused') ORDER BY id LIMIT 1
+"""
+_LABELLED = "SELECT sum(count) AS n FROM sample_counts WHERE model_id = ? AND class = ?"
+_RELABEL = """
+UPDATE samples SET label = ? WHERE model_id = ? AND typeof(label) = 'integer' AND label = ?
+"""
+_CLOSE_GAP = """
+UPDATE samples SET label = label - 1
+WHERE model_id = ? AND typeof(label) = 'integer' AND label > ?
+"""
+_TARGET = "SELECT json_extract(signature, '$.target') AS target FROM models WHERE id = ?"
+_NAME_VERSIONS = """
+UPDATE versions SET target = json_set(target, '$.classes', json(?))
+WHERE model_id = ? AND json_extract(target, '$.classes') IS NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The class at `index` goes; its samples go over to `into`, or have no label with None.
+
+    unlabel: whether they may lose their labels.
+    """
+
+    index: int
+    into: int | None = None
+    unlabel: bool = False
+
+
+def require_idle(connection: sqlite3.Connection, model_id: int) -> None:
+    """Raises InUse while a job of the model waits or runs: it began with the classes of before."""
+    job = connection.execute(_UNFINISHED, (model_id,)).fetchone()
+    if job is not None:
+        raise InUse(
+            f"job {job['id']} of this model is {job['state']} and counts on its classes; "
+            "cancel it, or wait until it has ended"
+        )
+
+
+def require_unlabelled(connection: sqlite3.Connection, model_id: int, removal: Removal) -> None:
+    """Raises InUse if samples would lose their labels without leave."""
+    row = connection.execute(_LABELLED, (model_id, removal.index)).fetchone()
+    if row["n"] and removal.into is None and not removal.unlabel:
+        raise InUse(
+            f"{row['n']} samples have this class as their label; merge it into another, delete "
+            "them, or let them lose their labels with ?unlabel=true"
+        )
+
+
+def remove_label(transaction: Transaction, model_id: int, removal: Removal) -> int:
+    """Relabel the samples of a class and of those behind it; how many it had itself.
+
+    Raises InUse.
+    """
+    require_unlabelled(transaction.connection, model_id, removal)
+    moved = transaction.execute(_RELABEL, (removal.into, model_id, removal.index)).rowcount
+    transaction.execute(_CLOSE_GAP, (model_id, removal.index))
+    return moved
+
+
+def edit_triggers(
+    transaction: Transaction, model_id: int, edit: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    """Change the hyperparameters that a model's triggers ask for."""
+    rows = transaction.execute(
+        "SELECT id, hyperparameters FROM triggers WHERE model_id = ?", (model_id,)
+    )
+    for row in rows.fetchall():
+        transaction.execute(
+            "UPDATE triggers SET hyperparameters = ? WHERE id = ?",
+            (dump(edit(load(row["hyperparameters"]))), row["id"]),
+        )
+
+
+def name_versions(transaction: Transaction, model_id: int, classes: tuple[str, ...]) -> None:
+    """Give the names to the versions that were made before the classes had any."""
+    transaction.execute(_NAME_VERSIONS, (dump(classes), model_id))
+
+
+def require_same_indices(transaction: Transaction, model_id: int, checked: TargetSpec) -> None:
+    """Raises StateConflict if labels that were checked with this target mean others by now."""
+    row = transaction.execute(_TARGET, (model_id,)).fetchone()
+    if row is not None and load_target(row["target"]).ids[: len(checked.ids)] != checked.ids:
+        raise StateConflict(
+            "the model's classes were changed while the labels were read; send them again"
+        )
