@@ -51,6 +51,29 @@ def test_the_head_trains_on_kept_features_and_the_version_is_a_whole_model(
     assert (scores.argmax(axis=1) == held["label"]).mean() > 0.8
 
 
+def test_a_class_is_added_and_imprinted_on_the_features(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    served = serve(tmp_path / "data")
+    data = blobs(SAMPLES, SIZES[0], SIZES[-1] + 1)
+    served.register("m", mlp(*SIZES), trainable="head", classes=["a", "b", "c", "d"])
+    is_old = data["label"] < 4
+    served.upload("m", x=data["x"][is_old], label=data["label"][is_old])
+    served.train("m", epochs=20, learning_rate=0.01)
+
+    added = served.http.post("/v1/models/m/classes", json={"name": "e"})
+    served.upload("m", "train", x=data["x"][~is_old], label=data["label"][~is_old])
+    job = served.train("m", max_steps=1, learning_rate=1e-9)
+
+    assert added.status_code == 201, added.text
+    assert len(features_of(served)) == SAMPLES
+    content = served.http.get(f"/v1/models/m/versions/{job['version']}/model.onnx").content
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    (scores,) = session.run(None, {"x": data["x"]})
+    lead = scores[:, 4] - scores[:, :4].mean(axis=1)
+    assert lead[~is_old].mean() > 0 > lead[is_old].mean()
+
+
 def test_new_samples_join_the_features_and_erased_ones_leave(
     serve: Callable[..., Served], tmp_path: Path
 ) -> None:
