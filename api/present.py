@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from api import schemas
 from api.schemas.access import AuditBody, NewTokenBody, TokenBody
-from api.schemas.samples import DeletionBody, SampleBody, SamplesAccepted
+from api.schemas.samples import (
+    BaseSetBody,
+    DeletionBody,
+    LabelCount,
+    SampleBody,
+    SamplesAccepted,
+)
 from service.access.principal import Principal, Scope
 from service.models.promotion.policy import gate_policy
 from service.models.retention import retention_policy
+from service.samples.base_set import BaseSet
 from service.samples.ingest.intake import IngestResult
 from service.samples.updates import shown_label
 from storage.erasure.unlearning import Deletion
@@ -20,6 +28,7 @@ from storage.records.jobs import Job
 from storage.records.models import Model, NamedLoss
 from storage.records.samples import Sample
 from storage.records.versions import Checkpoint, Variant, Version
+from storage.samples.stats import LabelCount as CountOfLabel
 
 
 def model(row: Model) -> schemas.ModelBody:
@@ -56,6 +65,30 @@ def _loss(row: Model) -> NamedLoss | schemas.LossOutput:
     if row.loss == "output":
         return schemas.LossOutput(output=row.loss_output or "")
     return row.loss
+
+
+def label_counts(row: Model, counts: Iterable[CountOfLabel]) -> list[LabelCount]:
+    """Counts by split and label, with the names of classes."""
+    classes = row.signature.target.classes
+    return [
+        LabelCount(
+            split=split.value,
+            label=label,
+            name=classes[label] if classes is not None and label is not None else None,
+            count=count,
+        )
+        for split, label, count in counts
+    ]
+
+
+def base_set(row: Model, found: BaseSet) -> BaseSetBody:
+    """A model's base set."""
+    return BaseSetBody(
+        samples=row.samples.base,
+        held_out=found.held_out,
+        labels=label_counts(row, found.labels),
+        changed_at=row.base_set_at if row.samples.base else None,
+    )
 
 
 def accepted(result: IngestResult, principal: Principal) -> SamplesAccepted:

@@ -16,6 +16,7 @@ COMMANDS = {
     "artifacts": "cli.commands.artifacts",
     "audit": "cli.commands.tokens",
     "backup": "cli.commands.backup",
+    "base-set": "cli.commands.base_set",
     "classes": "cli.commands.classes",
     "demo": "cli.demo.demo",
     "doctor": "cli.doctor.doctor",

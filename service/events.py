@@ -37,6 +37,7 @@ TYPES: dict[str, str] = {
     "model.updated": "A model's defaults or class names were changed.",
     "policy.updated": "The policy was changed, or training was paused, snoozed or resumed by hand.",
     "prediction.load_failed": "A promoted version cannot be loaded; the one before stays in use.",
+    "base_set.changed": "Samples were taken into a model's base set, or given back.",
     "samples.added": "Samples were stored; the data have their number.",
     "samples.quarantined": "Samples were quarantined because a job cannot train on them.",
     "storage.damaged": "Stored bytes are damaged; the data say which samples or files.",

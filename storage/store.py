@@ -37,6 +37,7 @@ from storage.erasure.lineage import Lineage
 from storage.erasure.unlearning import Unlearning
 from storage.errors import DatabaseDamaged, HoneError
 from storage.integrity import Integrity
+from storage.samples.base_sets import BaseSets
 from storage.samples.reference_sets import ReferenceSets
 from storage.samples.samples import Samples
 from storage.samples.stats import SampleStats
@@ -133,6 +134,7 @@ class Store:
         self.aliases = Aliases(*connections)
         self.variants = Variants(self._writer, files=self.files)
         self.references = ReferenceSets(*connections)
+        self.base_sets = BaseSets(*connections)
         self.retention = Retention(self._writer, files=self.files)
         self.history = History(self._writer)
         self.integrity = Integrity(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 
 from api import threads
 from api.bodies.multipart import streamed_form
 from api.bodies.uploads import read_small, spooled
 from service.daemon import Daemon
 from service.errors import InvalidInput
+from service.samples.disk_reserve import require_room
 from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.images import ImageUpload, read_about, store_images
 from service.samples.ingest.intake import IngestResult, UploadOptions
@@ -21,6 +23,7 @@ from storage.errors import Problem
 from storage.records.models import Model
 
 JSON, NPZ, CSV, FORM = "application/json", "application/x-npz", "text/csv", "multipart/form-data"
+ZIP = "application/zip"
 IMAGES = ("image/png", "image/jpeg", "image/webp")
 JSON_TOO_LARGE = (
     "a JSON body has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES); "
@@ -28,13 +31,30 @@ JSON_TOO_LARGE = (
 )
 
 
+async def require_room_for(request: Request, daemon: Daemon) -> None:
+    """Raises StorageFull before the body is read."""
+    length = request.headers.get("content-length", "")
+    settings = daemon.settings
+    await run_in_threadpool(
+        require_room,
+        settings.data_dir,
+        reserve_bytes=settings.disk_reserve_bytes,
+        incoming_bytes=int(length) if length.isdigit() else 0,
+    )
+
+
+async def read_json_body(request: Request, daemon: Daemon) -> bytes:
+    """A JSON body of samples. Raises TooLarge."""
+    return await read_small(
+        request, max_bytes=daemon.settings.max_json_bytes, refusal=JSON_TOO_LARGE
+    )
+
+
 async def add_json(
     request: Request, daemon: Daemon, model: Model, options: UploadOptions
 ) -> IngestResult:
     """One sample, or a list of them."""
-    payload = await read_small(
-        request, max_bytes=daemon.settings.max_json_bytes, refusal=JSON_TOO_LARGE
-    )
+    payload = await read_json_body(request, daemon)
     return await threads.upload(request, store_json, daemon.store, model, payload, options)
 
 
@@ -60,6 +80,24 @@ async def add_csv(
     """A header line, then one sample per line."""
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
         return await threads.upload(request, store_csv, daemon.store, model, path, options)
+
+
+async def add_archive(
+    request: Request, daemon: Daemon, model: Model, options: UploadOptions
+) -> IngestResult:
+    """What the samples' archive route exports."""
+    from service.samples.archive import read_archive
+
+    async with spooled(request, folder=daemon.store.tmp_dir) as path:
+        return await threads.upload(
+            request,
+            read_archive,
+            daemon.store,
+            model,
+            path,
+            options,
+            max_bytes=daemon.settings.max_upload_bytes,
+        )
 
 
 async def add_images(

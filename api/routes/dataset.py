@@ -5,23 +5,21 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from api import present, threads
 from api.access.scopes import ThePrincipal, needs
-from api.bodies.uploads import require_media_type, spooled
+from api.bodies.samples import ZIP, add_archive, require_room_for
+from api.bodies.uploads import require_media_type
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import answers, body
 from api.routing import Route
 from api.schemas import Page
 from api.schemas.samples import DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
 from service.access.principal import Scope
-from service.samples.disk_reserve import require_room
+from service.samples.ingest.intake import UploadOptions
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["samples"], route_class=Route)
-
-ZIP = "application/zip"
 
 
 @router.get(
@@ -51,23 +49,10 @@ async def import_samples(
     request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModel
 ) -> SamplesAccepted:
     """All or nothing. A key that the model already has is a duplicate, not an error."""
-    from service.samples.archive import read_archive
-
     require_media_type(request, ZIP)
-    settings = daemon.settings
-    await run_in_threadpool(
-        require_room, settings.data_dir, reserve_bytes=settings.disk_reserve_bytes
-    )
-    async with spooled(request, folder=daemon.store.tmp_dir) as path:
-        result = await threads.upload(
-            request,
-            read_archive,
-            daemon.store,
-            model,
-            path,
-            max_bytes=settings.max_upload_bytes,
-            owner=principal.owner,
-        )
+    await require_room_for(request, daemon)
+    options = UploadOptions(owner=principal.owner)
+    result = await add_archive(request, daemon, model, options)
     if result.evicted:
         await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)
     return present.accepted(result, principal)

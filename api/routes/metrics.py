@@ -56,7 +56,7 @@ def _families(store: Store, look: Look | None, names: Collection[str] | None) ->
         [
             ({"model": model.name, "split": split}, getattr(model.samples, split))
             for model in models
-            for split in ("train", "validation", "unlabelled")
+            for split in ("train", "validation", "unlabelled", "base")
         ],
     )
     yield _gauge(

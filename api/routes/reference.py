@@ -1,22 +1,62 @@
-"""Reference sets: frozen validation samples, so that versions can be compared after months."""
+"""What versions are judged on beside the validation samples: reference set and base set."""
 
 from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
-from api.access.scopes import needs
-from api.dependencies import TheModel, TheStore
-from api.openapi import answers
+from api import present, threads
+from api.access.scopes import ThePrincipal, needs
+from api.bodies.samples import (
+    CSV,
+    FORM,
+    JSON,
+    NPZ,
+    ZIP,
+    add_archive,
+    add_csv,
+    add_images,
+    add_npz,
+    read_json_body,
+    require_room_for,
+)
+from api.bodies.uploads import require_media_type
+from api.dependencies import TheDaemon, TheModel, TheStore
+from api.openapi import answers, body
 from api.routing import Route
 from api.schemas import ReferenceBody
+from api.schemas.samples import BaseSetBody, BaseSetChanged, BaseSetRemoved
 from service.access.principal import Scope
+from service.daemon import Daemon
+from service.samples.base_set import first_of, read_base_set, remove_base_set, require_labels
+from service.samples.ingest.intake import IngestResult, UploadOptions
+from service.samples.ingest.json_upload import store_json
+from storage.records.models import Model
 
-router = APIRouter(prefix="/v1/models/{name}/reference", tags=["models"], route_class=Route)
+router = APIRouter(prefix="/v1/models/{name}", tags=["models"], route_class=Route)
+
+FEEDS = {NPZ: add_npz, CSV: add_csv, ZIP: add_archive}
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+CONTENT = {
+    JSON: {
+        "schema": {
+            "type": "object",
+            "properties": {"first": {"type": "integer", "minimum": 1}},
+            "description": "Or samples, as the samples' route takes them.",
+        },
+        "example": {"first": 500},
+    },
+    NPZ: BINARY,
+    ZIP: BINARY,
+    CSV: {"schema": {"type": "string"}, "example": "width,height,label\n0.1,0.2,cat\n"},
+    FORM: {"schema": {"type": "object"}, "example": {"samples": '[{"label": "cat"}]'}},
+}
+NOTHING: dict[str, object] = {"label": None, "key": None, "split": None}
+"""What the query says of images; the form's part `samples` says it here."""
 
 
-@router.get("", summary="Show the reference set", responses=answers("not_found"))
+@router.get("/reference", summary="Show the reference set", responses=answers("not_found"))
 @needs(Scope.MODELS_READ)
 def show_reference(model: TheModel, store: TheStore) -> ReferenceBody:
     """Its remaining number of samples, and when it was frozen; null if there is none."""
@@ -24,7 +64,7 @@ def show_reference(model: TheModel, store: TheStore) -> ReferenceBody:
     return ReferenceBody(samples=samples, frozen_at=model.reference_frozen_at)
 
 
-@router.put("", summary="Freeze the reference set", responses=answers("not_found"))
+@router.put("/reference", summary="Freeze the reference set", responses=answers("not_found"))
 @needs(Scope.MODELS_ADMIN)
 def freeze_reference(model: TheModel, store: TheStore) -> ReferenceBody:
     """Freezes the current labelled validation samples; the gate then uses them too.
@@ -37,9 +77,73 @@ def freeze_reference(model: TheModel, store: TheStore) -> ReferenceBody:
 
 
 @router.delete(
-    "", status_code=204, summary="Remove the reference set", responses=answers("not_found")
+    "/reference",
+    status_code=204,
+    summary="Remove the reference set",
+    responses=answers("not_found"),
 )
 @needs(Scope.MODELS_ADMIN)
 async def remove_reference(model: TheModel, store: TheStore) -> None:
     """The samples are kept; the gate then uses only the validation samples."""
     await asyncio.to_thread(store.references.remove, model.id)
+
+
+@router.get("/base-set", summary="Show the base set", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
+def show_base_set(model: TheModel, store: TheStore) -> BaseSetBody:
+    """How many samples, of which labels, and since when; 0 and null if there is none."""
+    return present.base_set(model, read_base_set(store, model))
+
+
+@router.post(
+    "/base-set",
+    status_code=201,
+    summary="Add to the base set",
+    responses=answers(
+        *("busy", "not_found", "state_conflict"),
+        *("storage_full", "too_large", "unsupported_media_type"),
+    ),
+    openapi_extra=body(CONTENT),
+)
+@needs(Scope.MODELS_ADMIN, counted="uploads")
+async def add_to_base_set(
+    request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModel
+) -> BaseSetChanged:
+    """Adds samples, all or none: an archive of samples (zip), npz, CSV, JSON or a form of images.
+
+    Or `{"first": N}` makes the first N labelled samples of the model its base set. Each needs a
+    label. Samples that the model has already become the base set's.
+    """
+    given = require_media_type(request, *CONTENT)
+    require_labels(model)
+    await require_room_for(request, daemon)
+    options = UploadOptions(owner=principal.owner, base_set=True)
+    result = await _added(request, daemon, model, given, options)
+    changed = daemon.store.models.get(model.name)
+    shown = present.base_set(changed, read_base_set(daemon.store, changed))
+    return BaseSetChanged(base_set=shown, **dict(present.accepted(result, principal)))
+
+
+async def _added(
+    request: Request, daemon: Daemon, model: Model, given: str, options: UploadOptions
+) -> IngestResult:
+    if given in FEEDS:
+        return await FEEDS[given](request, daemon, model, options)
+    if given == FORM:
+        return await add_images(request, daemon, model, given, options, about=NOTHING)
+    payload = await read_json_body(request, daemon)
+    if (first := first_of(payload)) is None:
+        return await threads.upload(request, store_json, daemon.store, model, payload, options)
+    taken = await threads.upload(request, daemon.store.base_sets.take_first, model.id, first)
+    return IngestResult(accepted=0, duplicates=taken, ids=None, rejected=0, problems=())
+
+
+@router.delete("/base-set", summary="Remove the base set", responses=answers("not_found"))
+@needs(Scope.MODELS_ADMIN)
+async def remove_base(model: TheModel, daemon: TheDaemon) -> BaseSetRemoved:
+    """Samples that were the model's before are given back; those that were sent for it are deleted.
+
+    Jobs then replay nothing, and the gate judges by the other samples.
+    """
+    removed = await remove_base_set(daemon.store, daemon.erasure, model)
+    return BaseSetRemoved(given_back=removed.given_back, deleted=removed.deleted)

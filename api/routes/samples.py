@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Response
@@ -16,7 +17,6 @@ from api.routing import LabelRoute
 from api.schemas import Page
 from api.schemas.samples import (
     DeletionBody,
-    LabelCount,
     SampleBody,
     SamplePatch,
     SampleStatsBody,
@@ -161,22 +161,9 @@ async def delete_samples(
 @needs(Scope.SAMPLES_READ)
 def sample_stats(model: TheModel, store: TheStore) -> SampleStatsBody:
     """By split, and by class for a model with classes."""
-    classes = model.signature.target.classes
-    labels = [
-        LabelCount(
-            split=split.value,
-            label=label,
-            name=classes[label] if classes is not None and label is not None else None,
-            count=count,
-        )
-        for split, label, count in store.sample_stats.label_counts(model.id)
-    ]
-    counts = model.samples
     return SampleStatsBody(
-        train=counts.train,
-        validation=counts.validation,
-        unlabelled=counts.unlabelled,
-        labels=labels,
+        **asdict(model.samples),
+        labels=present.label_counts(model, store.sample_stats.label_counts(model.id)),
         size_bytes=store.sample_stats.size_bytes(model.id),
         quarantined=store.sample_stats.quarantined(model.id),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
 
 from api import present, threads
 from api.access.scopes import ThePrincipal, needs
@@ -20,22 +19,22 @@ from api.bodies.samples import (
     add_json,
     add_npz,
     label_of,
+    require_room_for,
 )
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon, TheModel
 from api.openapi import answers, body
 from api.routing import Route
-from api.schemas.samples import SamplesAccepted, SplitName
+from api.schemas.samples import OrdinarySplit, SamplesAccepted
 from service.access.principal import Scope
-from service.daemon import Daemon
-from service.samples.disk_reserve import require_room
 from service.samples.ingest.intake import UploadOptions
 from storage.records.samples import Split
 
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=Route)
 
 SplitQuery = Annotated[
-    SplitName | None, Query(description="For samples that name none; default: by the sample's id.")
+    OrdinarySplit | None,
+    Query(description="For samples that name none; default: by the sample's id."),
 ]
 OnError = Annotated[
     Literal["refuse", "skip"],
@@ -167,7 +166,7 @@ async def add_samples(
     them: one as the body, or a form's files, whose part `samples` says of each the same.
     """
     given = require_media_type(request, JSON, NPZ, CSV, FORM, *IMAGES)
-    await _require_room(request, daemon)
+    await require_room_for(request, daemon)
     options = UploadOptions(
         split=Split(split) if split else None,
         skip_bad=on_error == "skip",
@@ -188,15 +187,3 @@ async def add_samples(
     if result.ids is not None:
         response.headers["Location"] = f"/v1/models/{model.name}/samples/{result.ids[0]}"
     return present.accepted(result, principal)
-
-
-async def _require_room(request: Request, daemon: Daemon) -> None:
-    """Raises StorageFull before the body is read."""
-    length = request.headers.get("content-length", "")
-    settings = daemon.settings
-    await run_in_threadpool(
-        require_room,
-        settings.data_dir,
-        reserve_bytes=settings.disk_reserve_bytes,
-        incoming_bytes=int(length) if length.isdigit() else 0,
-    )

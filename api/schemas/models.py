@@ -177,11 +177,12 @@ class ParameterCounts(Body):
 
 
 class SampleCountsBody(Body):
-    """Labelled samples by split, and unlabelled samples."""
+    """Labelled samples by split, and unlabelled samples. base: those of the base set."""
 
     train: int
     validation: int
     unlabelled: int
+    base: int
 
 
 class GateBody(Body):

@@ -10,7 +10,38 @@ from pydantic import ConfigDict, Field
 from api.schemas import FaultBody, JobBody, Request, SampleCountsBody
 from api.schemas.base import Body
 
-SplitName = Literal["train", "validation"]
+OrdinarySplit = Literal["train", "validation"]
+SplitName = Literal[OrdinarySplit, "base"]
+
+
+class LabelCount(Body):
+    """Samples of one split and label; label is null for unlabelled ones."""
+
+    split: SplitName
+    label: int | None
+    name: str | None
+    count: int
+
+
+class BaseSetBody(Body):
+    """The base set. samples: labelled ones, of which jobs train on all but those held out.
+
+    labels: by class for a model with classes. changed_at: when samples were last added, null
+    without one.
+    """
+
+    samples: int
+    held_out: int
+    labels: list[LabelCount]
+    changed_at: datetime | None
+
+
+class BaseSetRemoved(Body):
+    """What became of the samples. given_back: those that were the model's before, which are
+    ordinary samples again. deleted: those that were sent as a base set."""
+
+    given_back: int
+    deleted: int
 
 
 class SamplesAccepted(Body):
@@ -29,6 +60,15 @@ class SamplesAccepted(Body):
     evicted: int = 0
     conflicts: int = 0
     warnings: list[str] = Field(default_factory=list)
+
+
+class BaseSetChanged(SamplesAccepted):
+    """What became of an upload to the base set, or of samples that it took, and what it is now.
+
+    duplicates: samples that the model had already, which are the base set's now.
+    """
+
+    base_set: BaseSetBody
 
 
 class SampleBody(Body):
@@ -61,18 +101,9 @@ class SamplePatch(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"label": 3}]})
 
     label: Any = None
-    split: SplitName | None = None
+    split: OrdinarySplit | None = None
     pinned: bool | None = None
     weight: float | None = Field(None, ge=0, allow_inf_nan=False)
-
-
-class LabelCount(Body):
-    """Samples of one split and label; label is null for unlabelled ones."""
-
-    split: SplitName
-    label: int | None
-    name: str | None
-    count: int
 
 
 class SampleStatsBody(SampleCountsBody):

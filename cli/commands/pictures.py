@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cli.client import Client, model_path
+from cli.client import Client
 from cli.errors import Failure
 from cli.progress import Advance, Watched
 
@@ -66,16 +66,16 @@ def find(
 
 def send(
     client: Client,
-    model: str,
+    path: str,
     pictures: Sequence[Picture],
     *,
     params: dict[str, str],
     advance: Advance,
 ) -> Iterator[dict[str, Any]]:
-    """The answer to each request; params: of the query, for all images alike."""
+    """The answer to each request. path: of the route. params: of the query, for all alike."""
     for first, batch in _batches(pictures):
         try:
-            yield _send_batch(client, model, batch, params=params, advance=advance)
+            yield _send_batch(client, path, batch, params=params, advance=advance)
         except Failure as failure:
             if len(pictures) == 1:
                 raise
@@ -88,7 +88,7 @@ def send(
 
 def _send_batch(
     client: Client,
-    model: str,
+    path: str,
     batch: Sequence[Picture],
     *,
     params: dict[str, str],
@@ -102,7 +102,7 @@ def _send_batch(
             files.append(("file", (each.name, file, "application/octet-stream")))
         answer: dict[str, Any] = client.request(
             "POST",
-            model_path(model, "samples"),
+            path,
             params=params,
             data={"samples": json.dumps(about)},
             files=files,

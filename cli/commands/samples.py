@@ -96,16 +96,24 @@ def add(
             result = add_file(client, model_path(model, "samples"), file, params=params)
         results.append({"file": str(file), **result})
         if not as_json:
-            _echo(results[-1])
+            echo_result(results[-1])
     if as_json:
         echo_json(results)
 
 
-def add_file(client: Client, path: str, file: Path, *, params: dict[str, str]) -> dict[str, Any]:
-    """Send a file of samples; params: of the query."""
-    send = SENDERS.get(file.suffix.lower())
+def add_file(
+    client: Client,
+    path: str,
+    file: Path,
+    *,
+    params: dict[str, str],
+    archives: bool = False,
+) -> dict[str, Any]:
+    """Send a file of samples. params: of the query. archives: whether the route takes them."""
+    senders = SENDERS | ({ARCHIVE: _send_whole} if archives else {})
+    send = senders.get(file.suffix.lower())
     if send is None:
-        kinds = ", ".join([*SENDERS, *pictures.ENDINGS])
+        kinds = ", ".join([*senders, *pictures.ENDINGS])
         raise click.UsageError(f"{file}: samples are {kinds} files, or folders of images")
     size_bytes = file.stat().st_size
     with file.open("rb") as opened, bar(size_bytes, file.name) as advance:
@@ -116,16 +124,17 @@ def add_file(client: Client, path: str, file: Path, *, params: dict[str, str]) -
 
 
 def add_images(
-    client: Client, model: str, source: Path, *, params: dict[str, str]
+    client: Client, model: str, source: Path, *, params: dict[str, str], to: str = "samples"
 ) -> dict[str, Any]:
-    """Send an image, or all of a folder; params: of the query."""
+    """Send an image, or all of a folder; params: of the query. to: the model's route."""
     classes = None
     if source.is_dir() and "label" not in params:
         classes = client.get(model_path(model))["target"]["classes"]
+    path = model_path(model, to)
     found, faults = pictures.find(source, classes=classes, skip="on_error" in params)
     with bar(sum(each.size_bytes for each in found), source.name) as advance:
         try:
-            total = _total(pictures.send(client, model, found, params=params, advance=advance))
+            total = _total(pictures.send(client, path, found, params=params, advance=advance))
         except Failure as failure:
             raise failure.within(f"{source}: ") from failure
     total["rejected"] += len(faults)
@@ -226,9 +235,14 @@ def _send_batch(
 
 
 COUNTS = ("accepted", "duplicates", "conflicts", "rejected")
-WHOLE = {".npz": "application/x-npz", ".csv": "text/csv"}
+ARCHIVE = ".zip"
+WHOLE = {".npz": "application/x-npz", ".csv": "text/csv", ARCHIVE: "application/zip"}
 """Media types of files that travel as they are."""
-SENDERS = {**dict.fromkeys(WHOLE, _send_whole), ".json": _send_json, ".jsonl": _send_lines}
+SENDERS = {
+    **dict.fromkeys((".npz", ".csv"), _send_whole),
+    ".json": _send_json,
+    ".jsonl": _send_lines,
+}
 
 
 def _chunks(file: IO[bytes], advance: Advance) -> Iterator[bytes]:
@@ -267,7 +281,8 @@ def _total(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {**counts, "ids": span, "errors": errors, "warnings": warnings}
 
 
-def _echo(result: dict[str, Any]) -> None:
+def echo_result(result: dict[str, Any]) -> None:
+    """What became of a file."""
     told = [name for name in COUNTS if name != "conflicts" or result[name]]
     click.echo(f"{result['file']}: {', '.join(f'{result[name]:,} {name}' for name in told)}")
     for warning in result["warnings"]:

@@ -42,7 +42,7 @@ export interface Job {
 
 export interface Model {
   name: string;
-  samples: { train: number; validation: number; unlabelled: number };
+  samples: { train: number; validation: number; unlabelled: number; base: number };
   latest_version: number | null;
   gate: { metric: string };
   /** Since when jobs must not move `latest`. */

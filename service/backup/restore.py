@@ -170,7 +170,9 @@ def _count(folder: Path, contents: Contents) -> tuple[int, int, int, Lost]:
             after = page[-1].name
             models += len(page)
             counts = [model.samples for model in page]
-            samples += sum(each.train + each.validation + each.unlabelled for each in counts)
+            samples += sum(
+                each.train + each.validation + each.base + each.unlabelled for each in counts
+            )
         interrupted = store.jobs.counts().get(JobState.RUNNING, 0)
     finally:
         store.close()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from service.errors import InvalidInput
 from service.prediction.frames import Tensors
 from service.samples.ingest import tensors
-from service.samples.ingest.intake import Faults, stage
+from service.samples.ingest.intake import Faults, UploadOptions, stage
 from service.samples.ingest.json_upload import SampleParser
 from service.samples.ingest.json_value import read_json as parse_json
 from service.samples.ingest.npz import open_npz
@@ -97,7 +97,7 @@ def keep(store: Store, model: Model, batch: Batch, owner: str | None) -> list[in
     ids: list[int] = []
     for start in range(0, len(batch.records), KEPT_AT_ONCE):
         some = batch.records[start : start + KEPT_AT_ONCE]
-        with stage(store, model, owner=owner) as staging:
+        with stage(store, model, UploadOptions(owner=owner)) as staging:
             staging.add(some, [None] * len(some))
             ids += _ids(staging.commit(), len(some))
     return ids
@@ -105,7 +105,7 @@ def keep(store: Store, model: Model, batch: Batch, owner: str | None) -> list[in
 
 def keep_image(store: Store, model: Model, image: bytes, owner: str | None) -> list[int]:
     """Store an image as an unlabelled sample; its id. Blocking."""
-    with stage(store, model, owner=owner) as staging:
+    with stage(store, model, UploadOptions(owner=owner)) as staging:
         staging.add(image, [None], lengths=[len(image)])
         return _ids(staging.commit(), 1)
 

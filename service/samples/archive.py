@@ -50,18 +50,18 @@ def write_archive(store: Store, model: Model) -> Iterator[bytes]:
 
 
 def read_archive(
-    store: Store, model: Model, path: Path, *, max_bytes: int, owner: str | None = None
+    store: Store, model: Model, path: Path, options: UploadOptions, *, max_bytes: int
 ) -> IngestResult:
     """Store the samples of an archive, all or none, with their keys, labels, splits and pins.
 
-    max_bytes: of all of it, unpacked. owner: who adds them, None if that one may change anybody's.
-    Raises AlreadyExists, InvalidInput if it is damaged, or of another model; TooLarge.
+    max_bytes: of all of it, unpacked. Raises AlreadyExists, InvalidInput if it is damaged, or of
+    another model; InsufficientScope if it holds a base set and the samples have an owner; TooLarge.
     """
     with open_zip(path, max_bytes=max_bytes, title=TITLE, advice="send the whole zip") as archive:
         with ArchiveEntry(archive, MANIFEST) as manifest:
             version = _check_manifest(model, manifest.read(MAX_MANIFEST_BYTES))
         chunks = _count_chunks(archive, version)
-        with Intake(store, model, UploadOptions(owner=owner)) as intake:
+        with Intake(store, model, options) as intake:
             reader = ChunkReader(model, intake)
             for number in range(chunks):
                 with (

@@ -36,7 +36,7 @@ LINE_BYTES, VALUE_BYTES = 2**20, 32
 FIELDS: dict[str, Callable[[Any], bool]] = {
     "key": lambda _: True,
     "label": lambda _: True,
-    "split": lambda value: value in (Split.TRAIN.value, Split.VALIDATION.value),
+    "split": lambda value: value in [each.value for each in Split],
     "pinned": lambda value: isinstance(value, bool),
     "length": lambda value: type(value) is int and value >= 0,
     "sha256": lambda value: isinstance(value, str),

@@ -12,6 +12,7 @@ from storage.database.connection import sqlite3
 from storage.database.initial_schema import TABLES
 from storage.database.steps import (
     AUDIT,
+    BASE_SETS,
     CHOICES,
     CLASSES,
     ENGINES,
@@ -116,4 +117,10 @@ def m012_choices(db: Database) -> None:
 @migrations()
 def m013_classes(db: Database) -> None:
     for statement in CLASSES:
+        db.conn.execute(statement)
+
+
+@migrations()
+def m014_base_sets(db: Database) -> None:
+    for statement in BASE_SETS:
         db.conn.execute(statement)

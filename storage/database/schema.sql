@@ -26,7 +26,8 @@ CREATE TABLE models (
   keeps_duplicates INTEGER NOT NULL DEFAULT 0,
   features TEXT,
   engine TEXT NOT NULL DEFAULT 'ort_training',
-  loss_output TEXT
+  loss_output TEXT,
+  base_set_at TEXT
 ) STRICT;
 
 CREATE TABLE model_files (
@@ -52,7 +53,7 @@ CREATE TABLE samples (
   pack INTEGER NOT NULL,
   offset INTEGER NOT NULL,
   length INTEGER NOT NULL,
-  split TEXT NOT NULL CHECK (split IN ('train', 'validation')),
+  split TEXT NOT NULL CHECK (split IN ('train', 'validation', 'base')),
   label ANY CHECK (typeof(label) IN ('null', 'blob') OR (typeof(label) = 'integer' AND label >= 0)),
   key TEXT,
   sha256 BLOB NOT NULL,
@@ -60,7 +61,8 @@ CREATE TABLE samples (
   pinned INTEGER NOT NULL DEFAULT 0,
   quarantine TEXT,
   owner TEXT,
-  weight REAL NOT NULL DEFAULT 1
+  weight REAL NOT NULL DEFAULT 1,
+  split_before TEXT
 ) STRICT;
 
 CREATE INDEX samples_by_model ON samples (model_id);

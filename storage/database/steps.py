@@ -20,6 +20,7 @@ KNOWN = (
     "m011_audit",
     "m012_choices",
     "m013_classes",
+    "m014_base_sets",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -255,4 +256,19 @@ AUDIT = (
       SELECT RAISE(ABORT, 'entries of the audit log are never changed');
     END
     """,
+)
+
+BASE_SETS = (
+    # Only the rule for the split changes, no row; SQLite has no other way that copies none:
+    # https://www.sqlite.org/lang_altertable.html#otheralter
+    "PRAGMA writable_schema = ON",
+    """
+    UPDATE sqlite_schema SET sql = replace(
+      sql, 'split IN (''train'', ''validation'')', 'split IN (''train'', ''validation'', ''base'')'
+    ) WHERE type = 'table' AND name = 'samples'
+    """,
+    "PRAGMA writable_schema = RESET",
+    # The split that a sample had which was taken into the base set, where it is to go back.
+    "ALTER TABLE samples ADD COLUMN split_before TEXT",
+    "ALTER TABLE models ADD COLUMN base_set_at TEXT",
 )

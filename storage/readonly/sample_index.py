@@ -11,22 +11,30 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from storage.errors import StorageBroken
-from storage.records.samples import Split
+from storage.records.samples import VALIDATION_BELOW, Split
 from storage.records.signatures import TargetSpec
 
 _ROWS_PER_FETCH = 8192
 _CHECKED_PER_TICK = 256
 _SELECT = """
 SELECT id, pack, offset, length, label, weight, substr(sha256, 1, 8) FROM samples
-WHERE model_id = ? AND split = ? AND label IS NOT NULL AND quarantine IS NULL AND id <= ?
-ORDER BY id
+WHERE model_id = :model_id AND {split} AND label IS NOT NULL AND quarantine IS NULL
+  AND id <= :watermark ORDER BY id
 """
+_OF_SPLIT = "split = :split"
+_WITH_BASE = (
+    "(split = :split OR split = 'base' AND (sha256 < :validation) = (:split = 'validation'))"
+)
+_IDS = {
+    "reference": "SELECT sample_id FROM reference_samples WHERE model_id = ? ORDER BY sample_id",
+    "base": "SELECT id FROM samples WHERE model_id = ? AND split = 'base' ORDER BY id",
+}
 _NEWEST = """
 SELECT id, pack, offset, length, substr(sha256, 1, 8), label FROM samples
 WHERE model_id = ? AND (label IS NOT NULL) = ? AND quarantine IS NULL ORDER BY id DESC LIMIT ?
@@ -80,18 +88,26 @@ def read_sample_index(
     split: Split,
     watermark: int,
     target: TargetSpec,
+    base: bool = False,
 ) -> SampleIndex:
     """The labelled samples of a split whose ids are at most `watermark`.
 
+    base: with those of the base set that jobs train on, or with those that they do not.
     Raises StorageBroken if a label is not one of the target's, sqlite3.Error.
     """
-    parameters = (model_id, split.value, watermark)
+    select = _SELECT.format(split=_WITH_BASE if base else _OF_SPLIT)
+    parameters = {
+        "model_id": model_id,
+        "split": split.value,
+        "watermark": watermark,
+        "validation": VALIDATION_BELOW,
+    }
     numbers, labels = [np.empty((0, 4), np.int64)], [_to_labels([], target)]
     weights, digests = [np.empty(0, np.float32)], [b""]
     with closing(
         sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
     ) as connection:
-        for rows in _chunks(connection.execute(_SELECT, parameters)):
+        for rows in _chunks(connection.execute(select, parameters)):
             ids, packs, offsets, lengths, values, given, beginnings = zip(*rows, strict=True)
             digests.append(b"".join(beginnings))
             weights.append(np.array(given, np.float32))
@@ -159,15 +175,14 @@ def read_newest(
     return _index(table, labels, packs_dir / str(model_id), digests)
 
 
-def read_reference_ids(database: Path, *, model_id: int) -> NDArray[np.int64]:
-    """Ids of the frozen samples, rising, those that no longer count among them."""
+def read_ids(
+    database: Path, which: Literal["reference", "base"], *, model_id: int
+) -> NDArray[np.int64]:
+    """Ids of the reference set or the base set, rising, those that do not count among them."""
     with closing(
         sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
     ) as connection:
-        rows = connection.execute(
-            "SELECT sample_id FROM reference_samples WHERE model_id = ? ORDER BY sample_id",
-            (model_id,),
-        ).fetchall()
+        rows = connection.execute(_IDS[which], (model_id,)).fetchall()
     return np.array([sample_id for (sample_id,) in rows], np.int64)
 
 

@@ -32,6 +32,7 @@ class SampleCounts:
     train: int = 0
     validation: int = 0
     unlabelled: int = 0
+    base: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class Model:
     of scalars. files: role → file. notes: what was changed in the graph so that it trains. gate,
     retention: what differs from the defaults. held_since: since when jobs must not move `latest`,
     None while they may. reference_frozen_at: when the reference set was frozen, None without one.
+    base_set_at: when samples were last added to the base set, None before.
     keeps_duplicates: samples with the inputs of another are stored. features: the names of CSV
     columns, in the order of the inputs, None while they are not known. loss_output: the tensor that
     is the loss, where loss is `output`.
@@ -104,6 +106,7 @@ class Model:
     retention: dict[str, Any]
     held_since: datetime | None
     reference_frozen_at: datetime | None
+    base_set_at: datetime | None
     preprocess: tuple[dict[str, Any], ...] = ()
     quota: Quota = Quota()
     keeps_duplicates: bool = False

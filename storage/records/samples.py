@@ -15,11 +15,22 @@ DAMAGED = "damaged: "
 CHANGED = f"{DAMAGED}its bytes are not those that were stored"
 
 
+VALIDATION_BELOW = (2**64 // 10).to_bytes(8, "big")
+"""Samples whose digests are lower are for validation; of the base set, what versions are judged on.
+
+One in ten, by chance of its inputs and so for ever: equal inputs are never in both parts.
+"""
+
+
 class Split(str, Enum):
-    """Which part of the samples a sample belongs to."""
+    """Which part of the samples a sample belongs to.
+
+    base: what a model must not forget. Jobs replay a share of it, and no quota takes it away.
+    """
 
     TRAIN = "train"
     VALIDATION = "validation"
+    BASE = "base"
 
 
 class SampleColumns(TypedDict, total=False):

@@ -1,4 +1,4 @@
-"""Quotas: which samples go when a model holds more than it may."""
+"""Quotas: which samples go when a model holds more than it may. The base set does not count."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from storage.records.models import Quota
 _SLACK = 100
 _STATE = """
 SELECT quota, sample_bytes,
-  (SELECT coalesce(sum(count), 0) FROM sample_counts WHERE model_id = models.id) AS samples
+  (SELECT coalesce(sum(count), 0) FROM sample_counts
+   WHERE model_id = models.id AND split <> 'base') AS samples,
+  (SELECT coalesce(sum(count), 0) FROM sample_counts
+   WHERE model_id = models.id AND split = 'base') AS base
 FROM models WHERE id = ?
 """
+_BASE_BYTES = "SELECT coalesce(sum(length), 0) FROM samples WHERE model_id = ? AND split = 'base'"
 _EVICTABLE = "FROM samples WHERE model_id = ? AND split = 'train' AND NOT pinned"
 _OLDEST = f"SELECT id, length {_EVICTABLE} ORDER BY id"
 # The id's place in an even, fixed shuffle (the multiplier of PCG's 32-bit output steps): whoever
@@ -44,7 +48,10 @@ def enforce_quota(transaction: Transaction, model_id: int) -> int:
     row = transaction.execute(_STATE, (model_id,)).fetchone()
     quota = Quota(**load(row["quota"]))
     samples, spare_samples = _excess(row["samples"], quota.max_samples)
-    size_bytes, spare_bytes = _excess(row["sample_bytes"], quota.max_bytes)
+    held_bytes = row["sample_bytes"]
+    if row["base"] and quota.max_bytes is not None and held_bytes > quota.max_bytes:
+        held_bytes -= transaction.execute(_BASE_BYTES, (model_id,)).fetchone()[0]
+    size_bytes, spare_bytes = _excess(held_bytes, quota.max_bytes)
     if samples <= 0 and size_bytes <= 0:
         return 0
     gone = []

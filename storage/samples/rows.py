@@ -12,12 +12,10 @@ from storage.database.codec import dump_time, load_time
 from storage.database.connection import insert_rows, sqlite3
 from storage.database.transaction import Transaction
 from storage.errors import NotFound
-from storage.records.samples import SAMPLE_COLUMNS, Sample, Split
+from storage.records.samples import SAMPLE_COLUMNS, VALIDATION_BELOW, Sample, Split
 from storage.samples.quota import validation_is_full
 from storage.samples.staged_rows import StagedRows
 
-_VALIDATION = (2**64 // 10).to_bytes(8, "big")
-"""Lower digests are for validation."""
 _NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
 _CONSTANT = ("model_id", "owner", "pack", "created_at")
 _STAGED = ("length", "sha256", "label", *(name for name in SAMPLE_COLUMNS if name != "split"))
@@ -35,6 +33,7 @@ INSERT INTO sample_counts (model_id, split, class, count) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET count = count + excluded.count
 """
 _WEIGH_SAMPLES = "UPDATE models SET sample_bytes = sample_bytes + ? WHERE id = ?"
+BASE_SET_CHANGED = "UPDATE models SET base_set_at = ? WHERE id = ?"
 _PACK_SIZE = """
 INSERT INTO packs (model_id, pack, size_bytes) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET size_bytes = excluded.size_bytes
@@ -56,7 +55,7 @@ def insert_samples(
         "owner": owner,
         "pack": placement.pack,
         "created_at": dump_time(transaction.now),
-        "validation": b"" if validation_is_full(transaction, model_id) else _VALIDATION,
+        "validation": b"" if validation_is_full(transaction, model_id) else VALIDATION_BELOW,
     }
     counts: Counter[tuple[str, int]] = Counter()
     rows = staged.select(_SELECT, constant)
@@ -67,6 +66,8 @@ def insert_samples(
     added_bytes = placement.size_bytes - placement.offset_bytes
     transaction.execute(_WEIGH_SAMPLES, (added_bytes, model_id))
     transaction.execute(_PACK_SIZE, (model_id, placement.pack, placement.size_bytes))
+    if any(split == Split.BASE for split, _ in counts):
+        transaction.execute(BASE_SET_CHANGED, (constant["created_at"], model_id))
     return first_id
 
 
@@ -75,7 +76,7 @@ def split_of(sha256: bytes) -> Split:
 
     Equal inputs are in the same split, so that no sample is measured on what it was trained on.
     """
-    return Split.VALIDATION if sha256 < _VALIDATION else Split.TRAIN
+    return Split.VALIDATION if sha256 < VALIDATION_BELOW else Split.TRAIN
 
 
 def find_sample_row(

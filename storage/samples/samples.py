@@ -59,11 +59,13 @@ class Samples:
         keep_duplicates: bool = True,
         owner: str | None = None,
         target: TargetSpec | None = None,
+        base_set: bool = False,
     ) -> Staging:
         """Begin an upload; record_bytes: all inputs of one sample, None where lengths differ.
 
         keep_duplicates: store samples although the model has others with the same inputs. owner:
         who adds them, None if that one may change anybody's. target: with which labels are checked.
+        base_set: they are the base set's, whatever they say of their split.
 
         Raises StorageBroken, StorageFull.
         """
@@ -78,6 +80,7 @@ class Samples:
             keep_duplicates=keep_duplicates,
             owner=owner,
             target=target,
+            base_set=base_set,
         )
 
     def get(self, model_id: int, id: int) -> Sample:  # noqa: A002

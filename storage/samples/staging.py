@@ -16,8 +16,9 @@ from storage.database.writer import Writer
 from storage.disk.durable import file_faults
 from storage.disk.spool import Spool
 from storage.errors import HoneError, StorageBroken
-from storage.records.samples import SAMPLE_COLUMNS, Label, SampleColumns, StageResult
+from storage.records.samples import SAMPLE_COLUMNS, Label, SampleColumns, Split, StageResult
 from storage.records.signatures import TargetSpec
+from storage.samples.base_sets import take_into_base_set
 from storage.samples.quota import enforce_quota
 from storage.samples.rows import insert_samples
 from storage.samples.staged_rows import StagedRows
@@ -53,6 +54,7 @@ class Staging:
         keep_duplicates: bool,
         owner: str | None,
         target: TargetSpec | None,
+        base_set: bool,
     ) -> None:
         self._model_id = model_id
         self._record_bytes = record_bytes
@@ -62,6 +64,7 @@ class Staging:
         self._keep_duplicates = keep_duplicates
         self._owner = owner
         self._target = target
+        self._base_set = base_set
         self._added = 0
         self._spool = Spool(tmp_dir)
         self._rows = StagedRows(tmp_dir)
@@ -93,6 +96,8 @@ class Staging:
         count = len(labels)
         if count == 0:
             return
+        if self._base_set:
+            columns["split"] = Split.BASE
         data = memoryview(records).cast("B")  # type: ignore[arg-type]  # numpy is a Buffer
         sizes = [self._record_bytes or 0] * count if lengths is None else lengths
         _check_lengths(count, data, lengths=sizes, columns=columns)
@@ -118,8 +123,9 @@ class Staging:
         A sample whose key the model has already, or an earlier sample of this upload, is a
         duplicate: it is counted, and not stored. So is one with the inputs of another, unless
         duplicates are kept or both have labels, which differ. Damaged samples do not count, and
-        give up their keys. A model over its quota gives samples
-        away in the same transaction. Samples of an owner merge with its own alone.
+        give up their keys. What a base set's duplicates equal is taken into it. A model over its
+        quota gives samples away in the same transaction. Samples of an owner merge with its own
+        alone.
 
         Raises AlreadyExists for an owner's key that another's sample has, NotFound if the model is
         gone, StateConflict if its classes have changed since the labels were checked, Busy,
@@ -185,7 +191,11 @@ class Staging:
         transaction.executemany("DELETE FROM sample_keys WHERE model_id = ? AND key = ?", keys)
 
     def _apply_merges(self, transaction: Transaction, first_id: int) -> dict[int, int]:
-        return apply_merges(transaction, self._rows, first_id=first_id)
+        told = apply_merges(transaction, self._rows, first_id=first_id)
+        if self._base_set:
+            equal = [sample_id for _, sample_id, _ in self._rows.resolved(first_id)]
+            take_into_base_set(transaction, self._model_id, equal)
+        return told
 
     def _insert(
         self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int

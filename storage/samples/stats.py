@@ -14,6 +14,7 @@ _COUNTS = """
 SELECT
   coalesce(sum(count) FILTER (WHERE split = 'train' AND class <> -1), 0) AS train,
   coalesce(sum(count) FILTER (WHERE split = 'validation' AND class <> -1), 0) AS validation,
+  coalesce(sum(count) FILTER (WHERE split = 'base' AND class <> -1), 0) AS base,
   coalesce(sum(count) FILTER (WHERE class = -1), 0) AS unlabelled
 FROM sample_counts WHERE model_id = ?
 """

@@ -21,12 +21,14 @@ _TOLD = 1000
 _PREFIX = "substr(sha256, 1, 8)"
 """As in the index `samples_by_content`; a whole digest would make it three times as large."""
 # Left to itself SQLite walks all samples of the model, since they are in the order of their ids.
+# What contradicts a label of the base set does not join it, but has a split of its own.
 # The prefixes are one blob, so that any number of them is one statement, prepared once.
 _STORED = f"""
 WITH RECURSIVE sought (at) AS (
   SELECT 1 UNION ALL SELECT at + 8 FROM sought WHERE at + 8 < length(:prefixes)
 )
-SELECT id, sha256, label, split FROM sought CROSS JOIN samples INDEXED BY samples_by_content
+SELECT id, sha256, label, nullif(split, 'base') AS split
+FROM sought CROSS JOIN samples INDEXED BY samples_by_content
 WHERE model_id = :model_id AND {_PREFIX} = substr(:prefixes, at, 8)
   AND (:owner IS NULL OR owner IS :owner)
   AND (quarantine IS NULL OR quarantine NOT LIKE '{DAMAGED}%') ORDER BY id

@@ -28,6 +28,8 @@ SELECT models.*,
   (SELECT coalesce(sum(count), 0) FROM sample_counts
    WHERE model_id = models.id AND split = 'validation' AND class <> -1) AS validation,
   (SELECT coalesce(sum(count), 0) FROM sample_counts
+   WHERE model_id = models.id AND split = 'base' AND class <> -1) AS base,
+  (SELECT coalesce(sum(count), 0) FROM sample_counts
    WHERE model_id = models.id AND class = -1) AS unlabelled,
   (SELECT version FROM aliases WHERE model_id = models.id AND alias = 'latest') AS latest_version
 FROM models
@@ -173,13 +175,14 @@ def _model(row: sqlite3.Row) -> Model:
         files={role: FileRecord(*fields) for role, fields in load(row["files"]).items()},
         notes=tuple(load(row["notes"])),
         samples=SampleCounts(
-            train=row["train"], validation=row["validation"], unlabelled=row["unlabelled"]
+            **{name: row[name] for name in ("train", "validation", "base", "unlabelled")}
         ),
         latest_version=row["latest_version"],
         gate=load(row["gate"]),
         retention=load(row["retention"]),
         held_since=load_optional_time(row["held_since"]),
         reference_frozen_at=load_optional_time(row["reference_frozen_at"]),
+        base_set_at=load_optional_time(row["base_set_at"]),
         preprocess=tuple(load(row["preprocess"])),
         quota=Quota(**load(row["quota"])),
         keeps_duplicates=bool(row["keeps_duplicates"]),

@@ -18,7 +18,8 @@ SELECT triggers.*, models.name AS model
 FROM triggers JOIN models ON models.id = triggers.model_id
 """
 _LABELLED = """
-SELECT coalesce(sum(count), 0) FROM sample_counts WHERE model_id = models.id AND class <> -1
+SELECT coalesce(sum(count), 0) FROM sample_counts
+WHERE model_id = models.id AND split <> 'base' AND class <> -1
 """
 _ADD = f"""
 INSERT INTO triggers

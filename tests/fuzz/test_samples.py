@@ -197,7 +197,11 @@ def archive(doors: Doors) -> bytes:
 @given(r=RANDOM)
 def test_a_damaged_archive(doors: Doors, body_path: Path, archive: bytes, r: Random) -> None:
     body_path.write_bytes(damaged(r, archive))
-    refused_or_done(lambda: read_archive(doors.store, doors.values, body_path, max_bytes=MAX_BYTES))
+    refused_or_done(
+        lambda: read_archive(
+            doors.store, doors.values, body_path, UploadOptions(), max_bytes=MAX_BYTES
+        )
+    )
 
 
 @FUZZ
@@ -213,7 +217,11 @@ def test_an_archive_that_says_odd_things(
         parts["samples/000000.jsonl"] = b"\n".join(map(as_body, changed_lines(r, lines)))
         for name, content in parts.items():
             written.writestr(name, content)
-    refused_or_done(lambda: read_archive(doors.store, doors.values, body_path, max_bytes=MAX_BYTES))
+    refused_or_done(
+        lambda: read_archive(
+            doors.store, doors.values, body_path, UploadOptions(), max_bytes=MAX_BYTES
+        )
+    )
 
 
 def changed_lines(r: Random, lines: list[Any]) -> list[Any]:

@@ -43,11 +43,13 @@ function modelView(state: State, { model, newest }: KnownModel): HTMLElement {
   );
 }
 
-function samples({ samples: { train, validation, unlabelled } }: Model): Child[] {
-  if (train + validation + unlabelled === 0) return ["no samples yet"];
+function samples({ samples: { train, validation, unlabelled, base } }: Model): Child[] {
+  if (train + validation + unlabelled + base === 0) return ["no samples yet"];
   const one = (value: number, name: string): Child =>
     h("span", { "data-key": name }, h("strong", {}, count(value)), ` ${name}`);
-  return [one(train, "train"), one(validation, "validation"), one(unlabelled, "unlabelled")];
+  const ordinary = [one(train, "train"), one(validation, "validation")];
+  const known = base === 0 ? [] : [one(base, "base set")];
+  return [...ordinary, ...known, one(unlabelled, "unlabelled")];
 }
 
 function versionView(model: Model, newest: Version): HTMLElement {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from service.errors import InvalidInput
+from service.errors import InsufficientScope, InvalidInput
 from service.samples.ingest import tensors
 from service.samples.ingest.require import takes_images
 from service.samples.ingest.statistics import Statistics, balance_warnings
@@ -40,7 +40,8 @@ class UploadOptions:
     column name, or several separated by commas if a label is a list; default: `label` if it exists.
     weight: of samples that name none. weight_column: for CSV, the column of the weights.
     ignore_columns: for CSV, names separated by commas, or `*` for all that the model does not know.
-    owner: who adds the samples, None if that one may change anybody's.
+    owner: who adds the samples, None if that one may change anybody's. base_set: they are the base
+    set's, whatever they say of their split.
     """
 
     split: Split | None = None
@@ -51,6 +52,7 @@ class UploadOptions:
     weight: float = 1.0
     weight_column: str | None = None
     owner: str | None = None
+    base_set: bool = False
 
 
 class Faults:
@@ -118,13 +120,9 @@ class Intake:
         self._weight = options.weight
         images = takes_images(model)
         self._statistics = None if images else Statistics(store, model)
-        self._staging = stage(
-            store,
-            model,
-            allow_duplicates=options.allow_duplicates,
-            owner=options.owner,
-            target=model.signature.target,
-        )
+        self._base_set, self._owner = options.base_set, options.owner
+        self._added = 0
+        self._staging = stage(store, model, options, target=model.signature.target)
 
     def __enter__(self) -> Intake:
         return self
@@ -158,6 +156,15 @@ class Intake:
             columns["weight"] = [self._weight if each is None else each for each in weights]
         elif self._weight != 1:
             columns["weight"] = [self._weight] * len(labels)
+        splits = columns.get("split")
+        if self._owner is not None and isinstance(splits, list) and Split.BASE in splits:
+            raise InsufficientScope(
+                "some of these are samples of a base set, which needs the scope models:admin",
+                scope="models:admin",
+            )
+        if self._base_set and None in labels:
+            _refuse_unlabelled(self._added + labels.index(None))
+        self._added += len(labels)
         self._staging.add(records, labels, lengths=lengths, **columns)
         if self._statistics is not None and len(labels):
             rows = np.frombuffer(records, np.uint8) if isinstance(records, bytes) else records
@@ -167,6 +174,8 @@ class Intake:
         """Store the staged samples durably. total: samples in the upload. Raises InvalidInput."""
         if not self._skip_bad:
             self.faults.refuse(total)
+        if self._base_set and self._added == 0:
+            raise InvalidInput("the base set would be empty: send at least one sample")
         about_inputs = () if self._statistics is None else self._statistics.warnings()
         stored = self._staging.commit()
         first, last = stored.first_id, stored.last_id
@@ -183,17 +192,23 @@ class Intake:
 
 
 def stage(
-    store: Store,
-    model: Model,
-    *,
-    allow_duplicates: bool = False,
-    owner: str | None = None,
-    target: TargetSpec | None = None,
+    store: Store, model: Model, options: UploadOptions, *, target: TargetSpec | None = None
 ) -> Staging:
     """Begin an upload; equal inputs are merged unless the model or the options say otherwise.
 
     target: with which labels are checked.
     """
     size = None if takes_images(model) else tensors.record_bytes(model.signature.inputs)
-    keep = model.keeps_duplicates or allow_duplicates
-    return store.samples.stage(model.id, size, keep_duplicates=keep, owner=owner, target=target)
+    return store.samples.stage(
+        model.id,
+        size,
+        keep_duplicates=model.keeps_duplicates or options.allow_duplicates,
+        owner=options.owner,
+        target=target,
+        base_set=options.base_set,
+    )
+
+
+def _refuse_unlabelled(row: int) -> NoReturn:
+    problem = Problem("", f"sample {row} has no label; give every sample one, or leave it out")
+    raise InvalidInput("a base set has labels, so none was stored", problems=[problem])

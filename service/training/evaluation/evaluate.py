@@ -31,7 +31,7 @@ from service.training.protocol.messages.comparison import (
     OwnLoss,
 )
 from service.training.protocol.pipe import Heartbeat, Pipe
-from storage.readonly.sample_index import read_reference_ids
+from storage.readonly.sample_index import read_ids
 from storage.records.samples import Split
 
 ALL_SAMPLES = 2**63 - 1
@@ -107,7 +107,7 @@ class ModelComparer:
         if not self._measurement.reference:
             return validation, None
         database, model_id = Path(self._measurement.database), self._measurement.model_id
-        frozen = np.isin(self.dataset.ids, read_reference_ids(database, model_id=model_id))
+        frozen = np.isin(self.dataset.ids, read_ids(database, "reference", model_id=model_id))
         return validation, self.compare(candidate, baseline, everything[frozen])
 
     def compare(self, candidate: str, baseline: str, chosen: Indices) -> Comparison:

@@ -48,7 +48,7 @@ def test_a_registered_model_shows_its_signature_and_version_1(served: Served) ->
     assert model["target"]["classes"] == ["cat", "dog"]
     assert model["parameters"]["trainable"] == 3 * 4 + 4 + 4 * 2 + 2
     assert model["parameters"]["frozen"] == 0
-    assert model["samples"] == {"train": 0, "validation": 0, "unlabelled": 0}
+    assert model["samples"] == {"train": 0, "validation": 0, "unlabelled": 0, "base": 0}
     assert model["latest_version"] == 1
     assert served.http.get("/v1/models/shown").json() == model
     assert served.http.get("/v1/models/shown/latest/model.onnx").content == upload

@@ -88,7 +88,7 @@ def test_samples_of_a_loss_without_a_label_need_none(served: Served) -> None:
     served.upload("unsupervised", split="train", x=x[:10]).raise_for_status()
     served.upload("unsupervised", split="validation", x=x[10:]).raise_for_status()
     counts = served.http.get("/v1/models/unsupervised").json()["samples"]
-    assert counts == {"train": 10, "validation": 10, "unlabelled": 0}
+    assert counts == {"train": 10, "validation": 10, "unlabelled": 0, "base": 0}
     job = served.train("unsupervised", epochs=2, learning_rate=0.05, batch_size=4)
     assert job["metrics"]["validation"]["loss"] < job["metrics"]["baseline"]["loss"]
     path = "/v1/models/unsupervised/samples"

@@ -74,4 +74,4 @@ def test_a_thousand_files_go_up_at_once_and_some_may_be_bad(served: Served, mode
     assert (answer.json()["accepted"], answer.json()["rejected"]) == (990, 10), answer.text
     assert answer.json()["errors"][0]["pointer"] == "/files/7"
     counts = served.http.get(f"/v1/models/{model}").json()["samples"]
-    assert counts == {"train": 990, "validation": 0, "unlabelled": 0}
+    assert counts == {"train": 990, "validation": 0, "unlabelled": 0, "base": 0}

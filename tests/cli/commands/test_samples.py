@@ -54,7 +54,8 @@ def test_the_split_of_every_sample_is_set(
     name = add_model()
     done = honed("samples", "add", name, lines([1, 2, 3]), "--split", "validation")
     assert done.stdout.endswith("samples.jsonl: 3 accepted, 0 duplicates, 0 rejected\n")
-    assert client.get(model_path(name))["samples"] == {"train": 0, "validation": 3, "unlabelled": 0}
+    counts = {"train": 0, "validation": 3, "unlabelled": 0, "base": 0}
+    assert client.get(model_path(name))["samples"] == counts
 
 
 def test_a_json_file_holds_one_sample_or_many(

@@ -1,0 +1,108 @@
+"""`honed base-set …`: what a model must not forget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.commands import pictures
+from cli.commands.samples import add_file, add_images, echo_result
+from cli.options import Group, as_json, model_argument
+from cli.output import echo_fields, echo_json
+
+
+@click.group("base-set", cls=Group)
+def base_set() -> None:
+    """Keep models from forgetting what they knew."""
+
+
+@base_set.command("add")
+@model_argument
+@click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--first",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Take the model's first labelled samples, so many, instead of FILES.",
+)
+@as_json
+@click.pass_obj
+def add(
+    client: Client, model: str, files: tuple[Path, ...], *, first: int | None, as_json: bool
+) -> None:
+    """Add the samples of FILES to the base set of MODEL.
+
+    FILES are as for honed samples add, or .zip: an archive of samples, as another model exports
+    them. Every sample needs a label.
+    """
+    if bool(files) == (first is not None):
+        raise click.UsageError("give FILES, or --first")
+    path = model_path(model, "base-set")
+    if first is not None:
+        results = [{"taken": client.post(path, {"first": first})["duplicates"]}]
+    else:
+        results = [{"file": str(file), **_send(client, model, path, file)} for file in files]
+    found = client.get(path)
+    if as_json:
+        echo_json({"results": results, **found})
+        return
+    for result in results:
+        if first is None:
+            echo_result(result)
+        else:
+            click.echo(f"{result['taken']:,} samples taken")
+    _echo(found)
+
+
+def _send(client: Client, model: str, path: str, file: Path) -> dict[str, Any]:
+    if file.is_dir() or file.suffix.lower() in pictures.ENDINGS:
+        return add_images(client, model, file, params={}, to="base-set")
+    return add_file(client, path, file, params={}, archives=True)
+
+
+@base_set.command("show")
+@model_argument
+@as_json
+@click.pass_obj
+def show(client: Client, model: str, *, as_json: bool) -> None:
+    """Show the base set of MODEL."""
+    found = client.get(model_path(model, "base-set"))
+    if as_json:
+        echo_json(found)
+    else:
+        _echo(found)
+
+
+@base_set.command("remove")
+@model_argument
+@as_json
+@click.pass_obj
+def remove(client: Client, model: str, *, as_json: bool) -> None:
+    """Remove the base set of MODEL.
+
+    Samples that were taken with --first are the model's own again; those that were sent as a base
+    set are deleted.
+    """
+    removed = client.request("DELETE", model_path(model, "base-set")).json()
+    if as_json:
+        echo_json(removed)
+    else:
+        click.echo(f"{removed['given_back']:,} given back, {removed['deleted']:,} deleted")
+
+
+def _echo(found: dict[str, Any]) -> None:
+    labels = {
+        each["label"] if each["name"] is None else each["name"]: each["count"]
+        for each in found["labels"]
+    }
+    echo_fields(
+        [
+            ("samples", found["samples"]),
+            ("held out", found["held_out"]),
+            ("labels", labels or None),
+            ("changed", found["changed_at"]),
+        ]
+    )

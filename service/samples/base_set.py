@@ -1,0 +1,77 @@
+"""A model's base set: what it must not forget, beside what the device's people bring."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from service.errors import InvalidInput
+from service.samples.erasure import Erasure
+from service.samples.ingest.json_value import read_json
+from storage.errors import NotFound, Problem
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.samples.filter import SampleFilter
+from storage.samples.stats import LabelCount
+from storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class BaseSet:
+    """held_out: samples that no job trains on, so that versions are judged by them."""
+
+    held_out: int
+    labels: list[LabelCount]
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """given_back: samples that were the model's before, which keep their split of then."""
+
+    given_back: int
+    deleted: int
+
+
+def read_base_set(store: Store, model: Model) -> BaseSet:
+    """What the base set holds, beside the counts of the model."""
+    counts = store.sample_stats.label_counts(model.id)
+    return BaseSet(
+        store.base_sets.held_out(model.id), [each for each in counts if each[0] is Split.BASE]
+    )
+
+
+def first_of(payload: bytes) -> int | None:
+    """N of `{"first": N}`; None if the JSON is of samples, or is none. Raises InvalidInput."""
+    try:
+        asked = read_json(payload)
+    except ValueError:
+        return None
+    if not isinstance(asked, dict) or "first" not in asked:
+        return None
+    first = asked["first"]
+    if type(first) is not int or not 1 <= first < 2**53 or len(asked) > 1:
+        detail = 'first is a number of samples, from 1, and stands alone: {"first": 500}'
+        raise InvalidInput("the body is wrong", problems=[Problem("/first", detail)])
+    return first
+
+
+def require_labels(model: Model) -> None:
+    """Raises InvalidInput if the model's loss takes no label, so that nothing can be forgotten."""
+    if model.signature.target.is_empty:
+        detail = (
+            f"the loss of {model.name!r} takes no label, so there is nothing to judge a base set "
+            "by; add its samples to the others"
+        )
+        raise InvalidInput("the model has no base set", problems=[Problem("", detail)])
+
+
+async def remove_base_set(store: Store, erasure: Erasure, model: Model) -> Removed:
+    """Give back what was taken from the model's samples, and delete what was sent as a base set.
+
+    Raises NotFound without a base set.
+    """
+    if not model.samples.base:
+        raise NotFound(f"{model.name!r} has no base set")
+    given_back = await asyncio.to_thread(store.base_sets.give_back, model.id)
+    deletion = await erasure.delete(model, SampleFilter(split=Split.BASE), retrain=False)
+    return Removed(given_back, deletion.deleted)

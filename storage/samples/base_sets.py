@@ -1,0 +1,81 @@
+"""Base sets: samples of what a model knew already, which its jobs replay and its gate judges by.
+
+They are samples with a split of their own, so that all else that holds for samples holds for them.
+"""
+
+from __future__ import annotations
+
+from storage.database.codec import dump_time
+from storage.database.connection import Readers
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
+from storage.errors import StateConflict
+from storage.records.samples import VALIDATION_BELOW
+from storage.samples.rows import BASE_SET_CHANGED
+from storage.tables.model_rows import model_name
+
+CHANGED = "base_set.changed"
+_FIRST = """
+SELECT id FROM samples WHERE model_id = ? AND label IS NOT NULL AND quarantine IS NULL
+ORDER BY id LIMIT ?
+"""
+_TAKE = """
+UPDATE samples SET split_before = split, split = 'base' WHERE id = ? AND split <> 'base'
+"""
+_RETURN = """
+UPDATE samples SET split = split_before, split_before = NULL
+WHERE model_id = ? AND split = 'base' AND split_before IS NOT NULL
+"""
+_HELD_OUT = """
+SELECT count(*) FROM samples WHERE model_id = ? AND split = 'base' AND label IS NOT NULL
+  AND quarantine IS NULL AND sha256 < ?
+"""
+
+
+class BaseSets:
+    """At most one base set a model."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def take_first(self, model_id: int, count: int) -> int:
+        """Make the first labelled samples the base set's; how many were not before.
+
+        Raises StateConflict if there are fewer.
+        """
+
+        def take(transaction: Transaction) -> int:
+            found = transaction.execute(_FIRST, (model_id, count)).fetchall()
+            if len(found) < count:
+                raise StateConflict(
+                    f"the model has {len(found):,} labelled samples, fewer than {count:,}; "
+                    "ask for fewer, or send the base set's samples"
+                )
+            return take_into_base_set(transaction, model_id, [row["id"] for row in found])
+
+        return self._writer.write(take)
+
+    def give_back(self, model_id: int) -> int:
+        """Give samples that were taken into the base set their split of before; how many."""
+
+        def give(transaction: Transaction) -> int:
+            given = transaction.execute(_RETURN, (model_id,)).rowcount
+            transaction.event(CHANGED, model_name(transaction, model_id), {"given_back": given})
+            return given
+
+        return self._writer.write(give)
+
+    def held_out(self, model_id: int) -> int:
+        """Labelled samples of the base set that no job trains on."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(_HELD_OUT, (model_id, VALIDATION_BELOW)).fetchone()
+        return int(row[0])
+
+
+def take_into_base_set(transaction: Transaction, model_id: int, ids: list[int]) -> int:
+    """Make samples the base set's, which is changed from now; how many were not before."""
+    taken = transaction.executemany(_TAKE, [(each,) for each in ids]).rowcount if ids else 0
+    transaction.execute(BASE_SET_CHANGED, (dump_time(transaction.now), model_id))
+    transaction.event(CHANGED, model_name(transaction, model_id), {"taken": taken})
+    return taken
