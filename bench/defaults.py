@@ -1,7 +1,8 @@
 """What a job learns that is told nothing, beside recipes that were set by hand.
 
 The digits are the demo's, seen by its camera and judged on those that are kept back. The other data
-sets are tables, judged on the third that is not uploaded.
+sets are tables, judged on the third that is not uploaded. The last row is of what a model knew
+before its people's pictures: clean digits, of which those that it came from are the base set.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.daemon import Served, digits_cnn, mlp, served, train
+from bench.daemon import Served, digits_cnn, mlp, npz, served, train
 from bench.table import Row
 from cli.demo.digits import folder, kept_back
 from service.training.engines.runtime import onnxruntime
@@ -48,7 +49,8 @@ def run() -> list[Row]:
     """Each recipe with three seeds, in turn; medians."""
     with served() as daemon, tempfile.TemporaryDirectory() as scratch:
         rows = [_digits(daemon, task, Path(scratch)) for task in digits()]
-        return rows + [_table(daemon, task, Path(scratch)) for task in tables()]
+        rows += [_table(daemon, task, Path(scratch)) for task in tables()]
+        return [*rows, _forgetting(daemon, digits()[0], Path(scratch))]
 
 
 def _digits(daemon: Served, task: Task, scratch: Path) -> Row:
@@ -75,11 +77,41 @@ def _table(daemon: Served, task: Task, scratch: Path) -> Row:
     return {"task": task.name, "best recipe accuracy": best, "no flag accuracy": accuracy()}
 
 
-def _trained(daemon: Served, task: Task, scratch: Path, **asked: Any) -> Row:
-    """What a model that was trained so makes of the samples to judge by."""
+def _forgetting(daemon: Served, task: Task, scratch: Path) -> Row:
+    """Clean digits, which a model knew, after it has learned the camera's, with no flag."""
+    known, judged = clean_digits()
+    row: Row = {"task": "clean digits after all 1,000"}
+    for name, base in {"no base set": None, "base set": known}.items():
+        found = [
+            _trained(daemon, task, scratch, seed=seed, base=base, clean=judged) for seed in SEEDS
+        ]
+        for what in ("clean", "accuracy", "s"):
+            row[f"{name} {what}"] = median(each[what] for each in found)
+    return row
+
+
+def _trained(
+    daemon: Served,
+    task: Task,
+    scratch: Path,
+    *,
+    base: tuple[Array, Array] | None = None,
+    clean: tuple[Array, Array] | None = None,
+    **asked: Any,
+) -> Row:
+    """What a model that was trained so makes of the samples to judge by.
+
+    base: its base set. clean: other samples to judge by.
+    """
     name = f"{task.name}-{len(list(scratch.iterdir()))}"
     daemon.register(name, task.model, gate={"mode": "always"}, **task.spec)
     daemon.upload(name, **{task.input: task.train[0], "label": task.train[1]}).raise_for_status()
+    if base is not None:
+        daemon.http.post(
+            f"/v1/models/{name}/base-set",
+            content=npz(**{task.input: base[0], "label": base[1]}),
+            headers={"Content-Type": "application/x-npz"},
+        ).raise_for_status()
     job = train(daemon, name, ignore_policy=True, **asked)
     path = scratch / f"{name}.onnx"
     path.write_bytes(daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content)
@@ -89,7 +121,11 @@ def _trained(daemon: Served, task: Task, scratch: Path, **asked: Any) -> Row:
         inputs = ((inputs - each["mean"]) / each["std"]).astype(np.float32)
     read = session.run(["logits"], {task.input: inputs})[0].argmax(1)
     rare = np.isin(labels, RARE)
-    return {
+    knows = {}
+    if clean is not None:
+        of_clean = session.run(["logits"], {task.input: clean[0]})[0].argmax(1)
+        knows = {"clean": float((of_clean == clean[1]).mean())}
+    return knows | {
         "accuracy": float((read == labels).mean()),
         "macro F1": _macro_f1(read, labels),
         "rare": float((read[rare] == labels[rare]).mean()) if rare.any() else 0.0,
@@ -131,6 +167,15 @@ def digits() -> list[Task]:
         Task(name.replace(" ", "-").replace(",", ""), digits_cnn(), "image", data, kept_back(), {})
         for name, data in stories.items()
     ]
+
+
+def clean_digits() -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Those that the demo's model was pre-trained on, and those that no training has seen."""
+    with gzip.open(folder() / "digits.csv.gz", "rt", encoding="ascii") as file:
+        rows = np.loadtxt(file, delimiter=",", dtype=np.int64)
+    images = (rows[:, :64] / 16).astype(np.float32).reshape(-1, 1, 8, 8)
+    known, _, judged = np.split(np.random.default_rng(0).permutation(len(rows)), [400, 1400])
+    return (images[known], rows[known, 64]), (images[judged], rows[judged, 64])
 
 
 def tables() -> list[Task]:

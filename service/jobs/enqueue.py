@@ -67,16 +67,27 @@ def enqueue(
         )
     _check_start(store, model, start)
     check_recipe(model, request)
+    hyperparameters = merge(model, request, seed=new_seed())
+    _check_replay(model, hyperparameters)
     return store.jobs.enqueue(
         NewJob(
             model_id=model.id,
             trigger=trigger,
-            hyperparameters=merge(model, request, seed=new_seed()),
+            hyperparameters=hyperparameters,
             start=start,
             ignore_policy=ignore_policy,
             priority=priority,
         )
     )
+
+
+def _check_replay(model: Model, hyperparameters: dict[str, Any]) -> None:
+    if hyperparameters.get("replay") and not model.samples.base:
+        detail = (
+            f"{model.name!r} has no base set to replay; send one to "
+            f"/v1/models/{model.name}/base-set, or ask for replay 0"
+        )
+        raise InvalidInput("the job has nothing to replay", problems=[Problem("/replay", detail)])
 
 
 def _check_start(store: Store, model: Model, start: str) -> None:

@@ -64,15 +64,21 @@ def train_task(
             "artifacts_sha256": artifacts_sha256(model),
         },
         warnings=warnings,
-        open=_open(job, start),
+        open=_open(job, model, start),
     )
 
 
-def _open(job: Job, start: Start) -> tuple[str, ...]:
-    """What the job has still to choose: nothing once it has chosen."""
-    if not job.hyperparameters.get("auto") or job.choices or start.how == "resume":
+def _open(job: Job, model: Model, start: Start) -> tuple[str, ...]:
+    """What the job has still to choose: nothing once it has chosen.
+
+    The share of a base set is chosen wherever nobody has said it, so that no job forgets unasked.
+    """
+    if job.choices or start.how == "resume":
         return ()
-    return tuple(name for name in CHOSEN if name not in job.hyperparameters)
+    wanted = job.hyperparameters
+    found = [name for name in CHOSEN if wanted.get("auto") and name not in wanted]
+    replays = model.samples.base > 0 and wanted.get("replay") is None
+    return (*(name for name in found if name != "replay"), *(["replay"] if replays else []))
 
 
 def evaluate_task(

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from service.training.data.batches import Batch, Batches, epoch_order
+from service.training.data.batches import Batch, Batches
 from service.training.data.datasets import Datasets
+from service.training.data.sampler import Sampler
 from service.training.engine import Engine
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.training import Chosen, Train
@@ -25,10 +26,19 @@ MOST_STEPS, MOST_EPOCHS, FEWEST_EPOCHS = 4_000, 40, 3
 PATIENCE_EPOCHS, FEWEST_VALIDATION = 10, 50
 TEST_STEPS, FEWEST_TEST_STEPS = 50, 20
 SKEWED = 3.0
+REPLAY, MOST_PASSES = 0.4, 2
+"""Of an epoch, and how often that may repeat the base set: a larger share costs what is new."""
 PULL = 0.03
 """How much a sample of the largest class counts for the smallest class, by label smoothing."""
 SMOOTH, NEAR, GONE = 0.8, 1.05, 2.0
 """How much of the past the range test's loss keeps, what is near its lowest, and diverged."""
+
+
+class Drawn(NamedTuple):
+    """The samples to train on, and what draws epochs of them."""
+
+    samples: Batches
+    sampler: Sampler
 
 
 class Rates(NamedTuple):
@@ -66,7 +76,7 @@ def choose(
     open_engine: opens an engine that may be trained and thrown away. tick runs between steps. The
     same task gives the same choices.
     """
-    train, wanted = datasets.train, task.hyperparameters
+    wanted = task.hyperparameters
     values: dict[str, Any] = {}
     reasons: dict[str, str] = {}
 
@@ -74,18 +84,21 @@ def choose(
         if name in task.open and value is not None:
             values[name], reasons[name] = value, reason
 
-    take("batch_size", _batch_size(len(train)), f"for {len(train)} training samples")
+    take("replay", *_replay(datasets))
+    drawn = Drawn(datasets.train, datasets.sampler(replace(wanted, **values)))
+    samples = len(drawn.sampler)
+    take("batch_size", _batch_size(samples), f"for {samples} training samples")
     rows = values.get("batch_size", wanted.batch_size) * wanted.accumulation_steps
-    take("epochs", *_epochs(len(train), rows))
+    take("epochs", *_epochs(samples, rows))
     take("schedule", "cosine", "the learning rate falls to 0 with the last step")
-    for_classes = _for_skewed_classes(task, train)
+    for_classes = _for_skewed_classes(task, drawn)
     for name, value in for_classes.items():
         take(name, value, "the largest class has over three times the samples of the smallest")
     if not for_classes:  # The validation loss weighs classes by their samples.
         take("early_stopping_patience", *_patience(len(datasets.validation)))
     if "learning_rate" in task.open:
         task = replace(task, hyperparameters=replace(wanted, **values))
-        take("learning_rate", *_learning_rate(task, train, open_engine, tick))
+        take("learning_rate", *_learning_rate(task, drawn, open_engine, tick))
     return Chosen(values, reasons)
 
 
@@ -106,12 +119,23 @@ def _patience(validation: int) -> tuple[int | None, str]:
     return PATIENCE_EPOCHS, f"{validation} validation samples tell when to stop"
 
 
-def _for_skewed_classes(task: Train, train: Batches) -> dict[str, Any]:
+def _replay(datasets: Datasets) -> tuple[float | None, str]:
+    """A small base set has a smaller share, since it would soon be learned by heart."""
+    base, own = len(datasets.base), len(datasets.train) - len(datasets.base)
+    if not base:
+        return None, ""
+    drawn = MOST_PASSES * base
+    share = min(REPLAY, round(drawn / (drawn + own), 3))
+    return share, f"keeps what the base set tells: {base} samples beside {own} others"
+
+
+def _for_skewed_classes(task: Train, drawn: Drawn) -> dict[str, Any]:
     """Weights by which every class counts alike; smoothed, since rare samples are soon fitted."""
     classes = task.signature.target.num_classes
     if classes is None or task.artifacts.class_step_model is None:
         return {}
-    counts = np.bincount(train.labels.reshape(-1), minlength=classes)
+    labels = drawn.samples.labels[drawn.sampler.epoch(0, seed=task.hyperparameters.seed)]
+    counts = np.bincount(labels.reshape(-1), minlength=classes)
     there = counts[counts > 0]
     if there.max() <= SKEWED * there.min():
         return {}
@@ -128,15 +152,15 @@ def balanced(counts: NDArray[np.int64]) -> tuple[float, ...]:
 
 
 def _learning_rate(
-    task: Train, train: Batches, open_engine: Callable[[Train], Engine], tick: Callable[[], None]
+    task: Train, drawn: Drawn, open_engine: Callable[[Train], Engine], tick: Callable[[], None]
 ) -> tuple[float, str]:
     wanted = task.hyperparameters
     rates = RATES.get(wanted.optimizer, ADAM)
-    planned = make_plan(wanted, len(train)).total_steps
+    planned = make_plan(wanted, len(drawn.sampler)).total_steps
     steps = planned or MOST_STEPS
     plain = replace(wanted, class_weights=None, label_smoothing=0.0, ignore_index=None)
     engine = open_engine(replace(task, hyperparameters=plain))  # as its losses are evaluated
-    best = _range_test(task, train, engine, rates, tick=tick, steps=steps // 10)
+    best = _range_test(task, drawn, engine, rates, tick=tick, steps=steps // 10)
     bounds = {
         f"1/{rates.divisor:g} of {best:.2g}, above which the loss rose in a test": best
         / rates.divisor,
@@ -151,7 +175,7 @@ def _learning_rate(
 
 def _range_test(
     task: Train,
-    train: Batches,
+    drawn: Drawn,
     engine: Engine,
     rates: Rates,
     *,
@@ -164,13 +188,13 @@ def _range_test(
     """
     steps = max(FEWEST_TEST_STEPS, min(TEST_STEPS, steps))
     before = []
-    for inputs, target in islice(_endless(train, task.hyperparameters), steps):
+    for inputs, target in islice(_endless(drawn, task.hyperparameters), steps):
         before.append(engine.evaluate(inputs, target)[0])
         tick()
     now, then, lowest = 0.0, 0.0, inf
     best = rates.first
     rising = np.geomspace(rates.first, rates.last, steps).tolist()
-    batches = _endless(train, task.hyperparameters)
+    batches = _endless(drawn, task.hyperparameters)
     for rate, old, (inputs, target) in zip(rising, before, batches, strict=False):
         engine.seed(task.hyperparameters.seed)
         now = SMOOTH * now + engine.train_batch(inputs, target)
@@ -186,10 +210,10 @@ def _range_test(
     return best
 
 
-def _endless(train: Batches, wanted: Hyperparameters) -> Iterator[Batch]:
+def _endless(drawn: Drawn, wanted: Hyperparameters) -> Iterator[Batch]:
     """Batches of one epoch after the other."""
     epoch = 0
     while True:
-        order = epoch_order(len(train), seed=wanted.seed, epoch=epoch)
-        yield from train.batches(order, batch_size=wanted.batch_size)
+        order = drawn.sampler.epoch(epoch, seed=wanted.seed)
+        yield from drawn.samples.batches(order, batch_size=wanted.batch_size)
         epoch += 1

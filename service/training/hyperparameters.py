@@ -60,6 +60,14 @@ class Hyperparameters(LossOptions, Recipe):
         int | None,
         About("End after this many epochs without a lower validation loss.", ge=1, le=1_000_000),
     ] = None
+    replay: Annotated[
+        float | None,
+        About(
+            "Share of an epoch that is drawn from the base set. Default: chosen if there is one.",
+            ge=0,
+            le=0.9,
+        ),
+    ] = None
     seed: Annotated[
         int, About("Seed of shuffling and dropout. Default: a new one.", ge=0, lt=2**31)
     ] = 0
@@ -77,7 +85,7 @@ class Hyperparameters(LossOptions, Recipe):
 
 CHOSEN = (
     *("epochs", "batch_size", "learning_rate", "schedule"),
-    *("early_stopping_patience", "class_weights", "label_smoothing"),
+    *("early_stopping_patience", "class_weights", "label_smoothing", "replay"),
 )
 """What a job may choose for itself; service/training/choices.py."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -14,6 +14,7 @@ from typing import Any
 from service.training.callbacks import JobCallbacks
 from service.training.choices import choose
 from service.training.data.datasets import Datasets, load_datasets
+from service.training.data.sampler import Sampler
 from service.training.data.samples import SampleReader
 from service.training.data.warnings import training_warnings
 from service.training.engine import Engine
@@ -40,9 +41,9 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
     heartbeat, threads = Heartbeat(pipe), task.limits.threads
     reader = SampleReader(task, threads=threads, tick=heartbeat, send=pipe.send)
     datasets = load_datasets(task, reader, threads=threads)
-    train_set, validation_set = datasets.train, datasets.validation
     task = prepare_task(task, datasets, pipe, tick=heartbeat)
-    plan = make_plan(task.hyperparameters, len(train_set))
+    sampler = datasets.sampler(task.hyperparameters)
+    plan = make_plan(task.hyperparameters, len(sampler))
     choice = select_threads(task, datasets, lambda each: base_engine(task, each), tick=heartbeat)
     state = start_state(task, threads=choice.threads)
     engine = open_engine(task, replace(choice, threads=state.threads))
@@ -51,20 +52,18 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
         Started(
             engine=engine.name,
             threads=state.threads,
-            train_samples=len(train_set),
-            validation_samples=len(validation_set),
+            train_samples=len(sampler.own),
+            validation_samples=len(datasets.validation),
             total_steps=plan.total_steps,
             epochs=plan.epochs,
-            warnings=(
-                *task.warnings,
-                *refused,
-                *training_warnings(datasets.samples[0], task.signature),
-            ),
+            warnings=(*task.warnings, *refused, *warnings_of(task, datasets, sampler)),
         )
     )
 
     def callbacks_from(state: LoopState) -> JobCallbacks:
-        return JobCallbacks(task, pipe, engine, validation_set, plan=plan, state=state, clock=clock)
+        return JobCallbacks(
+            task, pipe, engine, datasets.validation, plan=plan, state=state, clock=clock
+        )
 
     # Under watches of their own: features and baseline are no training time.
     prologue = callbacks_from(state)
@@ -72,7 +71,9 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
     if state.step == 0 and not state.baseline:
         state = replace(state, baseline=callbacks_from(state).validate(state))
     callbacks = callbacks_from(state)
-    state = train(engine, train_set, plan, callbacks, state=state, seconds=callbacks.seconds)
+    state = train(
+        engine, datasets.train, sampler, plan, callbacks, state=state, seconds=callbacks.seconds
+    )
     return finish(task, engine, callbacks, datasets, plan=plan, state=state)
 
 
@@ -93,6 +94,13 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
     if begun is not task:
         gc.collect()  # Engines are in cycles, and would stay beside the job's own.
     return begun
+
+
+def warnings_of(task: Train, datasets: Datasets, sampler: Sampler) -> Iterator[str]:
+    """What to say of the samples before they are trained on."""
+    if task.hyperparameters.replay and not len(sampler.base):
+        yield "the base set is gone since the job was queued: nothing is replayed"
+    yield from training_warnings(datasets.samples[0], task.signature)
 
 
 def finish(
@@ -155,7 +163,8 @@ def provenance_of(
         **task.provenance,
         "parent_version": state.parent_version,
         "watermark": task.watermark,
-        "train_samples": len(datasets.train),
+        "train_samples": len(datasets.train) - len(datasets.base),
+        "base_samples": len(datasets.base),
         "validation_samples": len(datasets.validation),
         "seed": task.hyperparameters.seed,
         "steps": state.step,

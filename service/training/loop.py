@@ -6,7 +6,8 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Protocol
 
-from service.training.data.batches import Batches, epoch_order
+from service.training.data.batches import Batches
+from service.training.data.sampler import Sampler
 from service.training.engine import Engine
 from service.training.errors import LossNotFinite
 from service.training.protocol.messages.training import LoopState
@@ -27,6 +28,7 @@ class Callbacks(Protocol):
 def train(
     engine: Engine,
     dataset: Batches,
+    sampler: Sampler,
     plan: Plan,
     callbacks: Callbacks,
     *,
@@ -41,7 +43,7 @@ def train(
     wanted = plan.hyperparameters
     per_step = wanted.batch_size * wanted.accumulation_steps
     while plan.ending(state) is None or plan.epoch_is_complete(state):
-        order = epoch_order(len(dataset), seed=wanted.seed, epoch=state.epoch)
+        order = sampler.epoch(state.epoch, seed=wanted.seed)
         rest = order[plan.step_in_epoch(state) * per_step :]
         seen = dataset.augmented(seed=wanted.seed, epoch=state.epoch)
         for batches in seen.steps(

@@ -11,6 +11,7 @@ import numpy as np
 from service.training.callbacks import JobCallbacks
 from service.training.data.batches import Dataset
 from service.training.data.datasets import Datasets
+from service.training.data.sampler import Sampler
 from service.training.engine import Engine
 from service.training.engines.opening import open_engine
 from service.training.hyperparameters import Hyperparameters
@@ -77,6 +78,10 @@ class Recorder:
         return getattr(self.engine, name)
 
 
+BASE = 30
+"""Samples that are the base set's, where a job replays."""
+
+
 class Bench:
     """One job's parts, set up as `job.run` does."""
 
@@ -113,7 +118,7 @@ class Bench:
         engine = open_engine(artifacts, output="logits", threads=1, checkpoint=checkpoint)
         self.engine = Recorder(engine)
         self.state = self.order.start.state or LoopState()
-        self.plan: Plan = make_plan(self.order.hyperparameters, len(sets[0]))
+        self.plan: Plan = make_plan(self.order.hyperparameters, len(self.sampler))
         self.ear = Ear()
         self.clock = Clock(clock_step_s)
         self.watch = JobCallbacks(
@@ -126,10 +131,20 @@ class Bench:
             clock=self.clock,
         )
 
+    @property
+    def datasets(self) -> Datasets:
+        base = np.arange(BASE if self.order.hyperparameters.replay else 0)
+        return Datasets(self.sets, *self.sets, base=base)
+
+    @property
+    def sampler(self) -> Sampler:
+        return self.datasets.sampler(self.order.hyperparameters)
+
     def train(self) -> LoopState:
         return train(
             self.engine,
             self.sets[0],
+            self.sampler,
             self.plan,
             self.watch,
             state=self.state,
@@ -137,8 +152,9 @@ class Bench:
         )
 
     def finish(self, state: LoopState) -> Any:
-        datasets = Datasets(self.sets, *self.sets)
-        return finish(self.order, self.engine, self.watch, datasets, plan=self.plan, state=state)
+        return finish(
+            self.order, self.engine, self.watch, self.datasets, plan=self.plan, state=state
+        )
 
 
 MakeBench = Callable[..., Bench]

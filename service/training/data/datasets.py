@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from service.training.data.batches import Batches
+from service.training.data.batches import Batches, Indices
 from service.training.data.features import Features, Prefix, open_cache
-from service.training.data.samples import SampleReader, load_samples
+from service.training.data.sampler import Sampler
+from service.training.data.samples import SampleReader, base_positions, load_samples
 from service.training.export.export import Checked
+from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.training import Train
 from storage.blobs.row_cache import RowCache
 
@@ -25,12 +27,19 @@ CHECK_SAMPLES_WITH_PREFIX = 16
 @dataclass(frozen=True, slots=True)
 class Datasets:
     """samples: as the exported model takes them, for training and for validation. train,
-    validation: the same as the engine takes them."""
+    validation: the same as the engine takes them. base: where those of the base set are in train.
+    """
 
     samples: tuple[Batches, Batches]
     train: Batches
     validation: Batches
     prefix: Prefix | None = None
+    base: Indices = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def sampler(self, wanted: Hyperparameters) -> Sampler:
+        """Draws the epochs of a job that trains so."""
+        own = np.setdiff1d(np.arange(len(self.train)), self.base)
+        return Sampler(own, self.base, wanted.replay or 0.0)
 
     def fill(self, tick: Callable[[], None]) -> None:
         """Compute the features that are not kept yet. tick may raise to end it."""
@@ -58,9 +67,10 @@ def load_datasets(task: Train, reader: SampleReader, *, threads: int) -> Dataset
     """Raises NoSamples if there is nothing to train on."""
     if task.artifacts.prefix_model is None:
         samples = load_samples(task, reader)
-        return Datasets(samples, *samples)
+        return Datasets(samples, *samples, base=base_positions(task, samples[0]))
     prefix = Prefix(Path(task.artifacts.prefix_model), task, threads=threads)
     cache: RowCache = open_cache(task, prefix)
     samples = load_samples(task, reader)
     train_set, validation_set = (Features(each, prefix, cache) for each in samples)
-    return Datasets(samples, train_set, validation_set, prefix)
+    base = base_positions(task, samples[0])
+    return Datasets(samples, train_set, validation_set, prefix, base)

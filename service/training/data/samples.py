@@ -18,7 +18,12 @@ from service.training.errors import NoSamples
 from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.messages.training import Decoded, Quarantined, Seen, Train
 from storage.blobs.row_cache import RowCache
-from storage.readonly.sample_index import SampleIndex, damaged_positions, read_sample_index
+from storage.readonly.sample_index import (
+    SampleIndex,
+    damaged_positions,
+    read_ids,
+    read_sample_index,
+)
 from storage.records.id_set import encode
 from storage.records.samples import CHANGED, Split
 
@@ -36,10 +41,12 @@ CHECKED_AT_ONCE = 256
 def load_samples(task: Train, reader: SampleReader) -> tuple[Batches, Batches]:
     """Labelled samples up to the watermark, for training and for validation.
 
+    Those to train on have the base set's among them, unless the job replays nothing.
     Raises NoSamples if there is nothing to train on.
     """
-    train_set = reader.read(Split.TRAIN, watermark=task.watermark)
-    if len(train_set) == 0:
+    base = bool(task.hyperparameters.replay) or "replay" in task.open
+    train_set = reader.read(Split.TRAIN, watermark=task.watermark, base=base)
+    if len(train_set) == len(base_positions(task, train_set)):
         raise NoSamples(
             f"the model has no labelled training samples up to sample {task.watermark};"
             " upload some, or give labels to those that wait for one"
@@ -47,6 +54,12 @@ def load_samples(task: Train, reader: SampleReader) -> tuple[Batches, Batches]:
     ids = b64encode(encode(train_set.ids)).decode()
     reader.tell(Seen(ids, started_from=task.start.from_job))
     return train_set, reader.read(Split.VALIDATION, watermark=task.watermark)
+
+
+def base_positions(task: Train | Measurement, samples: Batches) -> Indices:
+    """Where the samples of the base set are."""
+    ids = read_ids(Path(task.database), "base", model_id=task.model_id)
+    return np.flatnonzero(np.isin(samples.ids, ids))
 
 
 class Preprocessed(Batches):
@@ -108,8 +121,11 @@ class SampleReader:
         if self._send is not None:
             self._send(message)
 
-    def read(self, split: Split, *, watermark: int) -> Batches:
-        """The labelled samples of a split. Raises SamplesInvalid, StorageBroken."""
+    def read(self, split: Split, *, watermark: int, base: bool = False) -> Batches:
+        """The labelled samples of a split; base: with those of the base set that go with it.
+
+        Raises SamplesInvalid, StorageBroken.
+        """
         task = self._task
         index = read_sample_index(
             Path(task.database),
@@ -118,6 +134,7 @@ class SampleReader:
             split=split,
             watermark=watermark,
             target=task.signature.target,
+            base=base,
         )
         return self.open(index)
 

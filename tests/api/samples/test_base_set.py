@@ -1,4 +1,4 @@
-"""The base set: added, taken, shown and removed."""
+"""The base set, from its upload to the gate, with real jobs."""
 
 from __future__ import annotations
 
@@ -31,6 +31,12 @@ def base_set(served: Served, model: str) -> dict[str, Any]:
 
 def counts(served: Served, model: str) -> dict[str, int]:
     return served.http.get(f"/v1/models/{model}").json()["samples"]
+
+
+def mirrored(count: int, seed: int = 5) -> dict[str, np.ndarray]:
+    """The same classes seen by another sensor: what is learned of them unlearns the others."""
+    data = blobs(count, 8, 3, seed=seed)
+    return {"x": -data["x"], "label": data["label"]}
 
 
 def test_it_is_shown_with_its_labels_and_removed(served: Served, model: str) -> None:
@@ -123,6 +129,26 @@ def test_what_cannot_be_a_base_set_is_named_and_stores_nothing(
     assert sum(counts(served, name).values()) == 10
 
 
+def test_an_archive_without_a_sample_is_refused(served: Served, model: str) -> None:
+    archive = served.http.get(f"/v1/models/{model}/samples/archive").content
+    url = f"/v1/models/{model}/base-set"
+    answer = served.http.post(url, content=archive, headers={"Content-Type": "application/zip"})
+    assert answer.status_code == 422
+    assert "the base set would be empty: send at least one sample" in answer.json()["detail"]
+
+
+def test_to_replay_what_is_not_there_is_refused(served: Served, model: str) -> None:
+    served.upload(model, **blobs(50, 8, 3)).raise_for_status()
+    url = f"/v1/models/{model}/jobs"
+    answer = served.http.post(url, json={"replay": 0.3})
+    assert answer.status_code == 422
+    (problem,) = answer.json()["errors"]
+    assert problem["pointer"] == "/replay"
+    assert f"no base set to replay; send one to /v1/models/{model}/base-set" in problem["detail"]
+    assert served.http.post(url, json={"replay": 0}).status_code == 202
+    assert served.http.post(url, json={"replay": 0.95}).status_code == 422
+
+
 def test_an_app_that_may_only_add_samples_changes_no_base_set(served: Served, model: str) -> None:
     served.upload(model, **blobs(30, 8, 3)).raise_for_status()
     served.http.post(f"/v1/models/{model}/base-set", json={"first": 5}).raise_for_status()
@@ -140,3 +166,15 @@ def test_an_app_that_may_only_add_samples_changes_no_base_set(served: Served, mo
     assert [each.status_code for each in answers] == [403, 403, 403]
     assert "models:admin" in answers[2].json()["detail"]
     assert base_set(served, model)["samples"] == 5
+
+
+def test_a_share_that_is_gone_when_the_job_starts_is_told(served: Served, model: str) -> None:
+    served.upload(model, **blobs(60, 8, 3)).raise_for_status()
+    send(served, model, **mirrored(40)).raise_for_status()
+    served.http.post("/v1/pause").raise_for_status()
+    queued = served.ask_for_job(model, epochs=1, replay=0.3)
+    served.http.delete(f"/v1/models/{model}/base-set").raise_for_status()
+    served.http.post("/v1/resume").raise_for_status()
+    job = served.wait_for_job(queued["id"])
+    assert job["state"] == "succeeded"
+    assert "the base set is gone" in " ".join(job["metrics"]["warnings"])

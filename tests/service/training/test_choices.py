@@ -63,13 +63,15 @@ def task(tmp_path: Path, classification: Signature, hidden: int) -> Train:
 def load(make_dataset: Callable[..., Dataset], classification: Signature) -> Load:
     """Samples of these labels, drawn if none are given."""
 
-    def make(train: int = 100, validation: int = 10, *, labels: Any = None) -> Datasets:
+    def make(
+        train: int = 100, validation: int = 10, *, labels: Any = None, base: int = 0
+    ) -> Datasets:
         def dataset(size: int, own: Any) -> Dataset:
             x, drawn = make_samples(size, target=classification.target)
             return make_dataset((x,), drawn if own is None else own, classification)
 
         sets = dataset(train, labels), dataset(validation, None)
-        return Datasets(sets, *sets)
+        return Datasets(sets, *sets, base=np.arange(base))
 
     return make
 
@@ -78,9 +80,9 @@ def load(make_dataset: Callable[..., Dataset], classification: Signature) -> Loa
 def ask(task: Train, load: Load) -> Ask:
     """What a job chooses for such samples."""
 
-    def carry_out(*sizes: int, labels: Any = None, **task_: Any) -> Chosen:
+    def carry_out(*sizes: int, labels: Any = None, base: int = 0, **task_: Any) -> Chosen:
         wanted = replace(task, **task_)
-        return choose(wanted, load(*sizes, labels=labels), _open, tick=lambda: None)
+        return choose(wanted, load(*sizes, labels=labels, base=base), _open, tick=lambda: None)
 
     return carry_out
 
@@ -174,3 +176,25 @@ def test_the_engine_of_the_test_is_gone_before_the_job_opens_its_own(
     prepare_task(begun, load(), pipe, tick=lambda: None)
     assert len(sent) == 1
     assert engines() == before
+
+
+def test_a_base_set_has_a_share_that_does_not_repeat_it_more_than_twice(ask: Ask) -> None:
+    shares = {base: ask(200, base=base).values["replay"] for base in (10, 40, 100, 180)}
+    assert shares == {10: 0.095, 40: 0.333, 100: 0.4, 180: 0.4}
+    reason = ask(200, base=40).reasons["replay"]
+    assert reason == "keeps what the base set tells: 40 samples beside 160 others"
+    assert "replay" not in ask(200).values
+
+
+def test_the_course_counts_what_is_replayed(ask: Ask) -> None:
+    chosen = ask(200, base=100)
+    assert chosen.reasons["batch_size"] == "for 167 training samples"
+    assert chosen.reasons["epochs"].startswith("440 steps on batches of 16")
+
+
+def test_a_share_that_was_given_stays(ask: Ask, task: Train) -> None:
+    wanted = replace(task.hyperparameters, replay=0.2)
+    left = tuple(name for name in CHOSEN if name != "replay")
+    chosen = ask(200, base=100, hyperparameters=wanted, open=left)
+    assert "replay" not in chosen.values
+    assert chosen.reasons["batch_size"] == "for 125 training samples"

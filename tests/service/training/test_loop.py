@@ -55,6 +55,7 @@ KINDS: list[dict[str, Any]] = [
     {"kind": {"optimizer": "SGD"}, "epochs": 3, "accumulation_steps": 2, "schedule": "cosine"},
     {"kind": {"dropout": True}, "epochs": 3, "warmup_steps": 4, "schedule": "linear"},
     {"epochs": 9, "early_stopping_patience": 1, "learning_rate": 0.3},
+    {"epochs": 3, "replay": 0.4},
     {"max_steps": 17, "early_stopping_patience": 2, "learning_rate": 0.1},
 ]
 
