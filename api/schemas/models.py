@@ -26,7 +26,8 @@ class GateSettings(Request):
     """When a job's version becomes `latest`; docs/promotion.md has the rules.
 
     metric: accuracy or loss for classes, mae or loss for numbers. margin: a drop by more than this
-    counts as worse even within chance; a share of 1 for accuracy, of the old value else.
+    counts as worse even within chance; a share of 1 for accuracy, of the old value else. base_set:
+    whether the base set counts too, where a drop of up to base_margin is allowed.
     """
 
     mode: Literal["always", "if_not_worse", "manual"] | None = None
@@ -34,6 +35,8 @@ class GateSettings(Request):
     margin: float | None = Field(None, ge=0, le=1_000_000, allow_inf_nan=False)
     min_validation_samples: int | None = Field(None, ge=0, le=1_000_000_000)
     min_per_class: int | None = Field(None, ge=0, le=1_000_000_000)
+    base_set: bool | None = None
+    base_margin: float | None = Field(None, ge=0, le=1_000_000, allow_inf_nan=False)
 
 
 class RetentionSettings(Request):
@@ -193,6 +196,8 @@ class GateBody(Body):
     margin: float
     min_validation_samples: int
     min_per_class: int
+    base_set: bool
+    base_margin: float
 
 
 class ModelBody(Body):

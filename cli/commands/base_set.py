@@ -36,7 +36,8 @@ def add(
     """Add the samples of FILES to the base set of MODEL.
 
     FILES are as for honed samples add, or .zip: an archive of samples, as another model exports
-    them. Every sample needs a label.
+    them. Every sample needs a label. Jobs replay a share of the base set (honed train --replay),
+    and the gate judges versions by the tenth of it that no job trains on.
     """
     if bool(files) == (first is not None):
         raise click.UsageError("give FILES, or --first")

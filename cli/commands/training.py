@@ -9,6 +9,7 @@ import click
 
 from cli.client import Client, model_path
 from cli.commands.jobs import scalars, why_not
+from cli.commands.versions import on_base_set
 from cli.errors import Failure
 from cli.options import as_json, given, hyperparameters, model_argument
 from cli.output import echo_fields, echo_json
@@ -143,6 +144,7 @@ def _echo_end(client: Client, job: dict[str, Any]) -> None:
             ("train loss", metrics.get("train_loss")),
             ("validation", scalars(metrics.get("validation"))),
             ("baseline", scalars(metrics.get("baseline"))),
+            ("base set", made and on_base_set(made)),
             ("gate", made and made["reason"]),
             ("apps fetch", fetched and _fetched(job, fetched)),
         ]

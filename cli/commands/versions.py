@@ -41,6 +41,7 @@ def list_versions(client: Client, model: str, *, as_json: bool) -> None:
             "ALIASES",
             "METRIC",
             "BASELINE",
+            "BASE SET",
             "VERDICT",
             "JOB",
             "SIZE",
@@ -62,15 +63,35 @@ def list_versions(client: Client, model: str, *, as_json: bool) -> None:
     )
 
 
-def judged(version: dict[str, Any]) -> tuple[str | None, str | None, str]:
-    """What the gate measured of the version, of the one before, and what it decided."""
+def judged(version: dict[str, Any]) -> tuple[str | None, str | None, str | None, str]:
+    """What the gate measured of the version, of the one before, of both on the base set, and what
+    it decided."""
     found = version["verdict"].get("validation") or {}
     decision = "promoted" if version["promoted"] else "not promoted"
     if found.get("candidate") is None:
-        return None, None, decision if version["job_id"] else version["reason"]
+        return None, None, None, decision if version["job_id"] else version["reason"]
     metric = version["verdict"]["policy"]["metric"]
     measured = f"{metric} {plain(found['candidate'])}"
-    return measured, plain(found["baseline"]), f"{decision}, {found['outcome']}"
+    said = f"{decision}, {found['outcome']}" + _if_forgotten(version["verdict"])
+    return measured, plain(found["baseline"]), on_base_set(version), said
+
+
+def _if_forgotten(verdict: dict[str, Any]) -> str:
+    found = [verdict.get(name) or {} for name in ("base_set", "best_on_base_set")]
+    forgot = any(each.get("outcome") == "worse" for each in found)
+    return ", worse on the base set" if forgot else ""
+
+
+def on_base_set(version: dict[str, Any]) -> str | None:
+    """What the version reaches on the base set, and the one before it."""
+    found = version["verdict"].get("base_set") or {}
+    if found.get("candidate") is None:
+        return None
+    metric = version["verdict"]["policy"]["metric"]
+    before = found["baseline"]
+    return f"{metric} {plain(found['candidate'])}" + (
+        "" if before is None else f", before {plain(before)}"
+    )
 
 
 @click.command()

@@ -11,7 +11,7 @@ from service.jobs.recorder import Recorder
 from service.jobs.tasks import evaluate_task
 from service.models.promotion.best import find_best
 from service.models.promotion.gate import BestComparison, conclude
-from service.models.promotion.policy import gate_policy
+from service.models.promotion.policy import gate_policy, judges_by_base_set
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
 from service.training.protocol.messages.shared import Failed, ResourceLimits
 from service.training.protocol.messages.training import Done
@@ -36,6 +36,29 @@ class Comparisons:
     answer: Answer
     compared_with: int | None
     best: BestComparison | None = None
+    best_on_base_set: BestComparison | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The versions that a candidate is compared with; the best are None if that is `latest`."""
+
+    model: Model
+    latest: Version
+    best: Version | None
+    best_on_base_set: Version | None
+
+    def bests(self, found: dict[int, Evaluated]) -> dict[str, BestComparison]:
+        """What was found of the best, by version, as Comparisons has it."""
+        bests = {}
+        if self.best is not None:
+            number = self.best.version
+            bests["best"] = BestComparison(number, found[number].validation)
+        if self.best_on_base_set is not None:
+            number = self.best_on_base_set.version
+            if (comparison := found[number].base_set) is not None:
+                bests["best_on_base_set"] = BestComparison(number, comparison)
+        return bests
 
 
 class Publication:
@@ -79,50 +102,63 @@ class Publication:
         await self._publish(done, candidate, Comparisons(moving, None))
 
     async def _compare(self, candidate: Path | FileRecord) -> Comparisons | None:
-        """The candidate beside `latest`, and the best that was promoted; None if it was stopped."""
+        """The candidate beside `latest`, and the best that were promoted; None if stopped."""
         path = (
             candidate if isinstance(candidate, Path) else self._store.files.path(candidate.sha256)
         )
-        model, latest, best = await asyncio.to_thread(self._versions)
-        limits = await self._limits()
-
-        async def ask(baseline: Version, *, reference: bool) -> Answer | None:
-            try:
-                task = await asyncio.to_thread(
-                    evaluate_task,
-                    model,
-                    self._store,
-                    candidate=path,
-                    baseline=baseline,
-                    limits=limits,
-                )
-            except (Damaged, NotFound) as error:  # since it was chosen
-                return Failed(error.code, error.detail)
-            if not reference:
-                task = replace(task, measurement=replace(task.measurement, reference=False))
-            # Without a sample a second child would find out nothing.
-            if not (task.measurement.reference or model.samples.validation > 0):
-                return Evaluated(ON_NOTHING)
-            return await self._ask(task)
-
-        answer = await ask(latest, reference=True)
-        if answer is None or isinstance(answer, Failed) or best is None:
+        chosen = await asyncio.to_thread(self._versions)
+        latest = chosen.latest
+        answer = await self._ask_of(chosen.model, path, latest, reference=True)
+        if answer is None or isinstance(answer, Failed):
             return None if answer is None else Comparisons(answer, latest.version)
-        again = await ask(best, reference=False)
-        if again is None:
-            return None
-        if isinstance(again, Failed):
-            return Comparisons(again, latest.version)
-        return Comparisons(answer, latest.version, BestComparison(best.version, again.validation))
+        found: dict[int, Evaluated] = {}
+        for best in (chosen.best, chosen.best_on_base_set):
+            if best is None or best.version in found:
+                continue
+            again = await self._ask_of(chosen.model, path, best, reference=False)
+            if again is None or isinstance(again, Failed):
+                return None if again is None else Comparisons(again, latest.version)
+            found[best.version] = again
+        return Comparisons(answer, latest.version, **chosen.bests(found))
 
-    def _versions(self) -> tuple[Model, Version, Version | None]:
+    async def _ask_of(
+        self, model: Model, candidate: Path, baseline: Version, *, reference: bool
+    ) -> Answer | None:
+        try:
+            task = await asyncio.to_thread(
+                evaluate_task,
+                model,
+                self._store,
+                candidate=candidate,
+                baseline=baseline,
+                limits=await self._limits(),
+            )
+        except (Damaged, NotFound) as error:  # since it was chosen
+            return Failed(error.code, error.detail)
+        if not reference:
+            task = replace(task, measurement=replace(task.measurement, reference=False))
+        what = task.measurement
+        # Without a sample a second child would find out nothing.
+        if not (what.reference or what.base_set or model.samples.validation > 0):
+            return Evaluated(ON_NOTHING)
+        return await self._ask(task)
+
+    def _versions(self) -> Chosen:
         model = self._store.models.get_by_id(self._job.model_id)
         latest = self._store.integrity.latest(model.id)
-        return model, latest, find_best(self._store, model, latest=latest)
+        best = find_best(self._store, model, latest=latest)
+        on_base_set = None
+        if judges_by_base_set(model):
+            on_base_set = find_best(self._store, model, latest=latest, on_base_set=True)
+        return Chosen(model, latest, best, on_base_set)
 
     async def _publish(self, done: Done, file: FileRecord, found: Comparisons) -> bool:
         model = await asyncio.to_thread(self._store.models.get_by_id, self._job.model_id)
         conclusion = conclude(
-            gate_policy(model), found.answer, compared_with=found.compared_with, best=found.best
+            gate_policy(model),
+            found.answer,
+            compared_with=found.compared_with,
+            best=found.best,
+            best_on_base_set=found.best_on_base_set,
         )
         return await asyncio.to_thread(self._recorder.succeeded, done, file, conclusion)

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from service.models.prepared import NO_ARTIFACTS
-from service.models.promotion.policy import gate_policy
+from service.models.promotion.policy import gate_policy, judges_by_base_set
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
 from service.training.engines.names import has_made
@@ -151,6 +151,7 @@ def measurement(model: Model, store: Store) -> Measurement:
         model_id=model.id,
         metric=gate_policy(model).metric,
         reference=model.reference_frozen_at is not None,
+        base_set=judges_by_base_set(model),
         preprocess=model.preprocess,
         cache=str(store.cache_dir / str(model.id)),
         own_loss=_own_loss(model, store),

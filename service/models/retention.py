@@ -40,7 +40,8 @@ def effective_retention(own: dict[str, Any]) -> RetentionPolicy:
 def prune(store: Store, model: Model) -> list[int]:
     """Remove the versions that the model's retention no longer allows; their numbers.
 
-    The best that was promoted stays: the gate measures candidates against it.
+    The best that were promoted stay, on the validation samples and on the base set: the gate
+    measures candidates against them.
     """
     policy = retention_policy(model)
     limits = RetentionLimits(
@@ -49,8 +50,9 @@ def prune(store: Store, model: Model) -> list[int]:
         size_bytes=policy.max_bytes,
     )
     latest = store.versions.by_alias(model.id, "latest")
-    best = find_best(store, model, latest=latest)
-    gone = store.retention.prune(model.id, limits, keep=best.version if best else None)
+    bests = [find_best(store, model, latest=latest, on_base_set=base) for base in (False, True)]
+    keep = [best.version for best in bests if best is not None]
+    gone = store.retention.prune(model.id, limits, keep=keep)
     if gone:
         event(logger, logging.INFO, "versions.pruned", model=model.name, versions=gone)
     return gone

@@ -172,7 +172,7 @@ def judge(
     if VARIANTS[name].is_exact and answer.validation.samples == 0:
         return Judgement(True, "kept: it computes the same", gate.verdict_of(policy, {}))
     baseline = f"version {version.version}"
-    findings = gate.findings_of(policy, answer.validation, answer.reference, baseline=baseline)
+    findings = gate.findings_of(policy, answer, baseline=baseline)
     said = "; ".join(finding.sentence for finding in findings.values())
     verdict = gate.verdict_of(policy, findings)
     outcomes = {finding.outcome for finding in findings.values()}

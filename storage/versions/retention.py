@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -62,11 +63,11 @@ class Retention:
         self._files = files
 
     def prune(
-        self, model_id: int, limits: RetentionLimits, *, keep: int | None = None
+        self, model_id: int, limits: RetentionLimits, *, keep: Collection[int] = ()
     ) -> builtins.list[int]:
         """Remove what is beyond the limits, oldest first; the numbers of the versions.
 
-        keep: a version that stays as well.
+        keep: versions that stay as well.
 
         Their files, variants and checkpoints go too, but for pinned checkpoints and those that a
         job is to start from. While a job of the model is under way, nothing goes.
@@ -105,10 +106,10 @@ def _beyond(
     rows: builtins.list[sqlite3.Row],
     limits: RetentionLimits,
     *,
-    keep: int | None,
+    keep: Collection[int],
 ) -> builtins.list[sqlite3.Row]:
     """The rows, newest first, that the limits do not allow; oldest first."""
-    kept = _kept_always(transaction, model_id, rows) | {keep}
+    kept = _kept_always(transaction, model_id, rows) | {*keep}
     removable = [row for row in rows if row["version"] not in kept]
     gone = set()
     if limits.versions is not None:

@@ -12,15 +12,18 @@ from storage.store import Store
 VERSIONS_AT_ONCE = 1000
 
 
-def find_best(store: Store, model: Model, *, latest: Version) -> Version | None:
+def find_best(
+    store: Store, model: Model, *, latest: Version, on_base_set: bool = False
+) -> Version | None:
     """The best of the versions that were promoted, None if that is `latest` itself.
 
-    Best by the gate's metric as it was measured when they were made; on equal figures the newest.
+    Best by the gate's metric as it was measured when they were made, on the validation samples or
+    on the base set; on equal figures the newest.
     What is newer than `latest` does not count: a person has taken it back. What is damaged neither.
     """
     policy = gate_policy(model)
     known = store.versions.list(model.id, VERSIONS_AT_ONCE)
-    scores = _scores(known, policy)
+    scores = _scores(known, policy, on_base_set=on_base_set)
     promoted = [each for each in known if each.promoted and each.version <= latest.version]
     measured = [each for each in promoted if each.version in scores]
     measured.sort(key=lambda each: (scores[each.version], each.version), reverse=True)
@@ -28,14 +31,19 @@ def find_best(store: Store, model: Model, *, latest: Version) -> Version | None:
     return None if best is None or best.version == latest.version else best
 
 
-def _scores(versions: list[Version], policy: GatePolicy) -> dict[int, float]:
+def _scores(versions: list[Version], policy: GatePolicy, *, on_base_set: bool) -> dict[int, float]:
     """Version → its figure, higher is better. That of version 1 stands in what was compared with
     it, since nothing measured it when it came."""
+
+    def measured(metrics: dict[str, Any]) -> dict[str, Any]:
+        return metrics.get("base_set") or {} if on_base_set else metrics
+
     scores: dict[int, float] = {}
     for version in versions:
-        _note(scores, version.verdict.get("baseline_version"), version.baseline, policy)
+        number = version.verdict.get("baseline_version")
+        _note(scores, number, measured(version.baseline), policy)
     for version in versions:
-        _note(scores, version.version, version.metrics, policy)
+        _note(scores, version.version, measured(version.metrics), policy)
     return scores
 
 

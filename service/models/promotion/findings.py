@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, lgamma, log
 from typing import Any, Literal
 
@@ -15,20 +15,45 @@ SMALLEST_SHOWN = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """outcome: of the candidate. sentence: for people. figures: for programs."""
+    """outcome: of the candidate. sentence: for people. figures: for programs.
+
+    needed: whether it must be known that the candidate is no worse.
+    """
 
     outcome: Outcome
     sentence: str
     figures: dict[str, Any]
+    needed: bool = True
 
     @property
     def passes(self) -> bool:
-        """Whether the candidate is known to be no worse."""
-        return self.outcome in ("better", "same", "not_comparable")
+        """Whether the candidate is known to be no worse, if that must be known."""
+        if self.outcome == "too_few":
+            return not self.needed
+        return self.outcome != "worse"
 
 
-def find(comparison: Comparison, policy: GatePolicy, *, where: str, baseline: str) -> Finding:
-    """where: `validation` or `reference`. baseline: what the other model is called."""
+def find_on_base_set(comparison: Comparison, policy: GatePolicy, *, baseline: str) -> Finding:
+    """What the samples say that are not to be forgotten. Too few of them keep no version back."""
+    policy = replace(policy, min_per_class=0)
+    found = find(
+        comparison, policy, where="base set", baseline=baseline, tolerated=policy.base_margin
+    )
+    return replace(found, needed=False)
+
+
+def find(
+    comparison: Comparison,
+    policy: GatePolicy,
+    *,
+    where: str,
+    baseline: str,
+    tolerated: float = 0.0,
+) -> Finding:
+    """where: the samples' name. baseline: what the other model is called.
+
+    tolerated: a loss, as of the margin, that is none even if it is beyond chance.
+    """
     figures: dict[str, Any] = {"samples": comparison.samples}
     shortage = _shortage(comparison, policy, where)
     if shortage is not None:
@@ -45,7 +70,7 @@ def find(comparison: Comparison, policy: GatePolicy, *, where: str, baseline: st
         return Finding("not_comparable", sentence, figures)
     test, p_value, evidence = _test(comparison)
     gain = after - before if policy.metric == "accuracy" else before - after
-    outcome, judgement = _judge(gain, p_value, before=before, policy=policy)
+    outcome, judgement = _judge(gain, p_value, before=before, policy=policy, tolerated=tolerated)
     figures |= {"gain": gain, "p_value": p_value, **test}
     samples = _count(comparison.samples, "sample")
     if comparison.left_out:
@@ -89,17 +114,20 @@ def _test(comparison: Comparison) -> tuple[dict[str, Any], float, str]:
 
 
 def _judge(
-    gain: float, p_value: float, *, before: float, policy: GatePolicy
+    gain: float, p_value: float, *, before: float, policy: GatePolicy, tolerated: float
 ) -> tuple[Outcome, str]:
     significant = p_value < SIGNIFICANCE
     if gain > 0:
         return ("better", "better") if significant else ("same", "better, but within chance")
     if gain == 0:
         return "same", "the same"
-    if significant:
-        return "worse", "worse"
-    allowed = policy.margin if policy.metric == "accuracy" else policy.margin * abs(before)
+    unit = 1.0 if policy.metric == "accuracy" else abs(before)
+    small, allowed = (each * unit for each in (tolerated, policy.margin))
     # Rounding must not make one sample of ten more than a tenth.
+    if tolerated and -gain <= small * (1 + 1e-9):
+        return "same", f"worse, but within the margin of {_number(small)}"
+    if significant:
+        return "worse", f"worse by more than the margin of {_number(small)}" if small else "worse"
     if -gain > allowed * (1 + 1e-9):
         return "worse", f"worse by more than the margin of {_number(allowed)}, if within chance"
     return "same", "worse, but within chance"

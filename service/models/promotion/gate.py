@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from service.models.promotion.findings import Finding, find
+from service.models.promotion.findings import Finding, find, find_on_base_set
 from service.models.promotion.policy import GatePolicy
-from service.training.protocol.messages.comparison import Comparison, Evaluated
+from service.training.protocol.messages.comparison import Comparison, Converted, Evaluated
 from service.training.protocol.messages.shared import Failed
+
+BEST = "version {}, the best that was promoted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class BestComparison:
-    """The candidate on today's validation samples, compared with the best that was promoted."""
+    """The candidate compared with the best that was promoted, on samples of today."""
 
     version: int
-    validation: Comparison
+    comparison: Comparison
 
 
 def decide(
@@ -34,16 +36,23 @@ def decide(
     *,
     baseline_version: int,
     best: BestComparison | None = None,
+    best_on_base_set: BestComparison | None = None,
 ) -> Decision:
     """Whether a candidate becomes `latest` in the place of the baseline version.
 
-    best: None if that is the baseline version. It keeps losses within chance from adding up.
+    best, best_on_base_set: None if that is the baseline version. They keep losses within chance
+    or margin from adding up.
     """
     baseline = f"version {baseline_version}"
-    findings = findings_of(policy, evaluated.validation, evaluated.reference, baseline=baseline)
+    findings = findings_of(policy, evaluated, baseline=baseline)
     if best is not None and findings["validation"].outcome != "too_few":
-        name = f"version {best.version}, the best that was promoted"
-        findings["best"] = find(best.validation, policy, where="validation", baseline=name)
+        name = BEST.format(best.version)
+        findings["best"] = find(best.comparison, policy, where="validation", baseline=name)
+    if best_on_base_set is not None:
+        name = BEST.format(best_on_base_set.version)
+        findings["best_on_base_set"] = find_on_base_set(
+            best_on_base_set.comparison, policy, baseline=name
+        )
     promoted = passes(policy, findings)
     said = "; ".join(finding.sentence for finding in findings.values())
     if policy.mode == "always":
@@ -55,6 +64,8 @@ def decide(
     verdict = verdict_of(policy, findings) | {"baseline_version": baseline_version}
     if best is not None:
         verdict["best_version"] = best.version
+    if best_on_base_set is not None:
+        verdict["best_version_on_base_set"] = best_on_base_set.version
     return Decision(promoted, reason, verdict)
 
 
@@ -66,15 +77,15 @@ def without_evaluation(policy: GatePolicy, fault: str) -> Decision:
 
 
 def findings_of(
-    policy: GatePolicy, validation: Comparison, reference: Comparison | None, *, baseline: str
+    policy: GatePolicy, answer: Evaluated | Converted, *, baseline: str
 ) -> dict[str, Finding]:
-    """By set: `validation`, and `reference` where there is one. baseline: its name."""
-    comparisons = {"validation": validation, "reference": reference}
-    return {
-        where: find(comparison, policy, where=where, baseline=baseline)
-        for where, comparison in comparisons.items()
-        if comparison is not None
-    }
+    """By set: `validation`, and `reference` and `base_set` where there are. baseline: its name."""
+    found = {"validation": find(answer.validation, policy, where="validation", baseline=baseline)}
+    if answer.reference is not None:
+        found["reference"] = find(answer.reference, policy, where="reference", baseline=baseline)
+    if answer.base_set is not None:
+        found["base_set"] = find_on_base_set(answer.base_set, policy, baseline=baseline)
+    return found
 
 
 def passes(policy: GatePolicy, findings: dict[str, Finding]) -> bool:
@@ -108,12 +119,22 @@ def conclude(
     *,
     compared_with: int | None,
     best: BestComparison | None = None,
+    best_on_base_set: BestComparison | None = None,
 ) -> Conclusion:
     """Let the gate decide on what the child found, or on that it could not measure the model."""
     if isinstance(answer, Failed) or compared_with is None:
         why = answer.detail if isinstance(answer, Failed) else "nothing was compared"
         fault = f"the new model could not be measured: {why}"
         return Conclusion(without_evaluation(policy, fault), {}, {}, compared_with)
-    decision = decide(policy, answer, baseline_version=compared_with, best=best)
-    validation = answer.validation
-    return Conclusion(decision, validation.candidate, validation.baseline or {}, compared_with)
+    decision = decide(
+        policy,
+        answer,
+        baseline_version=compared_with,
+        best=best,
+        best_on_base_set=best_on_base_set,
+    )
+    metrics, before = answer.validation.candidate, answer.validation.baseline or {}
+    if answer.base_set is not None:
+        metrics = metrics | {"base_set": answer.base_set.candidate}
+        before = before | {"base_set": answer.base_set.baseline or {}}
+    return Conclusion(decision, metrics, before, compared_with)

@@ -27,6 +27,8 @@ SIGNIFICANCE = 0.05
 class GatePolicy:
     """margin: see docs/promotion.md; a share of 1 for accuracy, of the old value else.
 
+    base_set: whether to judge by the base set too. base_margin: as margin, what may be lost there.
+
     min_validation_samples: with fewer than the default, no outcome could be beyond chance:
     McNemar's exact test reaches p = 2 / 2**6 = 0.031 with six samples, and 0.063 with five.
     """
@@ -36,6 +38,8 @@ class GatePolicy:
     margin: float = 0.1
     min_validation_samples: int = 6
     min_per_class: int = 0
+    base_set: bool = True
+    base_margin: float = 0.02
 
 
 FIELDS = tuple(field.name for field in fields(GatePolicy))
@@ -44,6 +48,11 @@ FIELDS = tuple(field.name for field in fields(GatePolicy))
 def gate_policy(model: Model) -> GatePolicy:
     """The model's own, with the defaults where it says nothing."""
     return effective_gate(model.gate, model.loss)
+
+
+def judges_by_base_set(model: Model) -> bool:
+    """Whether there is a base set, and the gate looks at it."""
+    return model.samples.base > 0 and gate_policy(model).base_set
 
 
 def effective_gate(own: dict[str, Any], loss: str) -> GatePolicy:

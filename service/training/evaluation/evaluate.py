@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
         baseline_classes=task.baseline_classes,
     )
     try:
-        return Evaluated(*comparer.compare_everywhere(task.candidate, task.baseline))
+        return comparer.compare_everywhere(task.candidate, task.baseline)
     except Unusable as error:
         raise ExportMismatch(f"the exported model is of no use: {error}") from error
 
@@ -65,7 +65,7 @@ class ModelMetrics:
 
 
 class ModelComparer:
-    """Measures models on the labelled validation samples as they are now.
+    """Measures models on the labelled validation samples as they are now, and on the base set.
 
     model: path of one of them, whose tables say which samples can be used. classes,
     baseline_classes: that candidates and baselines tell apart, as in Evaluate. Both are measured on
@@ -83,7 +83,9 @@ class ModelComparer:
         baseline_classes: Classes = None,
     ) -> None:
         reader = SampleReader(measurement, threads=threads, tick=tick, model=model)
-        self.dataset = reader.read(Split.VALIDATION, watermark=ALL_SAMPLES)
+        self.dataset = reader.read(
+            Split.VALIDATION, watermark=ALL_SAMPLES, base=measurement.base_set
+        )
         self._measurement = measurement
         self._threads = threads
         self._tick = tick
@@ -95,20 +97,26 @@ class ModelComparer:
         is_strange = np.isin(labels, strange).any(axis=tuple(range(1, labels.ndim)))
         self._is_known: NDArray[np.bool_] = np.logical_not(is_strange)
 
-    def compare_everywhere(
-        self, candidate: str, baseline: str
-    ) -> tuple[Comparison, Comparison | None]:
-        """On all samples, and on those of the reference set if that is wanted.
+    def compare_everywhere(self, candidate: str, baseline: str) -> Evaluated:
+        """On the validation samples, and on reference set and base set if those are wanted.
 
         candidate, baseline: paths. Raises Unusable if the candidate cannot be run.
         """
-        everything = np.arange(len(self.dataset))
-        validation = self.compare(candidate, baseline, everything)
-        if not self._measurement.reference:
-            return validation, None
+        wanted = self._measurement
+        base = self._is_of("base") if wanted.base_set else np.zeros(len(self.dataset), bool)
+
+        def compared(which: NDArray[np.bool_]) -> Comparison:
+            return self.compare(candidate, baseline, np.flatnonzero(which))
+
+        return Evaluated(
+            validation=compared(~base),
+            reference=compared(self._is_of("reference") & ~base) if wanted.reference else None,
+            base_set=compared(base) if wanted.base_set else None,
+        )
+
+    def _is_of(self, which: Literal["reference", "base"]) -> NDArray[np.bool_]:
         database, model_id = Path(self._measurement.database), self._measurement.model_id
-        frozen = np.isin(self.dataset.ids, read_ids(database, "reference", model_id=model_id))
-        return validation, self.compare(candidate, baseline, everything[frozen])
+        return np.isin(self.dataset.ids, read_ids(database, which, model_id=model_id))
 
     def compare(self, candidate: str, baseline: str, chosen: Indices) -> Comparison:
         """On the samples at these positions. Raises Unusable if the candidate cannot be run."""

@@ -52,13 +52,13 @@ def convert(task: Convert, pipe: Pipe) -> Converted:
         except Unusable as error:
             faults.append(f"{method}: {error}")
             continue
-        made.append((method, path, *compared))
+        made.append((method, path, compared))
     if not made:
         why = "; ".join(faults) or "the model has no layers that could be quantized"
         raise VariantRefused(f"the model cannot be made {task.variant}: {why}")
-    method, path, validation, reference = max(made, key=lambda each: quality(each[2], task))
+    method, path, compared = max(made, key=lambda each: quality(each[2].validation, task))
     flush(path)
-    return Converted(str(path), method, validation, reference)
+    return Converted(str(path), method, compared.validation, compared.reference, compared.base_set)
 
 
 def quality(comparison: Comparison, task: Convert) -> float:

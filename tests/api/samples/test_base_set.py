@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support import Served, blobs, mlp, npz
 
+GOOD = {"epochs": 8, "learning_rate": 0.02, "seed": 1}
 NPZ = {"Content-Type": "application/x-npz"}
 
 
@@ -166,6 +167,50 @@ def test_an_app_that_may_only_add_samples_changes_no_base_set(served: Served, mo
     assert [each.status_code for each in answers] == [403, 403, 403]
     assert "models:admin" in answers[2].json()["detail"]
     assert base_set(served, model)["samples"] == 5
+
+
+def test_a_job_replays_unasked_says_why_and_forgets_less(served: Served, model: str) -> None:
+    known = blobs(400, 8, 3)
+    served.upload(model, **known).raise_for_status()
+    learned = served.train(model, **GOOD)
+    assert "replay" not in learned["choices"]
+    served.http.post(f"/v1/models/{model}/base-set", json={"first": 400}).raise_for_status()
+    served.upload(model, **mirrored(400)).raise_for_status()
+
+    forgot = served.train(model, **GOOD, replay=0)
+    kept = served.train(model, **GOOD)
+
+    assert (forgot["hyperparameters"]["replay"], forgot["choices"]) == (0, {})
+    assert kept["hyperparameters"]["replay"] == 0.4
+    assert kept["choices"]["replay"].startswith("keeps what the base set tells: ")
+    assert kept["progress"]["total_steps"] > forgot["progress"]["total_steps"]
+    versions = [
+        served.http.get(f"/v1/models/{model}/versions/{job['version']}").json()
+        for job in (forgot, kept)
+    ]
+    accuracies = [each["metrics"]["base_set"]["accuracy"] for each in versions]
+    assert accuracies[0] + 0.1 < accuracies[1]
+    assert versions[0]["promoted"] is False
+    assert "; base set accuracy went from " in versions[0]["reason"]
+    assert versions[0]["verdict"]["base_set"]["outcome"] == "worse"
+    assert versions[1]["metrics"]["samples"] == counts(served, model)["validation"]
+    assert versions[1]["metrics"]["base_set"]["samples"] == base_set(served, model)["held_out"]
+    assert versions[1]["provenance"]["base_samples"] == 400 - base_set(served, model)["held_out"]
+    seen = served.http.get(f"/v1/models/{model}/versions/{kept['version']}/samples").json()
+    assert seen["total"] >= 360
+
+
+def test_a_gate_may_leave_the_base_set_out(served: Served, model: str) -> None:
+    served.upload(model, **blobs(300, 8, 3)).raise_for_status()
+    served.train(model, **GOOD)
+    served.http.post(f"/v1/models/{model}/base-set", json={"first": 300}).raise_for_status()
+    served.upload(model, **mirrored(300)).raise_for_status()
+    changed = served.http.patch(f"/v1/models/{model}", json={"gate": {"base_set": False}})
+    assert changed.json()["gate"]["base_margin"] == 0.02
+    job = served.train(model, **GOOD, replay=0)
+    made = served.http.get(f"/v1/models/{model}/versions/{job['version']}").json()
+    assert made["promoted"] is True
+    assert "base_set" not in made["metrics"]
 
 
 def test_a_share_that_is_gone_when_the_job_starts_is_told(served: Served, model: str) -> None:

@@ -72,3 +72,20 @@ def test_files_or_a_number_are_asked_for(
     for wrong in ([], [clean(tmp_path), "--first", 3]):
         done = honed("base-set", "add", name, *wrong)
         assert (done.returncode, "give FILES, or --first" in done.stderr) == (2, True)
+
+
+def test_train_and_the_list_of_versions_tell_what_is_kept(
+    honed: Callable[..., Any], add_model: Callable[..., str], tmp_path: Path
+) -> None:
+    name = add_model(samples=300)
+    honed("base-set", "add", name, clean(tmp_path))
+    recipe = ("--epochs", 6, "--learning-rate", 0.005, "--seed", 1)
+    ended = honed("train", name, *recipe, "--replay", 0, "--watch").stdout
+    (told,) = [line for line in ended.splitlines() if line.startswith("base set ")]
+    assert told.startswith("base set    accuracy 0.")
+    assert told.endswith(", before 1")
+    assert "; base set accuracy went from 1 (version 1) to 0." in ended
+    listed = honed("versions", "list", name).stdout.splitlines()
+    assert listed[0].index("BASELINE") < listed[0].index("BASE SET") < listed[0].index("VERDICT")
+    assert told.removeprefix("base set    ") in listed[1]
+    assert "not promoted, better, worse on the base set" in listed[1]

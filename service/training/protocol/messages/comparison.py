@@ -26,7 +26,7 @@ class OwnLoss:
 class Measurement:
     """What models are measured on and by. metric: `accuracy`, `loss` or `mae`.
 
-    reference: whether to compare on the reference set as well. preprocess, cache: as
+    reference, base_set: whether to compare on these sets as well. preprocess, cache: as
     in Train. own_loss: where loss is `output`.
     """
 
@@ -38,6 +38,7 @@ class Measurement:
     model_id: int
     metric: str
     reference: bool = False
+    base_set: bool = False
     preprocess: tuple[dict[str, Any], ...] = ()
     cache: str | None = None
     own_loss: OwnLoss | None = None
@@ -127,10 +128,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The models are compared. reference: on the reference set, None where none was asked for."""
+    """The models are compared. reference, base_set: None where it was not asked for."""
 
     validation: Comparison
     reference: Comparison | None = None
+    base_set: Comparison | None = None
     kind: Literal["evaluated"] = "evaluated"
 
 
@@ -142,6 +144,7 @@ class Converted:
     method: str
     validation: Comparison
     reference: Comparison | None = None
+    base_set: Comparison | None = None
     kind: Literal["converted"] = "converted"
 
 

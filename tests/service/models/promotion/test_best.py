@@ -19,7 +19,7 @@ def model(store: Store) -> Model:
 
 def add(store: Store, model: Model, accuracy: float, *, promoted: bool = True, **more: Any) -> None:
     metrics = {"accuracy": accuracy}
-    fields = {"metrics": metrics, "baseline": {}, "promoted": promoted, **more}
+    fields = {"metrics": metrics, "baseline": {}, "promoted": promoted} | more
     publish(store, start_job(store, model.id), b"%f" % accuracy, **fields)
 
 
@@ -67,3 +67,17 @@ def test_what_is_damaged_does_not_count(store: Store, model: Model) -> None:
         add(store, model, accuracy)
     store.files.path(store.versions.get(model.id, 3).file.sha256).write_bytes(b"rotten")
     assert best(store, model) == 2
+
+
+def test_the_best_on_the_base_set_is_another(store: Store, model: Model) -> None:
+    def known(accuracy: float) -> dict[str, Any]:
+        return {"base_set": {"accuracy": accuracy}}
+
+    before = {"baseline": {"accuracy": 0.1} | known(0.7), "verdict": {"baseline_version": 1}}
+    for accuracy, on_base_set in ((0.5, 0.95), (0.9, 0.9), (0.7, 0.8)):
+        add(store, model, accuracy, metrics={"accuracy": accuracy} | known(on_base_set), **before)
+    latest = store.versions.by_alias(model.id, "latest")
+    found = find_best(store, model, latest=latest, on_base_set=True)
+    assert found is not None
+    assert found.version == 2
+    assert best(store, model) == 3

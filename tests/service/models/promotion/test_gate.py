@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.errors import InvalidInput
-from service.models.promotion.gate import BestComparison, decide, without_evaluation
+from service.models.promotion.gate import BestComparison, conclude, decide, without_evaluation
 from service.models.promotion.policy import GatePolicy, effective_gate, merge_gate
 from service.training.protocol.messages.comparison import Comparison, Evaluated, Interval
 
@@ -189,3 +189,67 @@ def test_a_metric_that_the_model_does_not_have_is_refused() -> None:
     with pytest.raises(InvalidInput) as caught:
         merge_gate({}, {"metric": "accuracy"}, loss="mse")
     assert caught.value.problems[0].pointer == "/gate/metric"
+
+
+@pytest.mark.parametrize(
+    ("on_base_set", "promoted", "outcome"),
+    [
+        (classified(1000, old=950, new=931, lost=19), True, "same"),
+        (classified(1000, old=950, new=929, lost=21), False, "worse"),
+        (classified(1000, old=950, new=970, lost=1), True, "better"),
+        (classified(40, old=40, new=38, lost=2), True, "same"),
+        (classified(40, old=40, new=35, lost=5), False, "worse"),
+        (classified(3, old=3, new=0, lost=3), True, "too_few"),
+        (Comparison(0, (), {}, {}), True, "too_few"),
+    ],
+)
+def test_on_the_base_set_a_small_loss_is_allowed_and_a_larger_one_is_not(
+    on_base_set: Comparison, promoted: bool, outcome: str
+) -> None:
+    """19 of 1,000 are beyond chance, but within the margin; 5 of 40 are more than a tenth."""
+    gained = classified(60, old=20, new=55, lost=1)
+    decision = decide(ACCURACY, Evaluated(gained, base_set=on_base_set), baseline_version=4)
+    assert decision.promoted is promoted
+    assert decision.verdict["base_set"]["outcome"] == outcome
+
+
+def test_the_reason_tells_both_tests() -> None:
+    gained = classified(60, old=20, new=55, lost=1)
+    forgot = classified(1000, old=950, new=700, lost=250)
+    decision = decide(ACCURACY, Evaluated(gained, base_set=forgot), baseline_version=4)
+    said = decision.reason.split("; ")
+    assert said[0].startswith("not promoted: validation accuracy went from 0.3333 (version 4)")
+    assert said[1] == (
+        "base set accuracy went from 0.95 (version 4) to 0.7 on 1000 samples, worse by more than "
+        "the margin of 0.02 (McNemar's exact test: 0 right only now, 250 right only before, "
+        "p < 0.001)"
+    )
+
+
+def test_a_margin_of_a_loss_on_the_base_set_is_a_share_of_the_old() -> None:
+    gained = regressed(old=1.0, new=0.5, p_value=0.001)
+    for new, promoted in ((0.509, True), (0.52, False)):
+        base_set = regressed(old=0.5, new=new, p_value=0.001)
+        decision = decide(LOSS, Evaluated(gained, base_set=base_set), baseline_version=4)
+        assert decision.promoted is promoted
+
+
+def test_figures_on_the_base_set_are_in_the_versions_metrics() -> None:
+    gained = classified(60, old=20, new=55, lost=1)
+    kept = classified(100, old=90, new=89, lost=1)
+    found = conclude(ACCURACY, Evaluated(gained, base_set=kept), compared_with=4)
+    assert found.metrics == {"accuracy": 55 / 60, "base_set": {"accuracy": 0.89}}
+    assert found.baseline == {"accuracy": 20 / 60, "base_set": {"accuracy": 0.9}}
+
+
+def test_losses_within_the_margin_do_not_add_up_on_the_base_set() -> None:
+    """0.95 → 0.94 → 0.925 on 1,000 samples: the last step alone is within the margin."""
+    gained = classified(60, old=20, new=55, lost=1)
+    step = Evaluated(gained, base_set=classified(1000, old=940, new=925, lost=15))
+    against_best = BestComparison(2, classified(1000, old=950, new=925, lost=25))
+    alone = decide(ACCURACY, step, baseline_version=3)
+    decision = decide(ACCURACY, step, baseline_version=3, best_on_base_set=against_best)
+    assert (alone.promoted, decision.promoted) == (True, False)
+    assert "(version 2, the best that was promoted) to 0.925" in decision.reason
+    assert decision.verdict["best_on_base_set"]["outcome"] == "worse"
+    assert decision.verdict["best_version_on_base_set"] == 2
