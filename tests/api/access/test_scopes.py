@@ -43,6 +43,14 @@ GET /v1/models/{name}/aliases models:read
 GET /v1/models/{name}/aliases/{alias} models:read
 PUT /v1/models/{name}/aliases/{alias} models:admin
 DELETE /v1/models/{name}/aliases/{alias} models:admin
+GET /v1/models/{name}/base-set models:read
+POST /v1/models/{name}/base-set models:admin
+DELETE /v1/models/{name}/base-set models:admin
+GET /v1/models/{name}/classes models:read
+POST /v1/models/{name}/classes models:admin
+PATCH /v1/models/{name}/classes/{class_name} models:admin
+DELETE /v1/models/{name}/classes/{class_name} models:admin
+POST /v1/models/{name}/classes/{class_name}/merge models:admin
 GET /v1/models/{name}/checkpoints models:read
 POST /v1/models/{name}/jobs train
 GET /v1/models/{name}/latest models:read

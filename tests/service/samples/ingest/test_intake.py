@@ -18,6 +18,7 @@ from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.intake import IngestResult, UploadOptions
 from service.samples.ingest.json_upload import store_json
 from service.samples.ingest.npz_upload import store_npz
+from service.samples.ingest.statistics import Statistics
 from storage.records.models import Model
 from storage.store import Store
 
@@ -175,9 +176,21 @@ def test_inputs_of_another_scale_are_told_with_the_number(
     (warning,) = about_inputs(send_rows(store, model, path, far))
     assert "feature 2" in warning
     assert "a mean of 272.9" in warning
+    spread = ROWS[:, 2].astype(np.float32).std(dtype=np.float64)
+    assert f"a standard deviation of {spread:g}" in warning
 
     large = about_inputs(send_rows(store, model, path, ROWS * 50_000))
     assert any("standardize" in each for each in large)
+
+
+def test_inputs_that_come_in_pieces_all_count(store: Store, model: Model) -> None:
+    flat = ROWS.astype(np.float32)
+    flat[:, 1] = 7
+    statistics = Statistics(store, model)
+    for start in range(0, len(flat), 7):
+        statistics.add(np.ascontiguousarray(flat[start : start + 7]).view(np.uint8))
+    (warning,) = statistics.warnings()
+    assert "feature 1: the same value in all 60 samples" in warning
 
 
 def test_a_damaged_sample_keeps_no_other_from_being_stored(
