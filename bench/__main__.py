@@ -21,6 +21,7 @@ NAMES = (
     "frameworks",
     "growth",
     "defaults",
+    "classes",
     "samples",
     "crowd",
     "images",

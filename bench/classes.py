@@ -1,0 +1,92 @@
+"""A tenth digit, learned from a few pictures by a model of nine: what it costs the others.
+
+The digits are the demo's, seen by its camera and judged on those that are kept back.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from bench.daemon import Served, digits_cnn, served, train
+from bench.table import Row
+from cli.demo.digits import folder, kept_back, read
+
+NEW, PICTURES, SEEDS = 9, (5, 20), (0, 1, 2)
+EPOCHS = (1, 5, None)
+"""None: what a job chooses."""
+
+
+def run() -> list[Row]:
+    """One row for each number of pictures and of epochs; medians of the seeds."""
+    with served() as daemon, tempfile.TemporaryDirectory() as scratch:
+        return [
+            _row(daemon, Path(scratch), pictures, epochs)
+            for pictures in PICTURES
+            for epochs in EPOCHS
+        ]
+
+
+def _row(daemon: Served, scratch: Path, pictures: int, epochs: int | None) -> Row:
+    found = [_learned(daemon, scratch, pictures, epochs, seed) for seed in SEEDS]
+    asked = {"pictures": str(pictures), "epochs": "chosen" if epochs is None else str(epochs)}
+    return asked | {what: median(each[what] for each in found) for what in found[0]}
+
+
+def _learned(
+    daemon: Served, scratch: Path, pictures: int, epochs: int | None, seed: int
+) -> dict[str, float]:
+    name = f"digits-{pictures}-{epochs}-{seed}"
+    classes, gate = [str(each) for each in range(NEW)], {"mode": "always"}
+    daemon.register(name, _nine(), classes=classes, gate=gate)
+    with np.load(folder() / "device.npz") as arrays:
+        images, labels = arrays["image"], arrays["label"]
+    old = labels != NEW
+    daemon.upload(name, image=images[old], label=labels[old]).raise_for_status()
+    train(daemon, name, seed=seed, ignore_policy=True)
+    before = _judged(daemon, scratch, name)
+    began = time.monotonic()
+    url = f"/v1/models/{name}/classes"
+    daemon.http.post(url, json={"name": str(NEW)}).raise_for_status()
+    seconds = time.monotonic() - began
+    some = np.flatnonzero(~old)[:pictures]
+    daemon.upload(name, "train", image=images[some], label=labels[some]).raise_for_status()
+    asked: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+    train(daemon, name, seed=seed, ignore_policy=True, **asked)
+    after = _judged(daemon, scratch, name)
+    return {
+        "old before": before["old"],
+        "old after": after["old"],
+        "new after": after["new"],
+        "s to add": seconds,
+    }
+
+
+def _nine() -> bytes:
+    """The demo's model without its tenth row."""
+    model = onnx.load_model_from_string(digits_cnn())
+    last = model.graph.node[-1]
+    for each in model.graph.initializer:
+        if each.name in last.input:
+            values: NDArray[Any] = onnx.numpy_helper.to_array(each)
+            axis = values.shape.index(NEW + 1)
+            kept = np.ascontiguousarray(values.take(range(NEW), axis=axis))
+            each.CopyFrom(onnx.numpy_helper.from_array(kept, each.name))
+    model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = NEW
+    return model.SerializeToString()
+
+
+def _judged(daemon: Served, scratch: Path, name: str) -> dict[str, float]:
+    """Shares of pictures that `latest` has right, on the ones that are kept back."""
+    path = scratch / f"{name}.onnx"
+    path.write_bytes(daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content)
+    images, labels = kept_back()
+    right, new = read(path, images) == labels, labels == NEW
+    return {"old": float(right[~new].mean()), "new": float(right[new].mean())}
