@@ -24,7 +24,7 @@ OPTIONS: dict[str, frozenset[str]] = {
 COMMON = frozenset(
     {
         *("optimizer", "weight_decay", "decays", "rate_factors"),
-        *("max_grad_norm", "max_grad_value", "ema_decay"),
+        *("max_grad_norm", "max_grad_value", "ema_decay", "l2_sp"),
     }
 )
 
@@ -71,7 +71,9 @@ class Recipe:
     weight_decay acts on, None for all with two axes or more, so not biases and norms' scales.
     rate_factors: factors on the learning rate by glob; the first that matches counts.
     max_grad_norm, max_grad_value: clipping, by the norm of all gradients or element by element.
-    ema_decay: of a moving average of the parameters, which is then measured and exported.
+    ema_decay: of a moving average of the parameters, which is then measured and exported. l2_sp:
+    half of it times the squared distance to the parameters at the start is added to the loss, whose
+    value is told without it; Li et al. (2018), Explicit Inductive Bias for Transfer Learning.
     """
 
     optimizer: Annotated[
@@ -104,6 +106,9 @@ class Recipe:
         float | None,
         About("Decay of an average of the weights, which is measured and exported.", ge=0, lt=1),
     ] = None
+    l2_sp: Annotated[
+        float, About("How much weights are drawn to those that the job began with.", ge=0, le=10)
+    ] = 0.0
 
     @property
     def first_beta(self) -> float:
@@ -209,7 +214,11 @@ def _out_of_bounds(recipe: Recipe) -> Iterator[Problem]:
         if value is not None and not (value > 0 and isfinite(value)):
             yield Problem(f"/{name}", f"{name} is {value}; it must be finite and above 0")
     factors = {f"rate_factors/{glob}": each for glob, each in (recipe.rate_factors or {}).items()}
-    for name, value in {"weight_decay": recipe.weight_decay, **factors}.items():
+    for name, value in {
+        "weight_decay": recipe.weight_decay,
+        "l2_sp": recipe.l2_sp,
+        **factors,
+    }.items():
         if not (value >= 0 and isfinite(value)):
             yield Problem(f"/{name}", f"{name} is {value}; it must be finite and at least 0")
 

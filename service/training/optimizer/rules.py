@@ -26,6 +26,8 @@ Brings the slots up to date. scratch: written over, of the gradient's shape. eps
 """
 VELOCITY = "velocity"
 """A slot that is there only where the recipe has momentum."""
+START = "start"
+"""The slot of the parameters that the first step found."""
 EMA = "ema"
 """The slot of the moving average of the parameters."""
 
@@ -47,7 +49,8 @@ class UpdateRule:
 def slots(recipe: Recipe) -> tuple[str, ...]:
     """The state beside the parameters; the rule's own comes first."""
     own = (name for name in RULES[recipe.optimizer].slots if name != VELOCITY or recipe.momentum)
-    return (*own, *(() if recipe.ema_decay is None else (EMA,)))
+    shared = {START: recipe.l2_sp > 0, EMA: recipe.ema_decay is not None}
+    return (*own, *(name for name, is_kept in shared.items() if is_kept))
 
 
 def scalar(value: float) -> Vector:

@@ -47,6 +47,7 @@ class Optimizer:
         self._rates, self._decays, self._square_sums = np.zeros((3, layout.rows), np.float32)
         self._decays[:] = self._decay
         self._epsilon, self._clipping, self._ema_decay = scalar(0), scalar(1), scalar(0)
+        self._pull, self._is_first = scalar(recipe.l2_sp), False
         self._bounds = scalar(-(recipe.max_grad_value or 0)), scalar(recipe.max_grad_value or 0)
         blocks = self._blocks(buffers)
         shares = [blocks[first:last] for first, last in edges(layout.rows, threads)]
@@ -62,6 +63,7 @@ class Optimizer:
         else the weight decay.
         """
         # What is the same at each step is not written again: small steps are mostly such trifles.
+        self._is_first = number == 1
         factor, epsilon = self._rule.scalars(self._recipe, number)
         multiply(self._factors, np.float32(rate * factor), self._rates)
         if self._recipe.weight_decay and self._rule.decoupled:
@@ -83,6 +85,12 @@ class Optimizer:
 
     def _move(self, block: Block, scratch: Vector) -> None:
         recipe, parameter, gradient = self._recipe, block.parameter, self._gradient(block)
+        if recipe.l2_sp:
+            start = block.slots[-1 if recipe.ema_decay is None else -2]
+            if self._is_first:
+                start[...] = parameter
+            away = subtract(parameter, start, scratch)
+            add(gradient, multiply(away, self._pull, scratch), gradient)
         if recipe.weight_decay and self._rule.decoupled:
             multiply(parameter, block.decay, parameter)
         elif recipe.weight_decay:

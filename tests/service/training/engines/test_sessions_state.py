@@ -32,7 +32,7 @@ RECIPES = [
     Recipe("sgd", momentum=0.9, nesterov=True, weight_decay=0.01),
     Recipe("adam", max_grad_norm=0.5),
     Recipe("adamw", weight_decay=0.1, ema_decay=0.9, rate_factors={"w0": 0.1}),
-    Recipe("rmsprop", momentum=0.5),
+    Recipe("rmsprop", momentum=0.5, l2_sp=0.5),
     Recipe("lion", max_grad_value=0.01),
 ]
 

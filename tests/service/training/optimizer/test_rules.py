@@ -131,7 +131,21 @@ def lion(betas: tuple[float, float] = (0.9, 0.99), *, decay: float = 0.0) -> Any
     return update
 
 
+def drawn_back(update: Any, strength: float) -> Any:
+    """L2-SP: the gradient of strength / 2 · ‖p - p₀‖² beside the loss's."""
+
+    def drawn(p: Array, g: Array, state: dict[str, Any], rate: float, step: int) -> Array:
+        return update(p, g + strength * (p - state.setdefault("start", p)), state, rate, step)
+
+    return drawn
+
+
 CASES = {
+    "sgd drawn to its start": (Recipe("sgd", momentum=0.9, l2_sp=2.0), drawn_back(sgd(0.9), 2.0)),
+    "adamw drawn to its start": (
+        Recipe("adamw", l2_sp=3.0, ema_decay=0.5),
+        drawn_back(adam(decoupled=True), 3.0),
+    ),
     "sgd": (Recipe("sgd"), sgd()),
     "momentum": (Recipe("sgd", momentum=0.9), sgd(0.9)),
     "nesterov": (Recipe("sgd", momentum=0.8, nesterov=True), sgd(0.8, True)),
