@@ -1,5 +1,6 @@
-# On x86-64 and on arm64; see the README's table of platforms.
-FROM python:3.12-slim AS build
+# On x86-64 and on arm64; see the README's table of platforms. docs/container.md tells how to run it.
+ARG BASE=python:3.12-slim
+FROM ${BASE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE hatch_build.py honed.py ./
 COPY api api
@@ -8,9 +9,9 @@ COPY examples examples
 COPY service service
 COPY storage storage
 COPY systemd systemd
-RUN python -m venv /opt/honed && /opt/honed/bin/pip install --no-cache-dir .
+RUN python3 -m venv /opt/honed && /opt/honed/bin/pip install --no-cache-dir .
 
-FROM python:3.12-slim
+FROM ${BASE}
 RUN useradd --system --create-home --home-dir /var/lib/honed honed
 COPY --from=build /opt/honed /opt/honed
 USER honed
@@ -25,6 +26,6 @@ ENV PATH=/opt/honed/bin:$PATH \
 VOLUME /var/lib/honed
 EXPOSE 8471
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=30s --timeout=3s CMD ["python", "-c", \
-  "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8471/readyz')"]
+# It asks the socket in the data folder, whatever port or certificate TCP has.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=15m CMD ["honed", "status"]
 CMD ["honed", "serve"]

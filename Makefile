@@ -20,7 +20,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 ZOO ?= /tmp/hone-zoo
 
 .PHONY: demo test test-arm64 test-python3.13 check check-release format dashboard bench zoo fuzz audit sbom \
-  release deb test-deb clean
+  release deb test-deb test-container clean
 
 demo: $(INSTALLED)
 	$(BIN)/honed demo
@@ -64,7 +64,7 @@ check: $(INSTALLED)
 	$(BIN)/$(PYTEST)
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
-check-release: check zoo fuzz audit release test-deb
+check-release: check zoo fuzz audit release test-deb test-container
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -138,6 +138,10 @@ deb: dist/.built
 # The package in a Debian root: installed, started, upgraded, removed and purged there. Needs root.
 test-deb: deb
 	tests/platforms/deb.sh $(ROOTS)/debian dist/*.deb
+
+# The container that compose.yaml runs. Needs root and podman.
+test-container: .venv-release/.installed
+	PATH="$(CURDIR)/.venv-release/bin:$$PATH" tests/platforms/container.sh $(ROOTS)/container
 
 # An environment of the wheel and what it depends on, and nothing else.
 build/bare/.installed: dist/.built
