@@ -53,7 +53,7 @@ class Service:
         if not tcp and not self.is_user:
             self._drop_in.unlink(missing_ok=True)
         for path, template in self.files(tcp=tcp).items():
-            _write(path, template.read_text("utf-8").replace(PROGRAM, str(program)))
+            write(path, template.read_text("utf-8").replace(PROGRAM, str(program)))
             yield f"wrote {path}"
         if not self.is_user:
             _run("systemd-sysusers", f"--root={self.root}")
@@ -97,9 +97,7 @@ class Service:
         return self.root == Path("/") and Path("/run/systemd/system").is_dir()
 
     def _program(self) -> Path:
-        program = Path(sys.executable).with_name("honed")
-        if not program.exists():
-            raise Failure(f"there is no program {program}: install Hone with pip")
+        program = installed_program()
         if not self.is_user and any(program.is_relative_to(home) for home in HOMES):
             raise Failure(
                 f"{program} is in a home, which a service does not see: install Hone elsewhere "
@@ -122,7 +120,16 @@ class Service:
         return _run("systemctl", *where, *arguments)
 
 
-def _write(path: Path, text: str) -> None:
+def installed_program() -> Path:
+    """The program `honed` of this environment. Raises Failure."""
+    program = Path(sys.executable).with_name("honed")
+    if not program.exists():
+        raise Failure(f"there is no program {program}: install Hone with pip")
+    return program
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that everybody may read, and its folder. Raises Failure."""
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

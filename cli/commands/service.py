@@ -1,4 +1,4 @@
-"""`honed service …`: the daemon as a service that starts with the system."""
+"""`honed service …`: the daemon as a service that starts with the system, or with one's session."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from cli.errors import Failure
+from cli.launchd import Agent
 from cli.options import Group, as_json
 from cli.output import echo_fields, echo_json
 from cli.systemd import Service
@@ -25,9 +26,18 @@ root = click.option(
 
 @click.group(cls=Group)
 def service() -> None:
-    """Run the daemon as a service of systemd; docs/systemd.md tells what it may do."""
-    if sys.platform != "linux":
-        raise Failure("`honed service` knows systemd only; start `honed serve` in another way")
+    """Run the daemon as a service of systemd, or of launchd on macOS; see docs/systemd.md."""
+    if sys.platform not in {"linux", "darwin"}:
+        raise Failure("`honed service` knows systemd and launchd; start `honed serve` otherwise")
+
+
+def found(is_user: bool, root: Path = Path("/")) -> Service | Agent:
+    """The service of this system. Raises Failure."""
+    if sys.platform != "darwin":
+        return Service(is_user, root.resolve())
+    if not is_user or root != Path("/"):
+        raise Failure("on macOS Hone runs as a service of your own: give --user, and no --root")
+    return Agent()
 
 
 @service.command("install")
@@ -35,8 +45,10 @@ def service() -> None:
 @click.option("--tcp", is_flag=True, help="Let it listen on 127.0.0.1 too, for apps and browsers.")
 @root
 def install(*, is_user: bool, tcp: bool, root: Path) -> None:
-    """Write the units, and start the service now and with the system."""
-    for step in Service(is_user, root.resolve()).install(tcp=tcp):
+    """Write the units, and start the service now and with the system, or with your session."""
+    service = found(is_user, root)
+    steps = service.install(tcp=tcp) if isinstance(service, Service) else service.install()
+    for step in steps:
         click.echo(step)
 
 
@@ -45,7 +57,7 @@ def install(*, is_user: bool, tcp: bool, root: Path) -> None:
 @root
 def uninstall(*, is_user: bool, root: Path) -> None:
     """Stop the service and remove its units. Its data stay."""
-    for step in Service(is_user, root.resolve()).uninstall():
+    for step in found(is_user, root).uninstall():
         click.echo(step)
 
 
@@ -53,9 +65,9 @@ def uninstall(*, is_user: bool, root: Path) -> None:
 @own
 @as_json
 def status(*, is_user: bool, as_json: bool) -> None:
-    """Show what systemd knows of the service."""
-    found = Service(is_user).status()
+    """Show what systemd, or launchd, knows of the service."""
+    states = found(is_user).status()
     if as_json:
-        echo_json(found)
+        echo_json(states)
     else:
-        echo_fields(found.items())
+        echo_fields(states.items())

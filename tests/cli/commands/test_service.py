@@ -60,7 +60,7 @@ def test_systemd_understands_what_is_installed(
     service = Service(is_user, system)
     for path, template in service.files(tcp=True).items():
         program = Path(sys.executable).with_name("honed")
-        systemd._write(path, template.read_text("utf-8").replace(systemd.PROGRAM, str(program)))
+        systemd.write(path, template.read_text("utf-8").replace(systemd.PROGRAM, str(program)))
     found = [path for path in service.files(tcp=False) if path.suffix in {".service", ".socket"}]
     done = subprocess.run(
         ["systemd-analyze", "verify", *found],
