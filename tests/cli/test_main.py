@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -77,18 +78,32 @@ def test_help_shows_the_default_of_every_hyperparameter(command: list[str]) -> N
     assert "Steps in which the learning rate rises to its peak. Default: 0." in text
 
 
+def test_every_listing_has_json() -> None:
+    listings = [["audit"], ["status"]]
+    for name in COMMANDS:
+        command = honed.get_command(click.Context(honed), name)
+        if isinstance(command, click.Group) and "list" in command.commands:
+            listings.append([name, "list"])
+    assert len(listings) == 7
+    for words in listings:
+        assert "--json" in CliRunner().invoke(honed, [*words, "--help"]).stdout, words
+
+
 def test_help_tells_the_whole_sentence_of_each_command() -> None:
     listed = CliRunner().invoke(honed, ["--help"]).stdout.partition("Commands:")[2]
     assert listed
     assert "..." not in listed
 
 
-def test_the_shell_completes_names_of_models(add_model: Callable[..., str], variables: Any) -> None:
+@pytest.mark.parametrize("command", ["models show", "triggers list"], ids=["models", "triggers"])
+def test_the_shell_completes_names_of_models(
+    add_model: Callable[..., str], variables: Any, command: str
+) -> None:
     name = add_model()
-    words = {"COMP_WORDS": f"honed models show {name[:6]}", "COMP_CWORD": "3"}
+    words = {"COMP_WORDS": f"honed {command} {name[:6]}", "COMP_CWORD": "3"}
     asked = {**os.environ, **variables, **words, "_HONED_COMPLETE": "bash_complete"}
-    command = [sys.executable, "-c", "from cli.main import main; main()"]
-    done = subprocess.run(command, env=asked, capture_output=True, text=True, check=True)
+    program = [sys.executable, "-c", "from cli.main import main; main()"]
+    done = subprocess.run(program, env=asked, capture_output=True, text=True, check=True)
     assert name in done.stdout
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,8 @@ def test_fields_are_told_without_pythons_forms() -> None:
 
 
 def test_each_line_of_json_is_one_object() -> None:
-    line = json.loads(JsonFormatter().format(record("job.paused", by=["battery"])))
+    of = {"by": ["battery"], "file": Path("base.onnx")}
+    line = json.loads(JsonFormatter().format(record("job.paused", **of)))
 
     assert (line["event"], line["by"], line["level"]) == ("job.paused", ["battery"], "warning")
+    assert line["file"] == "base.onnx"

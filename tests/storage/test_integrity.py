@@ -103,10 +103,21 @@ def test_verification_finds_flipped_samples_and_lets_those_go_that_are_whole_aga
 
     assert sum(store.verification.read()) == store.verification.size_bytes() > 1200 * 16
     assert quarantined(store, model) == [4, 701]
+    told = [each.data for each in store.events.since(0, 100) if each.type == "storage.damaged"]
+    assert [(each["samples"], each["first_id"]) for each in told] == [(1, 4), (1, 701)]
 
     flip(pack, at=16 * 3)
     assert sum(store.verification.read()) == store.verification.size_bytes() > 1200 * 16
     assert quarantined(store, model) == [701]
+
+
+def test_verification_finds_what_a_pack_loses_while_it_is_open(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1, 2, 3])
+    pack = store.packs_dir / str(model.id) / "1.pack"
+    pack.write_bytes(pack.read_bytes()[:40])
+    list(store.verification.read())
+    assert quarantined(store, model) == [3]
 
 
 def test_aliases_leave_a_damaged_version_for_the_one_before(store, add_model):

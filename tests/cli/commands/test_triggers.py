@@ -35,6 +35,7 @@ def test_a_trigger_is_added_listed_switched_and_removed(
     ]
     assert "weekdays" in first
     assert "cron=30 2 * * mon-fri, time_zone=Europe/Berlin" in first
+    assert trigger["next_at"] in first
     assert "new_samples=500" in second
 
     everywhere = json.loads(honed("triggers", "list", "--json").stdout)

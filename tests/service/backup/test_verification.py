@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from stored import adopt, new_model
+from support import DEADLINE_S
 
 from service.backup.verification import Verifier
 from storage.samples.filter import SampleFilter
@@ -61,6 +62,31 @@ def test_damage_is_found_once_a_week(store: Store, clock: Any, run: Callable[[],
     run()
     assert len(times(store)) == 2
     assert store.samples.ids(model.id, SampleFilter(quarantined=True)).tolist() == [1]
+
+
+def test_it_reads_no_faster_than_it_may(store: Store, device: Any) -> None:
+    store.models.add(new_model("m"), adopt(store, bytes(10_000)))
+    verifier = Verifier(store, device, bytes_per_s=100_000)
+
+    async def time_reading() -> float:
+        began = asyncio.get_running_loop().time()
+        await verifier.run_if_due()
+        return asyncio.get_running_loop().time() - began
+
+    assert asyncio.run(time_reading()) > 0.095  # the loop's clock may round a sleep down
+    assert verifier.progress.read_bytes == verifier.progress.total_bytes == 10_000
+
+
+def test_a_stop_cuts_it_short(store: Store, device: Any) -> None:
+    store.models.add(new_model("m"), adopt(store, bytes(10_000)))
+    verifier = Verifier(store, device, bytes_per_s=0.1)
+
+    async def stop_it() -> None:
+        verifier.begin()
+        await asyncio.wait_for(verifier.stop(), DEADLINE_S)
+
+    asyncio.run(stop_it())
+    assert times(store) == []
 
 
 def test_a_device_in_use_is_left_alone(
