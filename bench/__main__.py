@@ -22,6 +22,7 @@ NAMES = (
     "growth",
     "defaults",
     "classes",
+    "augmentation",
     "samples",
     "crowd",
     "images",
