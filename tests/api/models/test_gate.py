@@ -127,6 +127,8 @@ def test_the_gate_of_a_model_is_shown_changed_and_checked(served: Served) -> Non
         "margin": 0.02,
         "min_validation_samples": 6,
         "min_per_class": 0,
+        "base_set": True,
+        "base_margin": 0.02,
     }
     assert shown["retention"] == {"max_versions": 20, "max_age_days": None, "max_bytes": None}
     changed = patch(served, name, gate={"margin": None, "metric": "loss"})
@@ -137,6 +139,7 @@ def test_the_gate_of_a_model_is_shown_changed_and_checked(served: Served) -> Non
     for wrong, pointer in (
         ({"gate": {"metric": "mae"}}, "/gate/metric"),
         ({"gate": {"margin": -1}}, "/gate/margin"),
+        ({"gate": {"base_margin": -1}}, "/gate/base_margin"),
         ({"gate": {"mode": "sometimes"}}, "/gate/mode"),
         ({"retention": {"max_versions": -1}}, "/retention/max_versions"),
     ):

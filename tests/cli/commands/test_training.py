@@ -39,7 +39,7 @@ def test_a_version_that_the_gate_refused_is_no_success_to_see(
     assert "apps fetch  version 1: " in done.stdout
 
     header, refused, registered = honed("versions", "list", name).stdout.splitlines()
-    assert header.split()[2:5] == ["METRIC", "BASELINE", "VERDICT"]
+    assert header.split()[2:6] == ["METRIC", "BASELINE", "BASE", "SET"]
     assert "not promoted, worse" in refused
     assert "accuracy" in refused
     assert "registered" in registered
