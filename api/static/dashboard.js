@@ -1155,10 +1155,12 @@ function modelView(state, { model, newest }) {
     newest === null ? null : versionView(model, newest)
   );
 }
-function samples({ samples: { train, validation, unlabelled } }) {
-  if (train + validation + unlabelled === 0) return ["no samples yet"];
+function samples({ samples: { train, validation, unlabelled, base } }) {
+  if (train + validation + unlabelled + base === 0) return ["no samples yet"];
   const one = (value, name) => h("span", { "data-key": name }, h("strong", {}, count(value)), ` ${name}`);
-  return [one(train, "train"), one(validation, "validation"), one(unlabelled, "unlabelled")];
+  const ordinary = [one(train, "train"), one(validation, "validation")];
+  const known = base === 0 ? [] : [one(base, "base set")];
+  return [...ordinary, ...known, one(unlabelled, "unlabelled")];
 }
 function versionView(model, newest) {
   const judged = measure(newest.metrics, newest.baseline, model.gate.metric);

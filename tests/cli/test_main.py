@@ -84,7 +84,7 @@ def test_every_listing_has_json() -> None:
         command = honed.get_command(click.Context(honed), name)
         if isinstance(command, click.Group) and "list" in command.commands:
             listings.append([name, "list"])
-    assert len(listings) == 7
+    assert len(listings) == 8
     for words in listings:
         assert "--json" in CliRunner().invoke(honed, [*words, "--help"]).stdout, words
 
