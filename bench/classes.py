@@ -1,6 +1,7 @@
 """A tenth digit, learned from a few pictures by a model of nine: what it costs the others.
 
-The digits are the demo's, seen by its camera and judged on those that are kept back.
+The digits are the demo's, seen by its camera and judged on those that are kept back. In the last
+rows the nine are the base set, and the pictures of the tenth are all that is new.
 """
 
 from __future__ import annotations
@@ -27,23 +28,31 @@ EPOCHS = (1, 5, None)
 def run() -> list[Row]:
     """One row for each number of pictures and of epochs; medians of the seeds."""
     with served() as daemon, tempfile.TemporaryDirectory() as scratch:
-        return [
+        rows = [
             _row(daemon, Path(scratch), pictures, epochs)
             for pictures in PICTURES
             for epochs in EPOCHS
         ]
+        replays = [
+            _row(daemon, Path(scratch), PICTURES[-1], None, base_set=base_set)
+            for base_set in ("replayed", "replay 0")
+        ]
+        return [*rows, *replays]
 
 
-def _row(daemon: Served, scratch: Path, pictures: int, epochs: int | None) -> Row:
-    found = [_learned(daemon, scratch, pictures, epochs, seed) for seed in SEEDS]
+def _row(
+    daemon: Served, scratch: Path, pictures: int, epochs: int | None, *, base_set: str = "-"
+) -> Row:
+    found = [_learned(daemon, scratch, pictures, epochs, seed, base_set) for seed in SEEDS]
     asked = {"pictures": str(pictures), "epochs": "chosen" if epochs is None else str(epochs)}
-    return asked | {what: median(each[what] for each in found) for what in found[0]}
+    told = asked | {"base set": base_set}
+    return told | {what: median(each[what] for each in found) for what in found[0]}
 
 
 def _learned(
-    daemon: Served, scratch: Path, pictures: int, epochs: int | None, seed: int
+    daemon: Served, scratch: Path, pictures: int, epochs: int | None, seed: int, base_set: str
 ) -> dict[str, float]:
-    name = f"digits-{pictures}-{epochs}-{seed}"
+    name = f"digits-{pictures}-{epochs}-{seed}-{base_set.replace(' ', '')}"
     classes, gate = [str(each) for each in range(NEW)], {"mode": "always"}
     daemon.register(name, _nine(), classes=classes, gate=gate)
     with np.load(folder() / "device.npz") as arrays:
@@ -52,6 +61,9 @@ def _learned(
     daemon.upload(name, image=images[old], label=labels[old]).raise_for_status()
     train(daemon, name, seed=seed, ignore_policy=True)
     before = _judged(daemon, scratch, name)
+    if base_set != "-":
+        first = {"first": int(old.sum())}
+        daemon.http.post(f"/v1/models/{name}/base-set", json=first).raise_for_status()
     began = time.monotonic()
     url = f"/v1/models/{name}/classes"
     daemon.http.post(url, json={"name": str(NEW)}).raise_for_status()
@@ -59,6 +71,8 @@ def _learned(
     some = np.flatnonzero(~old)[:pictures]
     daemon.upload(name, "train", image=images[some], label=labels[some]).raise_for_status()
     asked: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+    if base_set == "replay 0":
+        asked["replay"] = 0.0
     train(daemon, name, seed=seed, ignore_policy=True, **asked)
     after = _judged(daemon, scratch, name)
     return {

@@ -261,4 +261,6 @@ def _without(given: dict[str, Any], index: int) -> dict[str, Any]:
 
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:
-    return InvalidInput("the classes cannot be changed so", problems=[Problem(pointer, detail)])
+    return InvalidInput(
+        "the request does not fit the model's classes", problems=[Problem(pointer, detail)]
+    )

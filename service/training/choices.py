@@ -26,8 +26,9 @@ MOST_STEPS, MOST_EPOCHS, FEWEST_EPOCHS = 4_000, 40, 3
 PATIENCE_EPOCHS, FEWEST_VALIDATION = 10, 50
 TEST_STEPS, FEWEST_TEST_STEPS = 50, 20
 SKEWED = 3.0
-REPLAY, MOST_PASSES = 0.4, 2
-"""Of an epoch, and how often that may repeat the base set: a larger share costs what is new."""
+REPLAY, MOST_REPLAY, FEWEST_REPLAYED, MOST_PASSES = 0.4, 0.9, 100, 2
+"""Of an epoch, and at most where few samples are new, so that these samples of the base set are
+there; a larger share costs what is new. How often an epoch may repeat the base set."""
 PULL = 0.03
 """How much a sample of the largest class counts for the smallest class, by label smoothing."""
 SMOOTH, NEAR, GONE = 0.8, 1.05, 2.0
@@ -39,6 +40,15 @@ class Drawn(NamedTuple):
 
     samples: Batches
     sampler: Sampler
+
+    def class_counts(self, classes: int) -> NDArray[np.float64]:
+        """(classes,) new labels in an epoch; of a class without any, those that are replayed."""
+        own, base = (
+            np.bincount(self.samples.labels[chosen].reshape(-1), minlength=classes)
+            for chosen in (self.sampler.own, self.sampler.base)
+        )
+        share = self.sampler.replayed / max(1, len(self.sampler.base))
+        return np.where(own > 0, own, share * base)
 
 
 class Rates(NamedTuple):
@@ -124,8 +134,8 @@ def _replay(datasets: Datasets) -> tuple[float | None, str]:
     base, own = len(datasets.base), len(datasets.train) - len(datasets.base)
     if not base:
         return None, ""
-    drawn = MOST_PASSES * base
-    share = min(REPLAY, round(drawn / (drawn + own), 3))
+    drawn = min(MOST_PASSES * base, max(REPLAY / (1 - REPLAY) * own, FEWEST_REPLAYED))
+    share = min(MOST_REPLAY, round(drawn / (drawn + own), 3))
     return share, f"keeps what the base set tells: {base} samples beside {own} others"
 
 
@@ -134,8 +144,7 @@ def _for_skewed_classes(task: Train, drawn: Drawn) -> dict[str, Any]:
     classes = task.signature.target.num_classes
     if classes is None or task.artifacts.class_step_model is None:
         return {}
-    labels = drawn.samples.labels[drawn.sampler.epoch(0, seed=task.hyperparameters.seed)]
-    counts = np.bincount(labels.reshape(-1), minlength=classes)
+    counts = drawn.class_counts(classes)
     there = counts[counts > 0]
     if there.max() <= SKEWED * there.min():
         return {}
@@ -143,7 +152,7 @@ def _for_skewed_classes(task: Train, drawn: Drawn) -> dict[str, Any]:
     return {"class_weights": balanced(counts), "label_smoothing": float(f"{min(0.1, pull):.2g}")}
 
 
-def balanced(counts: NDArray[np.int64]) -> tuple[float, ...]:
+def balanced(counts: NDArray[Any]) -> tuple[float, ...]:
     """One weight for each class, inverse to its count, 1 on average over samples; 0 without any."""
     there = counts > 0
     share = counts.sum() / there.sum()

@@ -180,7 +180,7 @@ def test_the_engine_of_the_test_is_gone_before_the_job_opens_its_own(
 
 def test_a_base_set_has_a_share_that_does_not_repeat_it_more_than_twice(ask: Ask) -> None:
     shares = {base: ask(200, base=base).values["replay"] for base in (10, 40, 100, 180)}
-    assert shares == {10: 0.095, 40: 0.333, 100: 0.4, 180: 0.4}
+    assert shares == {10: 0.095, 40: 0.333, 100: 0.5, 180: 0.833}
     reason = ask(200, base=40).reasons["replay"]
     assert reason == "keeps what the base set tells: 40 samples beside 160 others"
     assert "replay" not in ask(200).values
@@ -188,8 +188,14 @@ def test_a_base_set_has_a_share_that_does_not_repeat_it_more_than_twice(ask: Ask
 
 def test_the_course_counts_what_is_replayed(ask: Ask) -> None:
     chosen = ask(200, base=100)
-    assert chosen.reasons["batch_size"] == "for 167 training samples"
-    assert chosen.reasons["epochs"].startswith("440 steps on batches of 16")
+    assert chosen.reasons["batch_size"] == "for 200 training samples"
+    assert chosen.reasons["epochs"].startswith("520 steps on batches of 16")
+
+
+def test_new_samples_are_weighed_by_themselves_and_no_class_by_nothing(ask: Ask) -> None:
+    base, own = np.repeat(np.arange(CLASSES), 20), np.repeat([1, 2], [10, 50])
+    chosen = ask(120, base=60, labels=np.concatenate([base, own]))
+    assert chosen.values["class_weights"] == pytest.approx((0.933, 3.111, 0.622), abs=1e-3)
 
 
 def test_a_share_that_was_given_stays(ask: Ask, task: Train) -> None:
