@@ -42,13 +42,14 @@ class Drawn(NamedTuple):
     sampler: Sampler
 
     def class_counts(self, classes: int) -> NDArray[np.float64]:
-        """(classes,) new labels in an epoch; of a class without any, those that are replayed."""
+        """(classes,) new labels in an epoch if each class has some, else with what is replayed."""
         own, base = (
             np.bincount(self.samples.labels[chosen].reshape(-1), minlength=classes)
             for chosen in (self.sampler.own, self.sampler.base)
         )
         share = self.sampler.replayed / max(1, len(self.sampler.base))
-        return np.where(own > 0, own, share * base)
+        together = np.asarray(own + share * base)
+        return np.where(own[together > 0].all(), own, together)
 
 
 class Rates(NamedTuple):

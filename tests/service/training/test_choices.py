@@ -192,10 +192,21 @@ def test_the_course_counts_what_is_replayed(ask: Ask) -> None:
     assert chosen.reasons["epochs"].startswith("520 steps on batches of 16")
 
 
-def test_new_samples_are_weighed_by_themselves_and_no_class_by_nothing(ask: Ask) -> None:
-    base, own = np.repeat(np.arange(CLASSES), 20), np.repeat([1, 2], [10, 50])
-    chosen = ask(120, base=60, labels=np.concatenate([base, own]))
-    assert chosen.values["class_weights"] == pytest.approx((0.933, 3.111, 0.622), abs=1e-3)
+@pytest.mark.parametrize(
+    ("base", "own", "weights"),
+    [
+        ((20, 20, 20), (40, 5, 15), (0.5, 4.0, 1.333)),
+        ((20, 20, 20), (0, 1, 59), None),
+        ((2, 29, 29), (0, 30, 30), (16.0, 0.681, 0.681)),
+    ],
+    ids=["new samples alone where all classes have some", "one that strayed", "never by nothing"],
+)
+def test_classes_beside_a_base_set_are_weighed(
+    ask: Ask, base: Any, own: Any, weights: tuple[float, ...] | None
+) -> None:
+    labels = [np.repeat(np.arange(CLASSES), each) for each in (base, own)]
+    chosen = ask(120, base=60, labels=np.concatenate(labels)).values
+    assert chosen.get("class_weights") == (weights and pytest.approx(weights, abs=1e-3))
 
 
 def test_a_share_that_was_given_stays(ask: Ask, task: Train) -> None:
