@@ -71,7 +71,14 @@ class Digits(Convertor[str]):
         return value
 
 
+class ClassName(Digits):
+    """A class in a path: names may have slashes, but what ends with `/merge` is another route's."""
+
+    regex = "(?!.*/merge$).+"
+
+
 register_url_convertor("digits", Digits())
+register_url_convertor("class_name", ClassName())
 
 
 class LabelRoute(Route):

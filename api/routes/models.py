@@ -172,7 +172,7 @@ async def add_class(model: TheModel, wanted: ClassNamed, daemon: TheDaemon) -> C
 
 
 @router.patch(
-    "/{name}/classes/{class_name:path}",
+    "/{name}/classes/{class_name:class_name}",
     summary="Rename a class",
     responses=answers("already_exists", "in_use", "not_found", "state_conflict", "storage_full"),
 )
@@ -198,7 +198,7 @@ async def merge_class(
 
 
 @router.delete(
-    "/{name}/classes/{class_name:path}",
+    "/{name}/classes/{class_name:class_name}",
     status_code=204,
     summary="Remove a class",
     responses=answers(*HEAD),

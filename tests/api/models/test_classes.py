@@ -57,6 +57,16 @@ def test_apps_see_the_classes_of_the_version_that_answers(pets: Pets) -> None:
     assert json.loads(written["hone.classes"]) == [*NAMES, "otter"]
 
 
+def test_a_name_may_have_slashes(pets: Pets) -> None:
+    pets.add("n/a")
+    url = f"{pets.url}/classes/n/a"
+    assert pets.served.http.patch(url, json={"name": "n/k"}).status_code == 200
+    assert pets.served.http.delete(url).status_code == 404
+    assert pets.served.http.delete(f"{pets.url}/classes/n/k/merge").status_code == 405
+    assert pets.served.http.delete(f"{pets.url}/classes/n/k").status_code == 204
+    assert [*pets.classes] == NAMES
+
+
 @pytest.mark.parametrize("start", ["latest", "base", "checkpoint"])
 def test_a_job_begins_with_the_logits_that_old_classes_had(pets: Pets, start: str) -> None:
     pets.train()
