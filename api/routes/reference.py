@@ -33,6 +33,7 @@ from service.samples.base_set import first_of, read_base_set, remove_base_set, r
 from service.samples.ingest.intake import IngestResult, UploadOptions
 from service.samples.ingest.json_upload import store_json
 from storage.records.models import Model
+from storage.store import Store
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["models"], route_class=Route)
 
@@ -119,9 +120,14 @@ async def add_to_base_set(
     await require_room_for(request, daemon)
     options = UploadOptions(owner=principal.owner, base_set=True)
     result = await _added(request, daemon, model, given, options)
-    changed = daemon.store.models.get(model.name)
-    shown = present.base_set(changed, read_base_set(daemon.store, changed))
+    shown = await asyncio.to_thread(_shown, daemon.store, model.name)
     return BaseSetChanged(base_set=shown, **dict(present.accepted(result, principal)))
+
+
+def _shown(store: Store, name: str) -> BaseSetBody:
+    """The base set as it is now."""
+    model = store.models.get(name)
+    return present.base_set(model, read_base_set(store, model))
 
 
 async def _added(
