@@ -11,6 +11,15 @@ from disk_faults import failing_sync
 from support import DEADLINE_S, Served, blobs, client, mlp
 
 
+@pytest.fixture
+def trigger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file: once it exists, the next flush of the log of a daemon's database fails."""
+    faults, trigger = failing_sync(tmp_path / "fault", suffix="hone.db-wal")
+    for name, value in faults.items():
+        monkeypatch.setenv(name, value)
+    return trigger
+
+
 def test_a_daemon_that_cannot_write_is_not_ready_from_then_on(
     serve_inside: Callable[..., Any],
 ) -> None:
@@ -23,11 +32,8 @@ def test_a_daemon_that_cannot_write_is_not_ready_from_then_on(
 
 
 def test_a_daemon_that_cannot_write_ends_without_what_its_tokens_have_used(
-    tmp_path: Path, serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., Served], trigger: Path
 ) -> None:
-    faults, trigger = failing_sync(tmp_path / "fault", suffix="hone.db-wal")
-    for name, value in faults.items():
-        monkeypatch.setenv(name, value)
     broken = serve()
     broken.register("m", mlp(8, 8, 2))
     wanted = {"name": "app", "scopes": ["models:read"]}
@@ -47,11 +53,8 @@ def test_a_daemon_that_cannot_write_ends_without_what_its_tokens_have_used(
 
 
 def test_a_daemon_that_cannot_write_ends_with_its_own_exit_code_and_starts_again(
-    tmp_path: Path, serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., Served], trigger: Path
 ) -> None:
-    faults, trigger = failing_sync(tmp_path / "fault", suffix="hone.db-wal")
-    for name, value in faults.items():
-        monkeypatch.setenv(name, value)
     broken = serve()
     broken.register("m", mlp(8, 8, 2))
     broken.upload("m", **blobs(20, 8, 2))
