@@ -71,14 +71,6 @@ def insert_samples(
     return first_id
 
 
-def split_of(sha256: bytes) -> Split:
-    """One sample in ten is for validation, by chance of its inputs' digest and so for ever.
-
-    Equal inputs are in the same split, so that no sample is measured on what it was trained on.
-    """
-    return Split.VALIDATION if sha256 < VALIDATION_BELOW else Split.TRAIN
-
-
 def find_sample_row(
     connection: sqlite3.Connection, model_id: int, sample_id: int, *, owner: str | None = None
 ) -> sqlite3.Row:

@@ -9,6 +9,7 @@ from typing import Any
 
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import FileRecord, NewModel, Quota
+from storage.records.samples import VALIDATION_BELOW, Split
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.records.versions import Checkpoint, NewVersion, Version
 from storage.store import Store
@@ -92,3 +93,8 @@ def publish(
         **{**defaults, **fields},
     )
     return store.versions.publish(new, compared_with=compared_with, job_metrics=job_metrics or {})
+
+
+def split_of(sha256: bytes) -> Split:
+    """Where a sample that names no split belongs: one in ten, by its digest, to validation."""
+    return Split.VALIDATION if sha256 < VALIDATION_BELOW else Split.TRAIN

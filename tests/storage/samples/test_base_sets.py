@@ -1,7 +1,7 @@
 """Samples of the base set are samples like others, which quotas and triggers leave alone."""
 
 import pytest
-from stored import set_quota
+from stored import set_quota, split_of
 
 from storage.errors import StateConflict
 from storage.readonly.sample_index import read_ids, read_sample_index
@@ -9,7 +9,6 @@ from storage.records.jobs import NewTrigger
 from storage.records.models import Quota, SampleCounts
 from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
-from storage.samples.rows import split_of
 
 
 @pytest.fixture

@@ -12,14 +12,13 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from stored import adopt, new_model, set_quota
+from stored import adopt, new_model, set_quota, split_of
 
 from storage.errors import StorageFull
 from storage.records.models import Quota, SampleCounts
 from storage.records.samples import Split
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.samples.filter import SampleFilter
-from storage.samples.rows import split_of
 from storage.store import Store
 
 LABELS = st.sampled_from([None, 0, 1, 2])

@@ -4,11 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from stored import split_of
 
 from storage.blobs import packs
 from storage.errors import NotFound
 from storage.records.samples import Split
-from storage.samples.rows import split_of
 
 RECORD_BYTES = 16
 
