@@ -52,6 +52,14 @@ def _is_fit(folder: Path) -> bool:
     return may_run and os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > NEEDED_BYTES
 
 
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    """Commands that run in this process set another one, and leave it."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty database, as a first start makes it."""

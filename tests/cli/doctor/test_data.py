@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +92,6 @@ def test_what_is_damaged_is_found_told_and_given_up(
     assert again.train("m", epochs=1)["state"] == "succeeded"
 
 
-@pytest.fixture
-def usual_umask() -> Iterator[None]:
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
-
-
-@pytest.mark.usefixtures("usual_umask")
 def test_a_repair_finds_damage_itself_and_says_what_it_cannot_give_up(
     serve: Callable[..., Served], honed: Honed
 ) -> None:

@@ -1,4 +1,3 @@
-import os
 import stat
 import sys
 
@@ -17,14 +16,6 @@ def mode_of(path):
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-@pytest.fixture
-def usual_umask():
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
-
-
-@pytest.mark.usefixtures("usual_umask")
 def test_a_data_folder_that_is_open_to_others_is_closed_and_told(
     data_dir, add_model, upload, caplog
 ):
@@ -50,7 +41,6 @@ def test_a_data_folder_that_is_open_to_others_is_closed_and_told(
     assert told.fields["paths"] >= len(paths)
 
 
-@pytest.mark.usefixtures("usual_umask")
 def test_nothing_that_a_daemon_makes_is_open_to_others(tmp_path, serve):
     data_dir = tmp_path / "data"
     data_dir.mkdir()
