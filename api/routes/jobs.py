@@ -40,7 +40,7 @@ MOVES = answers("not_found", "state_conflict")
     "/models/{name}/jobs",
     status_code=202,
     summary="Train a model",
-    responses=answers("busy", "no_samples", "not_found"),
+    responses=answers("busy", "no_samples", "not_found", "state_conflict"),
 )
 @needs(Scope.TRAIN)
 def ask_for_job(

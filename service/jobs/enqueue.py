@@ -58,7 +58,8 @@ def enqueue(
     """Queue a job.
 
     request: the hyperparameters asked for. start: `latest`, `base` or a checkpoint's id.
-    Raises NoSamples, or InvalidInput for a start that is not this model's or a wrong recipe.
+    Raises NoSamples, InvalidInput for a start that is not this model's or a wrong recipe, and
+    StateConflict if the model's classes have changed meanwhile.
     """
     if model.samples.train == 0:
         raise NoSamples(
@@ -77,6 +78,7 @@ def enqueue(
             start=start,
             ignore_policy=ignore_policy,
             priority=priority,
+            class_ids=model.signature.target.ids,
         )
     )
 

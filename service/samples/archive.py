@@ -17,7 +17,7 @@ from service.samples.ingest.require import takes_images
 from service.samples.ingest.zip_reader import open_zip
 from service.samples.updates import shown_label
 from service.zip_stream import ForwardBuffer
-from storage.errors import NotFound, Problem
+from storage.errors import NotFound, Problem, StateConflict
 from storage.records.models import Model
 from storage.records.samples import Sample
 from storage.samples.filter import SampleFilter
@@ -34,7 +34,10 @@ MAX_CHUNKS = 100_000
 
 
 def write_archive(store: Store, model: Model) -> Iterator[bytes]:
-    """The bytes of the zip, some MiB at a time: every sample that there is when it begins."""
+    """The bytes of the zip, some MiB at a time: every sample that there is when it begins.
+
+    Raises StateConflict, which leaves the zip without its end, if a class is removed meanwhile.
+    """
     buffer = ForwardBuffer()
     newest = store.samples.list(model.id, limit=1, newest_first=True)
     with zipfile.ZipFile(buffer, "w", allowZip64=True) as archive:
@@ -105,6 +108,7 @@ def _chunks(store: Store, model: Model, newest: Sequence[Sample]) -> Iterator[tu
     lines, data = bytearray(), bytearray()
     while page := store.samples.list(model.id, where, limit=SAMPLES_AT_ONCE, after=after):
         after = page[-1].id
+        _require_same_indices(store, model)
         for sample in page:
             try:
                 record = store.samples.content(model.id, sample.id)
@@ -117,6 +121,15 @@ def _chunks(store: Store, model: Model, newest: Sequence[Sample]) -> Iterator[tu
                 lines, data = bytearray(), bytearray()
     if lines:
         yield bytes(lines), bytes(data)
+
+
+def _require_same_indices(store: Store, model: Model) -> None:
+    """Raises StateConflict if labels read by now may mean other classes than the model's."""
+    ids = model.signature.target.ids
+    if store.models.get_by_id(model.id).signature.target.ids[: len(ids)] != ids:
+        raise StateConflict(
+            "the model's classes were changed while its samples were exported; export them again"
+        )
 
 
 def _line(model: Model, sample: Sample) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from storage.records.versions import Version
 from storage.store import Store
 
 TRIGGER = "erasure"
+BY_CLASS = ("class_weights", "ignore_index")
+"""Hyperparameters that count on the classes."""
 
 
 def retraining(store: Store, model: Model, gone: NDArray[np.int64]) -> NewJob:
@@ -28,13 +31,32 @@ def retraining(store: Store, model: Model, gone: NDArray[np.int64]) -> NewJob:
     if not jobs:
         jobs = [store.jobs.get(each) for each in store.lineage.jobs_that_saw(model.id, gone)]
     longest = max(jobs, key=lambda job: (job.progress.get("step", 0), job.id), default=None)
-    asked = {} if longest is None else longest.hyperparameters
+    asked = {} if longest is None else _for_classes_of(model, longest, store)
     return NewJob(
         model_id=model.id,
         trigger=TRIGGER,
         hyperparameters=merge(model, asked, seed=random_seed()),
         start="base",
+        class_ids=model.signature.target.ids,
     )
+
+
+def _for_classes_of(model: Model, job: Job, store: Store) -> dict[str, Any]:
+    """A job's hyperparameters, without those by class if the classes may have changed since."""
+    target = model.signature.target
+    if target.class_ids is None or _classes_made_by(job, store) == target.ids:
+        return job.hyperparameters
+    return {name: value for name, value in job.hyperparameters.items() if name not in BY_CLASS}
+
+
+def _classes_made_by(job: Job, store: Store) -> tuple[int, ...] | None:
+    """The ids of the classes of a job's version, while that is kept."""
+    if job.version is None:
+        return None
+    try:
+        return store.versions.get(job.model_id, job.version).target.ids
+    except NotFound:
+        return None
 
 
 def _behind(store: Store, version: Version) -> Iterator[Job]:

@@ -13,7 +13,7 @@ from service.policy.observer import Look
 from service.training.errors import NoSamples
 from service.triggers.due import is_due, is_rested
 from service.triggers.rule import UNUSABLE, Rule
-from storage.errors import NotFound
+from storage.errors import NotFound, StateConflict
 from storage.records.jobs import Trigger
 from storage.store import Store
 
@@ -88,7 +88,7 @@ class Asking:
                 trigger=trigger.name,
                 priority=trigger.priority,
             )
-        except (NoSamples, NotFound) as error:
+        except (NoSamples, NotFound, StateConflict) as error:
             self._leave(trigger, error.detail)
             return
         self._store.triggers.fired(trigger, job_id=job.id, labelled=labelled)

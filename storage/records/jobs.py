@@ -35,7 +35,8 @@ NEXT: dict[JobState, frozenset[JobState]] = {
 class NewJob:
     """A job to be enqueued. start: `latest`, `base` or a checkpoint's id.
 
-    priority: of two jobs that wait, the one with the higher goes first.
+    priority: of two jobs that wait, the one with the higher goes first. class_ids: of the classes
+    that the hyperparameters are for.
     """
 
     model_id: int
@@ -44,6 +45,7 @@ class NewJob:
     start: str
     ignore_policy: bool = False
     priority: int = 0
+    class_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,17 @@ def name_versions(transaction: Transaction, model_id: int, classes: tuple[str, .
     transaction.execute(_NAME_VERSIONS, (dump(classes), model_id))
 
 
+def require_same_classes(
+    transaction: Transaction, model_id: int, class_ids: tuple[int, ...]
+) -> None:
+    """Raises StateConflict unless these are the model's classes, in this order."""
+    row = transaction.execute(_TARGET, (model_id,)).fetchone()
+    if row is not None and load_target(row["target"]).ids != class_ids:
+        raise StateConflict(
+            "the model's classes were changed while the job was asked for; ask again"
+        )
+
+
 def require_same_indices(transaction: Transaction, model_id: int, checked: TargetSpec) -> None:
     """Raises StateConflict if labels that were checked with this target mean others by now."""
     row = transaction.execute(_TARGET, (model_id,)).fetchone()

@@ -16,6 +16,7 @@ from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
 from storage.errors import NotFound, StateConflict
 from storage.records.jobs import NEXT, Blocker, Job, JobState, NewJob
+from storage.tables.classes import require_same_classes
 from storage.tables.model_rows import no_model
 
 _SELECT = "SELECT jobs.*, models.name AS model FROM jobs JOIN models ON models.id = jobs.model_id"
@@ -48,7 +49,12 @@ def fetch_jobs(
 
 
 def insert_job(transaction: Transaction, new: NewJob) -> Job:
-    """Queue a job over the samples that the model has now. Raises NotFound."""
+    """Queue a job over the samples that the model has now.
+
+    Raises NotFound, and StateConflict if the model has other classes by now.
+    """
+    if new.class_ids is not None:
+        require_same_classes(transaction, new.model_id, new.class_ids)
     row = transaction.execute(
         _ENQUEUE,
         {

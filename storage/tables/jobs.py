@@ -39,7 +39,10 @@ class Jobs:
         self._readers = readers
 
     def enqueue(self, new: NewJob) -> Job:
-        """Queue a job over the samples that the model has now. Raises NotFound."""
+        """Queue a job over the samples that the model has now.
+
+        Raises NotFound, and StateConflict if the model has other classes by now.
+        """
         return self._writer.write(lambda transaction: insert_job(transaction, new))
 
     def get(self, id: int) -> Job:  # noqa: A002

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from storage.records.jobs import Job, JobState, NewJob
-from storage.records.models import FileRecord, NewModel, Quota
+from storage.records.models import FileRecord, Model, NewModel, Quota
 from storage.records.samples import VALIDATION_BELOW, Split
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.records.versions import Checkpoint, NewVersion, Version
 from storage.store import Store
+from storage.tables.classes import Removal
 
 
 def begin(data_dir: Path, database: Path) -> Path:
@@ -47,6 +48,21 @@ def new_model(name: str = "m", *, classes: int = 10, **fields: Any) -> NewModel:
         "files": {},
     }
     return NewModel(name, **{**smallest, **fields})
+
+
+def without_class(model: Model, index: int) -> Model:
+    """The model, without one of its classes."""
+    target = model.signature.target
+    ids = (*target.ids[:index], *target.ids[index + 1 :])
+    made = target.classes_made or len(target.ids)
+    changed = replace(target, num_classes=len(ids), class_ids=ids, classes_made=made)
+    return replace(model, signature=replace(model.signature, target=changed))
+
+
+def remove_class(store: Store, model: Model, removal: Removal) -> int:
+    """Remove it, with the files that are there; how many samples it had."""
+    new = without_class(model, removal.index)
+    return store.models.change_classes(model, new, None, edit=dict, removal=removal)
 
 
 def set_quota(store: Store, model_id: int, quota: Quota) -> int:

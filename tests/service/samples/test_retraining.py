@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stored import adopt, new_model, publish
+from stored import adopt, new_model, publish, remove_class
 
 from service.preprocess.fitting import learn_preprocess, learn_without
 from service.samples.retraining import retraining
@@ -17,6 +17,7 @@ from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.versions import Version
 from storage.store import Store
+from storage.tables.classes import Removal
 
 STANDARDIZE = {"input": "x", "kind": "standardize", "mean": None, "std": None, "learn_from": 2}
 
@@ -72,6 +73,21 @@ def test_it_is_trained_as_the_longest_job_behind_latest(store: Store, model: Mod
 def test_a_chain_ends_where_a_version_is_gone(store: Store, model: Model) -> None:
     finish(store, train(store, model, epochs=2, steps=5), provenance={"parent_version": 77})
     assert epochs(store, model) == 2
+
+
+def test_class_weights_of_a_job_before_the_classes_changed_are_left_out(
+    store: Store, model: Model
+) -> None:
+    weights = {"class_weights": [1.0] * 10, "ignore_index": 3, "epochs": 4}
+    job = store.jobs.enqueue(NewJob(model.id, "manual", weights, "latest"))
+    finish(store, store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING))
+    before = retraining(store, model, np.array([1]))
+    assert weights.items() <= before.hyperparameters.items()
+
+    remove_class(store, model, Removal(7))
+    new = retraining(store, store.models.get(model.name), np.array([1]))
+    assert new.hyperparameters["epochs"] == 4
+    assert new.hyperparameters["class_weights"] is new.hyperparameters["ignore_index"] is None
 
 
 def upload(store: Store, model: Model, *rows: float) -> None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from stored import start_job
+from stored import remove_class, start_job
 
 from storage.errors import InUse, StateConflict
+from storage.records.jobs import NewJob
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
@@ -17,18 +18,6 @@ from storage.store import Store
 from storage.tables.classes import Removal
 
 RECORD = bytes(16)
-
-
-def without(model: Model, index: int) -> Model:
-    target = model.signature.target
-    ids = (*target.ids[:index], *target.ids[index + 1 :])
-    changed = replace(target, num_classes=len(ids), class_ids=ids, classes_made=10)
-    return replace(model, signature=replace(model.signature, target=changed))
-
-
-def remove(store: Store, model: Model, removal: Removal) -> int:
-    new = without(model, removal.index)
-    return store.models.change_classes(model, new, None, edit=dict, removal=removal)
 
 
 @pytest.fixture
@@ -54,7 +43,7 @@ def labels(store: Store, model: Model) -> list[Any]:
 def test_labels_and_their_counts_follow(
     store: Store, model: Model, removal: Removal, expected: list[Any]
 ) -> None:
-    moved = remove(store, model, removal)
+    moved = remove_class(store, model, removal)
 
     counted: dict[Any, int] = {}
     for _, label, count in store.sample_stats.label_counts(model.id):
@@ -70,14 +59,14 @@ def test_other_models_keep_their_labels(
     other = add_model(store, "other")
     upload(store, other, [3, 9])
 
-    remove(store, model, Removal(3, into=0))
+    remove_class(store, model, Removal(3, into=0))
 
     assert labels(store, other) == [3, 9]
 
 
 def test_samples_keep_their_label_without_leave(store: Store, model: Model) -> None:
     with pytest.raises(InUse, match="2 samples have this class"):
-        remove(store, model, Removal(3))
+        remove_class(store, model, Removal(3))
     assert labels(store, model) == [0, 3, 3, 5, None, 9]
     assert store.models.get(model.name).signature == model.signature
 
@@ -85,24 +74,32 @@ def test_samples_keep_their_label_without_leave(store: Store, model: Model) -> N
 def test_nothing_changes_while_a_job_is_under_way(store: Store, model: Model) -> None:
     job = start_job(store, model.id)
     with pytest.raises(InUse, match=f"job {job.id} of this model is running"):
-        remove(store, model, Removal(4))
+        remove_class(store, model, Removal(4))
     assert store.models.get(model.name).signature == model.signature
 
 
 def test_of_two_changes_at_once_the_second_is_refused(store: Store, model: Model) -> None:
-    remove(store, model, Removal(4))
+    remove_class(store, model, Removal(4))
     with pytest.raises(StateConflict, match="look again"):
-        remove(store, model, Removal(6))
+        remove_class(store, model, Removal(6))
 
 
 def test_an_upload_read_with_other_indices_is_refused(store: Store, model: Model) -> None:
     target = model.signature.target
     with store.samples.stage(model.id, 16, target=target) as staging:
         staging.add(RECORD, [5], split=Split.TRAIN)
-        remove(store, model, Removal(4))
+        remove_class(store, model, Removal(4))
         with pytest.raises(StateConflict, match="send them again"):
             staging.commit()
     assert len(labels(store, model)) == 6
+
+
+def test_a_job_asked_for_with_other_classes_is_refused(store: Store, model: Model) -> None:
+    asked = NewJob(model.id, "manual", {}, "latest", class_ids=model.signature.target.ids)
+    remove_class(store, model, Removal(4))
+    with pytest.raises(StateConflict, match="ask again"):
+        store.jobs.enqueue(asked)
+    assert not store.jobs.waiting()
 
 
 def test_an_upload_goes_through_when_a_class_was_added(store: Store, model: Model) -> None:
@@ -120,7 +117,7 @@ def test_a_label_and_a_filter_read_with_other_indices_are_refused(
     store: Store, model: Model
 ) -> None:
     target = model.signature.target
-    remove(store, model, Removal(4))
+    remove_class(store, model, Removal(4))
     before = labels(store, model)
 
     with pytest.raises(StateConflict):
