@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
@@ -35,10 +36,16 @@ GRACE_S = 10
 """How long open requests may take to end when the daemon stops."""
 
 
-def run(settings: Settings, *, on_listening: Callable[[list[str]], None] | None = None) -> int:
+def run(
+    settings: Settings,
+    *,
+    on_listening: Callable[[list[str]], None] | None = None,
+    asked_to_stop: threading.Event | None = None,
+) -> int:
     """Serve until a signal. Returns the exit code: 0, 1 after a fatal fault, or STORAGE_BROKEN.
 
     on_listening: called once requests are answered, with URLs and `unix:` and the socket's path.
+    asked_to_stop: set by another thread, ends it as a signal does.
     Raises BadSetting, DataDirLocked, StorageBroken, UnknownSchema if it cannot start.
     """
     allocator.return_freed_memory()
@@ -55,6 +62,27 @@ def run(settings: Settings, *, on_listening: Callable[[list[str]], None] | None 
     passed = passed_by_systemd()
     daemon = Daemon(settings, on_fatal=stop_for_good)
     app = create_app(settings, daemon)
+    server = Server(
+        _configured(app, settings),
+        app=app,
+        passed=passed,
+        on_listening=on_listening,
+        asked_to_stop=asked_to_stop,
+    )
+    with ExitStack() as open_sockets:
+        listeners = [each for each in passed if each.family != UNIX]
+        if settings.tcp and not listeners:
+            listeners.append(listen_on_tcp(settings))
+        for each in listeners:
+            open_sockets.enter_context(each)
+            require_private(each, settings)
+        server.run(sockets=listeners)
+    if daemon.storage_is_broken:
+        return STORAGE_BROKEN
+    return 1 if failed or not server.started else 0
+
+
+def _configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
         http=FileProtocol,
@@ -68,18 +96,7 @@ def run(settings: Settings, *, on_listening: Callable[[list[str]], None] | None 
     )
     config.load()
     config.ssl = tls_context(settings)
-    server = Server(config, app=app, passed=passed, on_listening=on_listening)
-    with ExitStack() as open_sockets:
-        listeners = [each for each in passed if each.family != UNIX]
-        if settings.tcp and not listeners:
-            listeners.append(listen_on_tcp(settings))
-        for each in listeners:
-            open_sockets.enter_context(each)
-            require_private(each, settings)
-        server.run(sockets=listeners)
-    if daemon.storage_is_broken:
-        return STORAGE_BROKEN
-    return 1 if failed or not server.started else 0
+    return config
 
 
 class Server(uvicorn.Server):
@@ -95,6 +112,7 @@ class Server(uvicorn.Server):
         app: FastAPI,
         passed: Sequence[socket.socket] = (),
         on_listening: Callable[[list[str]], None] | None = None,
+        asked_to_stop: threading.Event | None = None,
     ) -> None:
         super().__init__(config)
         self._app = app
@@ -102,6 +120,7 @@ class Server(uvicorn.Server):
         self._local = LocalSocket(self._daemon.settings)
         self._passed = [each for each in passed if each.family == UNIX]
         self._on_listening = on_listening
+        self._asked_to_stop = asked_to_stop or threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the daemon, then answer requests."""
@@ -150,7 +169,7 @@ class Server(uvicorn.Server):
         if counter % TICKS_A_SECOND == 0:
             now = asyncio.get_running_loop().time()
             close_overdue(self.server_state.connections, now=now)  # type: ignore[arg-type]
-        return await super().on_tick(counter)
+        return await super().on_tick(counter) or self._asked_to_stop.is_set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer who waits, let every request end, then stop the daemon."""

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cli.signals import termination_as_interrupt
+
+if TYPE_CHECKING:
+    from service.settings import Settings
 
 
 @click.command()
@@ -21,17 +27,9 @@ from cli.signals import termination_as_interrupt
 )
 def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     """Run the daemon until it is stopped (Ctrl-C, SIGTERM)."""
-    from service.processes.interpreter import start_silently
     from service.settings import load_settings
-    from storage.database.schema import migrated_meanwhile
-    from storage.disk.permissions import OWNER_ONLY_UMASK, require_own
 
-    os.umask(OWNER_ONLY_UMASK)
     settings = load_settings(host=host, port=port, data_dir=data_dir)
-    if settings.data_dir.is_dir():
-        require_own(settings.data_dir)
-    with migrated_meanwhile(settings.data_dir, start=start_silently):
-        from api.server import run
 
     def announce(addresses: list[str]) -> None:
         for each in addresses:
@@ -43,7 +41,26 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
 
     with termination_as_interrupt():
         try:
-            exit_code = run(settings, on_listening=announce)
+            exit_code = run_daemon(settings, on_listening=announce)
         except KeyboardInterrupt:  # uvicorn has stopped in order and hands its signal on
             exit_code = 0
     sys.exit(exit_code)
+
+
+def run_daemon(
+    settings: Settings,
+    *,
+    on_listening: Callable[[list[str]], None],
+    asked_to_stop: threading.Event | None = None,
+) -> int:
+    """Run the daemon until a signal or the event; its exit code. Raises as `api.server.run`."""
+    from service.processes.interpreter import start_silently
+    from storage.database.schema import migrated_meanwhile
+    from storage.disk.permissions import OWNER_ONLY_UMASK, require_own
+
+    os.umask(OWNER_ONLY_UMASK)
+    if settings.data_dir.is_dir():
+        require_own(settings.data_dir)
+    with migrated_meanwhile(settings.data_dir, start=start_silently):
+        from api.server import run
+    return run(settings, on_listening=on_listening, asked_to_stop=asked_to_stop)

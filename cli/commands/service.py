@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from cli.errors import Failure
-from cli.launchd import Agent
 from cli.options import Group, as_json
 from cli.output import echo_fields, echo_json
-from cli.systemd import Service
+from cli.services.launchd import Agent
+from cli.services.systemd import Service
+from cli.services.windows import WindowsService
 
 own = click.option(
     "--user", "is_user", is_flag=True, help="A service of your own, which runs while you do."
@@ -26,16 +27,28 @@ root = click.option(
 
 @click.group(cls=Group)
 def service() -> None:
-    """Run the daemon as a service of systemd, or of launchd on macOS; see docs/systemd.md."""
-    if sys.platform not in {"linux", "darwin"}:
-        raise Failure("`honed service` knows systemd and launchd; start `honed serve` otherwise")
+    """Run the daemon as a service: of systemd, of launchd on macOS, or of Windows.
+
+    See docs/systemd.md, docs/macos.md and docs/windows.md.
+    """
+    if sys.platform not in {"linux", "darwin", "win32"}:
+        raise Failure(
+            "`honed service` knows systemd, launchd and Windows; start `honed serve` otherwise"
+        )
 
 
-def found(is_user: bool, root: Path = Path("/")) -> Service | Agent:
+def found(is_user: bool, root: Path = Path("/")) -> Service | Agent | WindowsService:
     """The service of this system. Raises Failure."""
-    if sys.platform != "darwin":
+    if sys.platform == "linux":
         return Service(is_user, root.resolve())
-    if not is_user or root != Path("/"):
+    is_foreign = root != Path("/")
+    if sys.platform == "win32":
+        if is_user or is_foreign:
+            raise Failure(
+                "on Windows Hone runs as a service of the machine: give no --user, no --root"
+            )
+        return WindowsService()
+    if not is_user or is_foreign:
         raise Failure("on macOS Hone runs as a service of your own: give --user, and no --root")
     return Agent()
 
@@ -45,7 +58,7 @@ def found(is_user: bool, root: Path = Path("/")) -> Service | Agent:
 @click.option("--tcp", is_flag=True, help="Let it listen on 127.0.0.1 too, for apps and browsers.")
 @root
 def install(*, is_user: bool, tcp: bool, root: Path) -> None:
-    """Write the units, and start the service now and with the system, or with your session."""
+    """Start the daemon as a service, now and with the system, or with your session."""
     service = found(is_user, root)
     steps = service.install(tcp=tcp) if isinstance(service, Service) else service.install()
     for step in steps:
@@ -56,7 +69,7 @@ def install(*, is_user: bool, tcp: bool, root: Path) -> None:
 @own
 @root
 def uninstall(*, is_user: bool, root: Path) -> None:
-    """Stop the service and remove its units. Its data stay."""
+    """Stop the service and remove it. Its data stay."""
     for step in found(is_user, root).uninstall():
         click.echo(step)
 
@@ -65,9 +78,33 @@ def uninstall(*, is_user: bool, root: Path) -> None:
 @own
 @as_json
 def status(*, is_user: bool, as_json: bool) -> None:
-    """Show what systemd, or launchd, knows of the service."""
+    """Show what systemd, launchd or Windows knows of the service."""
     states = found(is_user).status()
     if as_json:
         echo_json(states)
     else:
         echo_fields(states.items())
+
+
+@service.command("run", hidden=True)
+@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), required=True)
+def run(*, data_dir: Path) -> None:
+    """Be the process of the service, which Windows starts."""
+    if sys.platform != "win32":
+        raise Failure("Windows alone starts services so; `honed serve` runs the daemon")
+    from cli.commands.serve import run_daemon
+    from cli.services import control_manager
+    from cli.services.windows_host import HostedDaemon, log_to
+    from service.settings import load_settings
+
+    log_to(data_dir.with_name("honed.log"))
+    settings = load_settings(data_dir=data_dir, log_format="json")
+    control_manager.host(
+        lambda arguments: HostedDaemon(
+            arguments[0],
+            framework=control_manager,
+            run=lambda stop, listening: run_daemon(
+                settings, on_listening=listening, asked_to_stop=stop
+            ),
+        )
+    )

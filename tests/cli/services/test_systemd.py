@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from cli import systemd
 from cli.errors import Failure
-from cli.systemd import Service
+from cli.services import systemd
+from cli.services.systemd import Service
 
 pytestmark = [
     pytest.mark.usefixtures("clean_environment"),

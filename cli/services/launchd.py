@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cli.errors import Failure
-from cli.systemd import installed_program, write
+from cli.services.systemd import installed_program, write
 
 LABEL = "honed"
 TIMEOUT_S = 120

@@ -1,0 +1,1 @@
+"""The daemon as a service of the system: of systemd, launchd, or Windows."""

@@ -1,0 +1,121 @@
+"""Hone as a service of Windows: what is asked of the service control manager."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from cli.errors import Failure
+
+NAME = "honed"
+ACCOUNT = rf"NT SERVICE\{NAME}"
+"""A virtual account: it has no password, belongs to the service alone, and goes with it."""
+SYSTEM, ADMINISTRATORS = "S-1-5-18", "S-1-5-32-544"
+"""Their names differ from language to language."""
+ICACLS_TIMEOUT_S = 600
+
+
+class Manager(Protocol):
+    """The service control manager. Every call raises Failure with the words of Windows."""
+
+    def state(self, name: str) -> str | None:
+        """`running`, `stopped`…; None if there is no such service."""
+
+    def create(
+        self, name: str, *, command: str, environment: Mapping[str, str], account: str
+    ) -> None:
+        """A service that starts with the system, and again after a failure."""
+
+    def start(self, name: str) -> None:
+        """Start it."""
+
+    def stop(self, name: str) -> None:
+        """Stop it, and wait until it has ended."""
+
+    def delete(self, name: str) -> None:
+        """Remove a service that is stopped."""
+
+
+class WindowsService:
+    """The service of the machine."""
+
+    def __init__(self, manager: Manager | None = None) -> None:
+        if manager is None:
+            from cli.services.control_manager import ControlManager
+
+            manager = ControlManager()
+        self._manager = manager
+        self.folder = Path(os.environ.get("PROGRAMDATA", r"C:\ProgramData")) / "Hone"
+
+    def install(self) -> Iterator[str]:
+        """Create the service, close its folder to others, start it; tells each step.
+
+        Raises Failure; a service that was created and cannot have its folder is taken back.
+        """
+        if self._manager.state(NAME) is not None:
+            raise Failure(
+                "there is a service of Hone already: `honed service uninstall` comes first"
+            )
+        program, environment = interpreter()
+        self._manager.create(
+            NAME, command=self._command(program), environment=environment, account=ACCOUNT
+        )
+        yield f"created the service {NAME}, which runs as {ACCOUNT}"
+        try:
+            self._close_folder()
+        except BaseException:
+            self._manager.delete(NAME)
+            raise
+        yield f"its data and its log are in {self.folder}"
+        self._manager.start(NAME)
+        yield f"started {NAME}"
+
+    def uninstall(self) -> Iterator[str]:
+        """Stop the service and remove it; data stay. Raises Failure."""
+        state = self._manager.state(NAME)
+        if state is None:
+            raise Failure("there is no service of Hone")
+        if state != "stopped":
+            self._manager.stop(NAME)
+            yield f"stopped {NAME}"
+        self._manager.delete(NAME)
+        yield f"removed {NAME}; its data stay in {self.folder}"
+
+    def status(self) -> dict[str, str]:
+        """What the service control manager knows of it: `running`. Raises Failure."""
+        return {NAME: self._manager.state(NAME) or "not installed"}
+
+    def _command(self, program: str) -> str:
+        """What Windows starts. -I leaves out Python's folders and variables of others."""
+        arguments = ["-I", "-m", "honed", "service", "run", "--data-dir", str(self.folder / "data")]
+        return subprocess.list2cmdline([program, *arguments])
+
+    def _close_folder(self) -> None:
+        """To all but system, administrators and service: samples and the token lie there."""
+        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        granted = [f"*{SYSTEM}:(OI)(CI)F", f"*{ADMINISTRATORS}:(OI)(CI)F", f"{ACCOUNT}:(OI)(CI)M"]
+        command = ["icacls", str(self.folder), "/inheritance:r", "/grant:r", *granted]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=ICACLS_TIMEOUT_S, check=False
+            )
+        except OSError as error:
+            raise Failure(f"cannot start icacls: {error.strerror}") from error
+        if done.returncode:
+            raise Failure(f"icacls {self.folder} failed: {done.stderr.strip() or done.stdout}")
+
+
+def interpreter() -> tuple[str, dict[str, str]]:
+    """The Python that Windows can start as a service, and the variables by which it is ours.
+
+    In a virtual environment python.exe starts the real one as its child, which Windows does not
+    take for the service. The variable tells the real one, as it does in multiprocessing.
+    """
+    if sys.prefix == sys.base_prefix:
+        return sys.executable, {}
+    real: str = sys._base_executable  # type: ignore[attr-defined]
+    return real, {"__PYVENV_LAUNCHER__": sys.executable}
