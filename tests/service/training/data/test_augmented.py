@@ -186,13 +186,13 @@ def pause(spawn: Any) -> Callable[[Train], Saved]:
 def test_a_paused_job_sees_what_it_would_have_seen(
     trainable: tuple[str, ...], prepared: Any, task: Any, train: Any, pause: Any
 ) -> None:
-    steps = 8000 if trainable else 2000
-    long = task(prepared(*trainable), epochs=None, max_steps=steps)
-    calm, _ = train(long)
-    saved = pause(long)
-    assert 0 < saved.state.step < steps
+    made = prepared(*trainable)
+    saved = pause(task(made, epochs=None, max_steps=10_000_000))
+    assert saved.state.step > 20
+    rest = task(made, epochs=None, max_steps=saved.state.step + 40)
+    calm, _ = train(rest)
 
-    done, _ = train(replace(long, start=going_on(saved)))
+    done, _ = train(replace(rest, start=going_on(saved)))
 
     assert isinstance(done, Done)
     assert Path(done.path).read_bytes() == Path(calm.path).read_bytes()

@@ -12,8 +12,8 @@ from PIL import Image as Pillow
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="RLIMIT_DATA counts mappings on Linux only"
 )
-SIDE = 7000
-ROOM_FOR_ONE, ROOM_FOR_NONE = 600 << 20, 200 << 20
+SIDE = 5100
+ROOM_FOR_ONE, ROOM_FOR_NONE = 430 << 20, 200 << 20
 
 BEGIN = """
 import sys
@@ -59,7 +59,7 @@ except OutOfMemory as error:
 
 @pytest.fixture(scope="module")
 def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pack of two pictures of 49 megapixels."""
+    """A pack of two pictures of 26 megapixels, each of which is decoded alone."""
     path = tmp_path_factory.mktemp("pictures") / "1.pack"
     Pillow.new("RGBA", (SIDE, SIDE), (1, 2, 3, 4)).save(path, "PNG", compress_level=1)
     path.write_bytes(path.read_bytes() * 2)
