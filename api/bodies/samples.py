@@ -14,17 +14,17 @@ from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.samples.disk_reserve import require_room
 from service.samples.ingest.csv_upload import store_csv
-from service.samples.ingest.images import ImageUpload, read_about, store_images
+from service.samples.ingest.files import FileUpload, read_about, store_files
 from service.samples.ingest.intake import IngestResult, UploadOptions
 from service.samples.ingest.json_upload import label_reader, store_json
 from service.samples.ingest.npz_upload import store_npz
-from service.samples.ingest.require import require_images
+from service.samples.ingest.require import require_files
 from storage.errors import Problem
 from storage.records.models import Model
 
 JSON, NPZ, CSV, FORM = "application/json", "application/x-npz", "text/csv", "multipart/form-data"
 ZIP = "application/zip"
-IMAGES = ("image/png", "image/jpeg", "image/webp")
+FILES = ("image/png", "image/jpeg", "image/webp", "audio/wav", "audio/x-wav", "audio/flac")
 JSON_TOO_LARGE = (
     "a JSON body has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES); "
     "send several, or application/x-npz"
@@ -100,7 +100,7 @@ async def add_archive(
         )
 
 
-async def add_images(
+async def add_files(
     request: Request,
     daemon: Daemon,
     model: Model,
@@ -109,27 +109,23 @@ async def add_images(
     *,
     about: dict[str, object],
 ) -> IngestResult:
-    """One image as the body, or the files of a form. about: the query's label, key and split."""
-    require_images(model)
+    """One file as the body, or the files of a form. about: the query's label, key and split."""
+    kind = require_files(model)
     folder, store = daemon.store.tmp_dir, daemon.store
     if given != FORM:
         async with spooled(request, folder=folder) as path:
-            upload = ImageUpload("the image", given, 0, path.stat().st_size, about)
-            return await threads.upload(
-                request, store_images, store, model, path, [upload], options
-            )
+            upload = FileUpload(f"the {kind.thing}", given, 0, path.stat().st_size, about)
+            return await threads.upload(request, store_files, store, model, path, [upload], options)
     async with streamed_form(request, folder=folder) as form:
         if about["key"] is not None and len(form.files) > 1:
-            raise _wrong("/query/key", 'one key cannot name many images; send the part "samples"')
+            raise _wrong("/query/key", 'one key cannot name many files; send the part "samples"')
         names = [part.filename or f"file {at}" for at, part in enumerate(form.files)]
         said = read_about(form.fields.get("samples"), names, defaults=about)
         uploads = [
-            ImageUpload(name, part.media_type, part.offset, part.length, each)
+            FileUpload(name, part.media_type, part.offset, part.length, each)
             for name, part, each in zip(names, form.files, said, strict=True)
         ]
-        return await threads.upload(
-            request, store_images, store, model, form.path, uploads, options
-        )
+        return await threads.upload(request, store_files, store, model, form.path, uploads, options)
 
 
 def label_of(model: Model, text: str | None) -> object:

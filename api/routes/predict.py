@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from api.access.auditing import recorded_change
 from api.access.scopes import ThePrincipal, needs
-from api.bodies.samples import IMAGES, JSON, NPZ
+from api.bodies.samples import FILES, JSON, NPZ
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon
 from api.inference import near, not_loaded, read_body
@@ -26,7 +26,7 @@ from service.prediction import inputs as bodies
 from service.prediction.inputs import READERS
 from service.prediction.predictor import Prediction
 from service.prediction.results import interpret
-from service.samples.ingest.require import require_tensors, takes_images
+from service.samples.ingest.require import require_tensors, takes_files
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)
 
@@ -54,7 +54,7 @@ INPUTS = body(
                 "batch": {"value": {"instances": [{"inputs": {"x": [0.1, 0.2]}}]}},
             },
         },
-        **dict.fromkeys((NPZ, *IMAGES), BINARY),
+        **dict.fromkeys((NPZ, *FILES), BINARY),
     }
 )
 
@@ -87,23 +87,23 @@ async def predict(
         bool, Query(description="Store the inputs as unlabelled samples and return their ids.")
     ] = False,
 ) -> Response:
-    """One instance or a batch, or an image for a model that takes images.
+    """One instance or a batch, or an image or recording for a model that takes such.
 
     Inputs are as they were uploaded for training: the model's `preprocess` is applied. Tensors for
-    a model that takes images are taken as they are. Header `Honed-Not-Loaded`: the promoted
+    a model that takes files are taken as they are. Header `Honed-Not-Loaded`: the promoted
     version, if it is broken. `keep` needs the scope `samples:write` as well.
     """
     if keep:
         principal.require(Scope.SAMPLES_WRITE, name)
     model = (await daemon.latest.get(name)).model
-    images = IMAGES if takes_images(model) else ()
-    given = require_media_type(request, *READERS, *images)
+    files = FILES if takes_files(model) else ()
+    given = require_media_type(request, *READERS, *files)
     max_bytes = daemon.settings.prediction_body_bytes
     content = await read_body(request, max_bytes=max_bytes)
     store, owner = daemon.store, principal.owner
-    if given in IMAGES:
-        prediction = await daemon.predictor.predict_images(name, [content])
-        kept = partial(bodies.keep_image, store, model, content, owner)
+    if given in FILES:
+        prediction = await daemon.predictor.predict_files(name, [content])
+        kept = partial(bodies.keep_file, store, model, content, owner)
     else:
         if keep:
             require_tensors(model)

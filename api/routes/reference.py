@@ -16,7 +16,7 @@ from api.bodies.samples import (
     ZIP,
     add_archive,
     add_csv,
-    add_images,
+    add_files,
     add_npz,
     read_json_body,
     require_room_for,
@@ -54,7 +54,7 @@ CONTENT = {
     FORM: {"schema": {"type": "object"}, "example": {"samples": '[{"label": "cat"}]'}},
 }
 NOTHING: dict[str, object] = {"label": None, "key": None, "split": None}
-"""What the query says of images; the form's part `samples` says it here."""
+"""What the query says of files; the form's part `samples` says it here."""
 
 
 @router.get("/reference", summary="Show the reference set", responses=answers("not_found"))
@@ -110,7 +110,7 @@ def show_base_set(model: TheModel, store: TheStore) -> BaseSetBody:
 async def add_to_base_set(
     request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModel
 ) -> BaseSetChanged:
-    """Adds samples, all or none: an archive of samples (zip), npz, CSV, JSON or a form of images.
+    """Adds samples, all or none: an archive of samples (zip), npz, CSV, JSON or a form of files.
 
     Or `{"first": N}` makes the first N labelled samples of the model its base set. Each needs a
     label. Samples that the model has already become the base set's.
@@ -136,7 +136,7 @@ async def _added(
     if given in FEEDS:
         return await FEEDS[given](request, daemon, model, options)
     if given == FORM:
-        return await add_images(request, daemon, model, given, options, about=NOTHING)
+        return await add_files(request, daemon, model, given, options, about=NOTHING)
     payload = await read_json_body(request, daemon)
     if (first := first_of(payload)) is None:
         return await threads.upload(request, store_json, daemon.store, model, payload, options)

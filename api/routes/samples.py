@@ -180,11 +180,14 @@ def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> Sample
     "/{sample_id:digits}/content",
     summary="Download a sample",
     response_class=Response,
-    responses={200: {"content": {sample_updates.NPZ: {}, "image/*": {}}}, **answers("not_found")},
+    responses={
+        200: {"content": {sample_updates.NPZ: {}, "image/*": {}, "audio/*": {}}},
+        **answers("not_found"),
+    },
 )
 @needs(Scope.SAMPLES_READ, audited="export")
 def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Response:
-    """Its inputs and label as npz, or the image, as it may be uploaded again."""
+    """Its inputs and label as npz, or the file, as it may be uploaded again."""
     data, media_type = sample_updates.content(store, model, sample_id)
     return Response(data, media_type=media_type)
 

@@ -1,4 +1,4 @@
-"""Samples on their way in: JSON, npz, CSV, images."""
+"""Samples on their way in: JSON, npz, CSV, images, recordings."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from api import present, threads
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.samples import (
     CSV,
+    FILES,
     FORM,
-    IMAGES,
     JSON,
     NPZ,
     add_csv,
-    add_images,
+    add_files,
     add_json,
     add_npz,
     label_of,
@@ -41,10 +41,11 @@ OnError = Annotated[
     Query(description="`refuse`: all or nothing. `skip`: keep the good ones, list the others."),
 ]
 LabelQuery = Annotated[
-    str | None, Query(max_length=4096, description="Of images: class name or number.")
+    str | None,
+    Query(max_length=4096, description="Of images and recordings: class name or number."),
 ]
 KeyQuery = Annotated[
-    str | None, Query(max_length=512, description="Of an image that is the body: the app's own id.")
+    str | None, Query(max_length=512, description="Of a file that is the body: the app's own id.")
 ]
 LabelColumn = Annotated[
     str | None,
@@ -122,7 +123,7 @@ UPLOAD = body(
             },
             "example": {"samples": '[{"label": "cat", "key": "IMG_1"}, {"key": "IMG_2"}]'},
         },
-        **dict.fromkeys(IMAGES, BINARY),
+        **dict.fromkeys(FILES, BINARY),
     }
 )
 
@@ -162,10 +163,10 @@ async def add_samples(
     are there with the same label, or without one, unless the model keeps duplicates.
 
     JSON: one sample, or a list. npz: one array per input, batch first, and `label`, optionally
-    `key` and `weight`. CSV: a header line, then one sample a line. Images, if `preprocess` takes
-    them: one as the body, or a form's files, whose part `samples` says of each the same.
+    `key` and `weight`. CSV: a header line, then one sample a line. Files, if
+    `preprocess` takes them: one as the body, or a form's, whose part `samples` says the same.
     """
-    given = require_media_type(request, JSON, NPZ, CSV, FORM, *IMAGES)
+    given = require_media_type(request, JSON, NPZ, CSV, FORM, *FILES)
     await require_room_for(request, daemon)
     options = UploadOptions(
         split=Split(split) if split else None,
@@ -181,7 +182,7 @@ async def add_samples(
         result = await FEEDS[given](request, daemon, model, options)
     else:
         about = {"label": label_of(model, label), "key": key, "split": split}
-        result = await add_images(request, daemon, model, given, options, about=about)
+        result = await add_files(request, daemon, model, given, options, about=about)
     if result.evicted:
         await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)
     if result.ids is not None:

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.commands import pictures
-from cli.commands.samples import add_file, add_images, echo_result
+from cli.commands import media
+from cli.commands.samples import add_file, add_media, echo_result
 from cli.options import Group, as_json, model_argument
 from cli.output import echo_fields, echo_json
 
@@ -59,8 +59,8 @@ def add(
 
 
 def _send(client: Client, model: str, path: str, file: Path) -> dict[str, Any]:
-    if file.is_dir() or file.suffix.lower() in pictures.ENDINGS:
-        return add_images(client, model, file, params={}, to="base-set")
+    if file.is_dir() or file.suffix.lower() in media.ENDINGS:
+        return add_media(client, model, file, params={}, to="base-set")
     return add_file(client, path, file, params={}, archives=True)
 
 

@@ -10,7 +10,7 @@ from typing import IO, Any
 import click
 
 from cli.client import Client, model_path
-from cli.commands import pictures
+from cli.commands import media
 from cli.errors import Failure
 from cli.options import Group, as_json, given, model_argument
 from cli.output import echo_json
@@ -42,7 +42,8 @@ def samples() -> None:
     help="Whether a bad sample refuses its whole request, or is skipped and listed.",
 )
 @click.option(
-    "--label", help="Label of every image: a class's name, or a number. Default: see above."
+    "--label",
+    help="Label of every image or recording: a class's name, or a number. Default: see above.",
 )
 @click.option(
     "--label-column",
@@ -80,18 +81,18 @@ def add(
 
     .npz: one array per input, batch first, and `label`, optionally `key` and `weight`. .json: one
     sample, a list of them, or {"samples": [...]}. .jsonl: one sample a line, sent in requests of
-    about 4 MiB. .csv: a header line, then one sample a line. .png, .jpg, .webp: an image. A
-    folder: all images below it; if the model has classes, the name of an image's folder is its
-    label.
+    about 4 MiB. .csv: a header line, then one sample a line. .png, .jpg, .webp: an image.
+    .wav, .flac: a recording. A folder: all of these below it; if the model has classes, the name of
+    a file's folder is its label.
     A request is stored whole or not at all. A file can be sent again without harm: samples with
     the same inputs and label are duplicates, which are counted and not stored.
     """
     results = []
     for file in files:
-        is_image = file.is_dir() or file.suffix.lower() in pictures.ENDINGS
-        params = _query(file, is_image=is_image, **options)
-        if is_image:
-            result = add_images(client, model, file, params=params)
+        is_media = file.is_dir() or file.suffix.lower() in media.ENDINGS
+        params = _query(file, is_media=is_media, **options)
+        if is_media:
+            result = add_media(client, model, file, params=params)
         else:
             result = add_file(client, model_path(model, "samples"), file, params=params)
         results.append({"file": str(file), **result})
@@ -113,8 +114,8 @@ def add_file(
     senders = SENDERS | ({ARCHIVE: _send_whole} if archives else {})
     send = senders.get(file.suffix.lower())
     if send is None:
-        kinds = ", ".join([*senders, *pictures.ENDINGS])
-        raise click.UsageError(f"{file}: samples are {kinds} files, or folders of images")
+        kinds = ", ".join([*senders, *media.ENDINGS])
+        raise click.UsageError(f"{file}: samples are {kinds} files, or folders of such")
     size_bytes = file.stat().st_size
     with file.open("rb") as opened, bar(size_bytes, file.name) as advance:
         try:
@@ -123,18 +124,18 @@ def add_file(
             raise failure.within(f"{file}: ") from failure
 
 
-def add_images(
+def add_media(
     client: Client, model: str, source: Path, *, params: dict[str, str], to: str = "samples"
 ) -> dict[str, Any]:
-    """Send an image, or all of a folder; params: of the query. to: the model's route."""
+    """Send a file, or all of a folder; params: of the query. to: the model's route."""
     classes = None
     if source.is_dir() and "label" not in params:
         classes = client.get(model_path(model))["target"]["classes"]
     path = model_path(model, to)
-    found, faults = pictures.find(source, classes=classes, skip="on_error" in params)
+    found, faults = media.find(source, classes=classes, skip="on_error" in params)
     with bar(sum(each.size_bytes for each in found), source.name) as advance:
         try:
-            total = _total(pictures.send(client, path, found, params=params, advance=advance))
+            total = _total(media.send(client, path, found, params=params, advance=advance))
         except Failure as failure:
             raise failure.within(f"{source}: ") from failure
     total["rejected"] += len(faults)
@@ -145,7 +146,7 @@ def add_images(
 def _query(
     file: Path,
     *,
-    is_image: bool,
+    is_media: bool,
     split: str | None,
     on_error: str | None,
     label: str | None,
@@ -156,8 +157,10 @@ def _query(
     allow_duplicates: bool,
 ) -> dict[str, str]:
     """The query for a file's samples. Raises UsageError for an option its kind does not take."""
-    if label is not None and not is_image:
-        raise click.UsageError(f"{file}: --label is for images; other files hold their labels")
+    if label is not None and not is_media:
+        raise click.UsageError(
+            f"{file}: --label is for images and recordings; other files hold their labels"
+        )
     is_csv = file.suffix.lower() == ".csv"
     columns = {
         "--label-column": label_column,

@@ -100,7 +100,7 @@ class Recorder:
         self._log("samples.quarantined", samples=len(message.reasons))
 
     def decoded(self, message: Decoded) -> None:
-        """Images were decoded; those beyond the cache's bound are decoded for every epoch."""
+        """Files were decoded; those beyond the cache's bound are decoded for every epoch."""
         self._log(
             "job.decoded",
             samples=message.samples,

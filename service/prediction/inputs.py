@@ -103,10 +103,10 @@ def keep(store: Store, model: Model, batch: Batch, owner: str | None) -> list[in
     return ids
 
 
-def keep_image(store: Store, model: Model, image: bytes, owner: str | None) -> list[int]:
-    """Store an image as an unlabelled sample; its id. Blocking."""
+def keep_file(store: Store, model: Model, file: bytes, owner: str | None) -> list[int]:
+    """Store a file as an unlabelled sample; its id. Blocking."""
     with stage(store, model, UploadOptions(owner=owner)) as staging:
-        staging.add(image, [None], lengths=[len(image)])
+        staging.add(file, [None], lengths=[len(file)])
         return _ids(staging.commit(), 1)
 
 

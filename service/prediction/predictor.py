@@ -92,11 +92,11 @@ class Predictor:
         said = described(serving.model)
         return Prediction(serving, (await self._ask(serving.version, inputs, said)).tensors)
 
-    async def predict_images(self, model: str, images: Sequence[bytes]) -> Prediction:
-        """As `predict`, for a model that takes images; they are decoded in the process."""
+    async def predict_files(self, model: str, files: Sequence[bytes]) -> Prediction:
+        """As `predict`, for a model that takes files; they are decoded in the process."""
         serving = self._serving.get(model) or await self._begin(model)
-        said = described(serving.model, images)
-        answer = await self._ask(serving.version, as_tensor(images), said)
+        said = described(serving.model, files)
+        answer = await self._ask(serving.version, as_tensor(files), said)
         return Prediction(serving, answer.tensors)
 
     async def predict_with(self, version: Version, inputs: Tensors, *, of: Model) -> Tensors:

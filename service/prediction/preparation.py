@@ -13,12 +13,12 @@ from service.prediction.frames import Tensors
 from storage.records.models import Model
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
-IMAGES = "images"
-"""The tensor that holds the bytes of images, one behind the other, where images are asked about."""
+FILES = "files"
+"""The tensor that holds the bytes of files, one behind the other, where files are asked about."""
 _NO_TARGET = TargetSpec("", "float32", ())
 
 
-def described(model: Model, images: Sequence[bytes] = ()) -> dict[str, Any]:
+def described(model: Model, files: Sequence[bytes] = ()) -> dict[str, Any]:
     """What the header says; nothing for a model without preprocessing."""
     if not model.preprocess:
         return {}
@@ -26,20 +26,20 @@ def described(model: Model, images: Sequence[bytes] = ()) -> dict[str, Any]:
         "descriptions": list(model.preprocess),
         "inputs": [asdict(spec) for spec in model.signature.inputs],
     }
-    if images:
-        said["lengths"] = [len(image) for image in images]
+    if files:
+        said["lengths"] = [len(file) for file in files]
     return {"preprocess": said}
 
 
-def as_tensor(images: Sequence[bytes]) -> Tensors:
-    """The bytes of images as a question carries them."""
-    return {IMAGES: np.frombuffer(b"".join(images), np.uint8)}
+def as_tensor(files: Sequence[bytes]) -> Tensors:
+    """The bytes of files as a question carries them."""
+    return {FILES: np.frombuffer(b"".join(files), np.uint8)}
 
 
 def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
-    """The model's inputs. Tensors for a model that takes images are taken as they are.
+    """The model's inputs. Tensors for a model that takes files are taken as they are.
 
-    Raises PredictionFailed for an image that cannot be decoded.
+    Raises PredictionFailed for a file that cannot be decoded.
     """
     said = header.get("preprocess")
     if said is None or not tensors:
@@ -49,9 +49,9 @@ def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
     specs = tuple(TensorSpec(e["name"], e["dtype"], tuple(e["shape"])) for e in said["inputs"])
     pipeline = for_signature(Signature(specs, _NO_TARGET), said["descriptions"])
     if "lengths" not in said:
-        return tensors if pipeline.image is not None else pipeline.tensors(tensors)
+        return tensors if pipeline.files is not None else pipeline.tensors(tensors)
     ends = np.cumsum(said["lengths"]).tolist()
-    data = tensors[IMAGES].tobytes()
+    data = tensors[FILES].tobytes()
     try:
         return pipeline.tensors(
             [data[end - n : end] for end, n in zip(ends, said["lengths"], strict=True)]

@@ -20,7 +20,7 @@ from service.preprocess.augmentation.draws import Draws
 from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription
 from service.preprocess.image import Image
-from service.preprocess.kind import TOO_LARGE, Kind, TensorKind, Unreadable
+from service.preprocess.kind import TOO_LARGE, FileKind, Kind, TensorKind, Unreadable
 from service.preprocess.standardize import Standardize
 from storage.errors import Problem
 from storage.records.signatures import Signature, TensorSpec
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # the daemon's, not a child's
 
 __all__ = [
     "KINDS",
+    "FileKind",
     "Image",
     "Kind",
     "Pipeline",
@@ -54,10 +55,10 @@ class Pipeline:
     kinds: Mapping[str, Kind]
 
     @property
-    def image(self) -> Image | None:
-        """The preprocessing of the only input of a model that takes images; None for others."""
+    def files(self) -> FileKind | None:
+        """The preprocessing of the only input of a model that takes files; None for others."""
         kind = self.kinds.get(self.inputs[0].name)
-        return kind if isinstance(kind, Image) else None
+        return kind if isinstance(kind, FileKind) else None
 
     @property
     def key(self) -> str:
@@ -92,21 +93,21 @@ class Pipeline:
     def tensors(self, raw: Sequence[bytes] | Mapping[str, Array]) -> dict[str, Array]:
         """Preprocess a batch: each input by name, batch first.
 
-        raw: the bytes of images, or of other models the arrays that apps send, by input, batch
-        first. Raises Unreadable for an image that cannot be decoded, with its position.
+        raw: the bytes of files, or of other models the arrays that apps send, by input, batch
+        first. Raises Unreadable for a file that cannot be decoded, with its position.
         """
         if isinstance(raw, Mapping):
             return {spec.name: self.apply(spec.name, raw[spec.name]) for spec in self.inputs}
-        assert self.image is not None
+        assert self.files is not None
         spec = self.inputs[0]
         rows = np.empty((len(raw), *spec.shape), spec.dtype)
         for position, data in enumerate(raw):
             try:
-                rows[position] = self.image.decode(data)
+                rows[position] = self.files.decode(data)
             except Unreadable as error:
-                raise Unreadable(f"image {position}: {error}") from error
+                raise Unreadable(f"{self.files.thing} {position}: {error}") from error
             except MemoryError as error:
-                raise Unreadable(f"image {position}: {TOO_LARGE}") from error
+                raise Unreadable(f"{self.files.thing} {position}: {TOO_LARGE}") from error
         return {spec.name: rows}
 
 
@@ -162,10 +163,11 @@ def _parse_one(
         raise WrongDescription("/input", f"input {name!r} has a preprocessing already")
     if kind not in KINDS:
         raise WrongDescription("/kind", f"there is no kind {kind!r}; there are {list(KINDS)}")
-    if kind == Image.kind and len(specs) > 1:
-        detail = "a model that takes images has one input; send mixed inputs as tensors"
+    chosen = KINDS[kind]
+    if issubclass(chosen, FileKind) and len(specs) > 1:
+        detail = f"a model that takes {chosen.things} has one input; send mixed inputs as tensors"
         raise WrongDescription("/kind", detail)
-    parsed = KINDS[kind].parse({**description, "input": name}, specs[name])
+    parsed = chosen.parse({**description, "input": name}, specs[name])
     if parsed.augment is not None:
         parsed.augment.check_model(signature, is_cut=is_cut)
     return parsed.describe()

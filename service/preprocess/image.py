@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
@@ -15,7 +16,7 @@ from service.preprocess.augmentation.family import augment_field
 from service.preprocess.augmentation.images import ImageAugmentation
 from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription, numbers, refuse_unknown
-from service.preprocess.kind import Kind
+from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
 from storage.records.signatures import TensorSpec
 
 CHANNELS = {"rgb": 3, "gray": 1}
@@ -29,18 +30,24 @@ FIELDS = ("input", "kind", "size", *DEFAULTS, "mean", "std", "augment")
 FIXED = {"orientation": "exif", "background": 255, "padding": 0, "resample": "bilinear"}
 """What is always done, so that an app can do the same: see docs/samples.md."""
 MOST_PIXELS_A_SIDE = 4096
+LARGE_PIXELS = 25_000_000
+"""A larger image is decoded while no other is: it takes 4 bytes a pixel, twice over."""
 
 Resize = Literal["cover", "contain", "stretch"]
 
 
 @dataclass(frozen=True)
-class Image(Kind):
+class Image(FileKind):
     """Makes (pixels / scale - mean) / std of an image after resizing.
 
     size: height, width. mean, std: one value per channel, in units after `scale`.
     """
 
     kind: ClassVar[str] = "image"
+    thing: ClassVar[str] = "image"
+    things: ClassVar[str] = "images"
+    wanted: ClassVar[str] = "PNG, JPEG or WebP"
+    media_types: ClassVar[tuple[str, ...]] = ("image/png", "image/jpeg", "image/webp")
 
     input: str
     size: tuple[int, int]
@@ -102,7 +109,6 @@ class Image(Kind):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The shape of one image's tensor."""
         height, width = self.size
         count = CHANNELS[self.channels]
         return (count, height, width) if self.layout == "nchw" else (height, width, count)
@@ -116,19 +122,37 @@ class Image(Kind):
         )
 
     @property
-    def pixel_bytes(self) -> int:
-        """Bytes of the result of `pixels`."""
+    def row_bytes(self) -> int:
         return self.size[0] * self.size[1] * CHANNELS[self.channels]
 
     @property
-    def pixel_key(self) -> str:
-        """A hash that changes whenever the resulting pixels would."""
+    def row_key(self) -> str:
         described = [self.size, self.resize, self.channels, self.layout, FIXED]
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
-    def decode(self, data: bytes) -> NDArray[Any]:
-        """The tensor of one image, without a batch axis. Raises Unreadable, MemoryError."""
-        return cast("NDArray[Any]", self.normalize(self.pixels(data)[None])[0])
+    def check(self, data: bytes) -> str:
+        from service.preprocess.completeness import is_whole
+        from service.preprocess.pictures import read_header
+
+        media_type = read_header(io.BytesIO(data)).media_type
+        if not is_whole(data, media_type):
+            raise Unreadable("its end is missing; send the whole file")
+        return media_type
+
+    def is_large(self, data: bytes) -> bool:
+        from service.preprocess.pictures import read_header
+
+        header = read_header(io.BytesIO(data))
+        return header.width * header.height > LARGE_PIXELS
+
+    def row(self, data: bytes) -> Row:
+        return self.pixels(data).reshape(-1)
+
+    def changed(self, row: Row, draw: np.random.Generator) -> Row:
+        if self.augment is None:
+            return row
+        pixels, channels_first = row.reshape(self.shape), self.layout == "nchw"
+        return self.augment.apply(pixels, draw, channels_first=channels_first)
 
     def pixels(self, data: bytes) -> NDArray[np.uint8]:
         """Decode one image, turn it upright and resize it, in the tensor's layout.
@@ -149,7 +173,7 @@ class Image(Kind):
             normalize(one, tensor)
         return made.astype(self.dtype, copy=False)
 
-    def normalizer(self) -> Callable[[NDArray[np.uint8], NDArray[np.float32]], None]:
+    def normalizer(self) -> Normalize:
         """A function that writes (pixels / scale - mean) / std into a tensor of this shape.
 
         It takes one image at a time, which stays in the processor's cache between both passes.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from service.preprocess.augmentation.draws import Draws
@@ -13,7 +14,9 @@ from service.preprocess.augmentation.family import Family
 from service.preprocess.augmentation.mixing import Mix
 from storage.records.signatures import TensorSpec
 
-TOO_LARGE = "it does not fit into memory when it is decoded; send it with fewer pixels"
+TOO_LARGE = "it does not fit into memory when it is decoded; send a smaller one"
+Row = NDArray[np.uint8]
+Normalize = Callable[[Row, NDArray[np.float32]], None]
 
 
 class Unreadable(Exception):
@@ -40,6 +43,65 @@ class Kind(ABC):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """The complete description, from which an app can do the same preprocessing."""
+
+
+class FileKind(Kind):
+    """Preprocessing of the only input of a model whose samples are files, kept as they are sent.
+
+    What is decoded of a file is its row: bytes that are kept between jobs, and become a tensor
+    batch by batch. thing, things: what a file is to people. wanted: what to send. shape, dtype: of
+    a tensor.
+    """
+
+    thing: ClassVar[str]
+    things: ClassVar[str]
+    wanted: ClassVar[str]
+    media_types: ClassVar[tuple[str, ...]]
+
+    dtype: str
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    @abstractmethod
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+
+    @property
+    @abstractmethod
+    def row_key(self) -> str:
+        """A hash that changes whenever the rows would."""
+
+    @abstractmethod
+    def check(self, data: bytes) -> str:
+        """The media type of a file, by its header alone. Raises Unreadable if it is none of this
+        kind's, if it is cut short, or if it could not be decoded for what its header says."""
+
+    def is_large(self, data: bytes) -> bool:
+        """Whether it is decoded while no other is. Raises Unreadable."""
+        del data
+        return False
+
+    @abstractmethod
+    def row(self, data: bytes) -> Row:
+        """Decode a file. Raises Unreadable, MemoryError."""
+
+    @abstractmethod
+    def normalizer(self) -> Normalize:
+        """A function that writes the tensor of a row into an array of this shape."""
+
+    def changed(self, row: Row, draw: np.random.Generator) -> Row:
+        """What training sees of a row."""
+        del draw
+        return row
+
+    def decode(self, data: bytes) -> NDArray[Any]:
+        """The tensor of one file, without a batch axis. Raises Unreadable, MemoryError."""
+        tensor = np.empty(self.shape, np.float32)
+        self.normalizer()(self.row(data), tensor)
+        return tensor.astype(self.dtype, copy=False)
 
 
 class TensorKind(Kind):

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InvalidInput
+from service.preprocess import for_model
 from service.samples.archive_chunk import TITLE, ArchiveEntry, ChunkReader, wrong
 from service.samples.ingest.intake import IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
-from service.samples.ingest.require import takes_images
 from service.samples.ingest.zip_reader import open_zip
 from service.samples.updates import shown_label
 from service.zip_stream import ForwardBuffer
@@ -149,13 +149,14 @@ def _line(model: Model, sample: Sample) -> bytes:
 
 
 def _manifest(model: Model) -> dict[str, Any]:
+    files = for_model(model).files
     return {
         "format": FORMAT,
         "version": VERSION,
         "model": model.name,
         "inputs": [asdict(spec) for spec in model.signature.inputs],
         "target": asdict(model.signature.target),
-        "form": "images" if takes_images(model) else "tensors",
+        "form": "tensors" if files is None else files.things,
     }
 
 
@@ -174,7 +175,7 @@ def _check_manifest(model: Model, text: bytes) -> int:
     own = json.loads(json.dumps(_manifest(model)))
     problems = []
     for name in ("form", "inputs"):
-        same = given.get(name) == own[name] or (name == "inputs" and own["form"] == "images")
+        same = given.get(name) == own[name] or (name == "inputs" and own["form"] != "tensors")
         if not same:
             detail = (
                 f"{name}: the archive has {given.get(name)!r:.500}, {model.name!r} has {own[name]}"

@@ -14,14 +14,14 @@ from math import prod
 from typing import Any, cast
 
 from service.errors import InvalidInput
+from service.preprocess import Unreadable, for_model
 from service.samples.ingest import tensors
-from service.samples.ingest.images import MAX_IMAGE_BYTES
+from service.samples.ingest.files import MAX_FILE_BYTES
 from service.samples.ingest.intake import Intake
 from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label
-from service.samples.ingest.records import bad_image, bad_tensors
-from service.samples.ingest.require import takes_images
+from service.samples.ingest.records import bad_tensors
 from service.samples.ingest.weights import WeightReader
 from service.samples.ingest.zip_reader import ZIP_FAULTS
 from storage.errors import Problem
@@ -105,7 +105,7 @@ class ChunkReader:
         self._labels = label_reader(model)
         self._weights = WeightReader(model)
         self._most_line = LINE_BYTES + VALUE_BYTES * prod(model.signature.target.shape)
-        self._most_record = max(MAX_IMAGE_BYTES, tensors.record_bytes(model.signature.inputs))
+        self._most_record = max(MAX_FILE_BYTES, tensors.record_bytes(model.signature.inputs))
 
     def stage(self, lines: ArchiveEntry, data: ArchiveEntry) -> None:
         """Raises InvalidInput for the first sample that is wrong."""
@@ -166,15 +166,18 @@ class ChunkReader:
     def _check_records(self, group: _Group, *, at: str) -> None:
         """Raises InvalidInput if a record is none that an upload could have brought."""
         data = bytes(group.data)
-        if not takes_images(self._model):
+        files = for_model(self._model).files
+        if files is None:
             if bad := bad_tensors(data, group.lengths, self._model.signature.inputs):
                 raise wrong(f"/{at}/{group.first + bad[0]}", bad[1])
             return
         end = 0
         for number, length in enumerate(group.lengths, group.first):
             start, end = end, end + length
-            if complaint := bad_image(data[start:end]):
-                raise wrong(f"/{at}/{number}", complaint)
+            try:
+                files.check(data[start:end])
+            except Unreadable as error:
+                raise wrong(f"/{at}/{number}", str(error)) from error
 
 
 def wrong(pointer: str, detail: str) -> InvalidInput:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from service.errors import ChildDied
+from service.preprocess import Image, for_model
 from service.processes.children import Children
-from service.samples.ingest.require import takes_images
 from storage.errors import NotFound
 from storage.records.models import Model
 from storage.store import Store
@@ -25,7 +25,7 @@ class Thumbnails:
 
     async def make(self, model: Model, sample_id: int, *, size: int) -> bytes:
         """Raises NotFound if the sample is no picture or cannot be read, ChildDied."""
-        if not takes_images(model):
+        if not isinstance(for_model(model).files, Image):
             raise NotFound(f"the samples of {model.name!r} are no pictures; ask for their content")
         data = await asyncio.to_thread(self._store.samples.content, model.id, sample_id)
         async with self._turns:

@@ -9,7 +9,7 @@ import numpy as np
 
 from service.errors import InvalidInput
 from service.samples.ingest.json_upload import label_reader
-from service.samples.ingest.require import takes_images
+from service.samples.ingest.require import takes_files
 from service.samples.ingest.tensors import input_bytes, little_endian
 from service.samples.ingest.weights import WeightReader
 from storage.errors import Problem
@@ -66,19 +66,19 @@ MAX_DIGITS = 18
 
 
 def content(store: Store, model: Model, sample_id: int) -> tuple[bytes, str]:
-    """One sample as it may be uploaded again, and its media type: an image, or else .npz."""
+    """One sample as it may be uploaded again, and its media type: a file, or else .npz."""
     sample = store.samples.get(model.id, sample_id)
     record = store.samples.content(model.id, sample_id)
-    if takes_images(model):
-        return record, image_type(record)
+    if takes_files(model):
+        return record, file_type(record)
     return _as_npz(model, sample, record), NPZ
 
 
-def image_type(data: bytes) -> str:
-    """The media type of a stored image, by its first bytes."""
-    if data.startswith(b"\x89PNG"):
-        return "image/png"
-    return "image/webp" if data[8:12] == b"WEBP" else "image/jpeg"
+def file_type(data: bytes) -> str:
+    """The media type of a stored file, by its first bytes."""
+    kinds = {b"\x89PNG": "image/png", b"fLaC": "audio/flac"}
+    riff = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+    return kinds.get(data[:4]) or riff.get(data[8:12], "image/jpeg")
 
 
 def sample_filter(

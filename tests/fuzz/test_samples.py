@@ -35,7 +35,7 @@ from PIL import Image
 from service.errors import InvalidInput, TooLarge
 from service.samples.archive import read_archive, write_archive
 from service.samples.ingest.csv_upload import store_csv
-from service.samples.ingest.images import ImageUpload, read_about, store_images
+from service.samples.ingest.files import FileUpload, read_about, store_files
 from service.samples.ingest.intake import UploadOptions
 from service.samples.ingest.json_upload import store_json
 from service.samples.ingest.npz_upload import store_npz
@@ -157,8 +157,8 @@ def test_images(doors: Doors, body_path: Path, r: Random) -> None:
 
     def store() -> None:
         (about,) = read_about(said, ["it"], defaults={})
-        upload = ImageUpload("it", media_type, 0, len(data), about)
-        store_images(doors.store, doors.images, body_path, [upload], UploadOptions())
+        upload = FileUpload("it", media_type, 0, len(data), about)
+        store_files(doors.store, doors.images, body_path, [upload], UploadOptions())
 
     refused_or_done(store)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from service.errors import InsufficientScope, InvalidInput
 from service.samples.ingest import tensors
-from service.samples.ingest.require import takes_images
+from service.samples.ingest.require import takes_files
 from service.samples.ingest.statistics import Statistics, balance_warnings
 from service.samples.ingest.weights import NO_WEIGHTS, takes_weights
 from storage.errors import Problem
@@ -118,8 +118,7 @@ class Intake:
         self._model = model
         self._skip_bad = options.skip_bad
         self._weight = options.weight
-        images = takes_images(model)
-        self._statistics = None if images else Statistics(store, model)
+        self._statistics = None if takes_files(model) else Statistics(store, model)
         self._base_set, self._owner = options.base_set, options.owner
         self._added = 0
         self._staging = stage(store, model, options, target=model.signature.target)
@@ -198,7 +197,7 @@ def stage(
 
     target: with which labels are checked.
     """
-    size = None if takes_images(model) else tensors.record_bytes(model.signature.inputs)
+    size = None if takes_files(model) else tensors.record_bytes(model.signature.inputs)
     return store.samples.stage(
         model.id,
         size,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import numpy as np
 
-from service.preprocess.kind import Unreadable
 from service.samples.ingest import tensors
 from storage.records.signatures import TensorSpec
 
@@ -33,17 +31,6 @@ def bad_tensors(
         if complaint := _first_bad(part, spec):
             found.append(complaint)
     return min(found, default=None)
-
-
-def bad_image(data: bytes) -> str | None:
-    """Why these bytes are not an image, or None if their header is valid."""
-    from service.preprocess.pictures import read_header
-
-    try:
-        read_header(io.BytesIO(data))
-    except Unreadable as error:
-        return str(error)
-    return None
 
 
 def _first_bad(part: np.ndarray, spec: TensorSpec) -> tuple[int, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.errors import InvalidInput
-from service.preprocess import Description, for_model, for_signature
+from service.preprocess import KINDS, Description, FileKind, for_model, for_signature
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import Signature
@@ -14,30 +14,34 @@ RESERVED = ("label", "key")
 """Arrays of an .npz that are no inputs."""
 
 
-def takes_images(model: Model) -> bool:
-    """Whether the model takes images, not tensors."""
-    return for_model(model).image is not None
+def takes_files(model: Model) -> bool:
+    """Whether the model's samples are files, such as images, not tensors."""
+    return for_model(model).files is not None
 
 
 def require_tensors(model: Model) -> None:
-    """Raises InvalidInput for a model that takes images."""
-    if takes_images(model):
-        detail = "send PNG, JPEG or WebP, as the body or as files of a multipart form"
-        title = f"the samples of {model.name!r} are images"
+    """Raises InvalidInput for a model whose samples are files."""
+    kind = for_model(model).files
+    if kind is not None:
+        detail = f"send {kind.wanted}, as the body or as files of a multipart form"
+        title = f"the samples of {model.name!r} are {kind.things}"
         raise InvalidInput(title, problems=[Problem("", detail)])
 
 
-def require_images(model: Model) -> None:
-    """Raises InvalidInput for a model without preprocessing of images."""
-    if not takes_images(model):
-        detail = 'register it with spec.preprocess of kind "image", or send tensors'
-        title = f"model {model.name!r} takes no images"
+def require_files(model: Model) -> FileKind:
+    """What a model makes of files. Raises InvalidInput for one whose samples are tensors."""
+    kind = for_model(model).files
+    if kind is None:
+        kinds = " or ".join(repr(k) for k, each in KINDS.items() if issubclass(each, FileKind))
+        detail = f"register it with spec.preprocess of kind {kinds}, or send tensors"
+        title = f"model {model.name!r} takes no files"
         raise InvalidInput(title, problems=[Problem("", detail)])
+    return kind
 
 
 def require_names(signature: Signature, preprocess: Sequence[Description]) -> None:
     """Raises InvalidInput for input names that an .npz uses for something else, such as `label`."""
-    if for_signature(signature, preprocess).image is not None:
+    if for_signature(signature, preprocess).files is not None:
         return
     problems = [
         Problem(

@@ -1,1 +1,1 @@
-"""What a job trains on: batches of samples, images and features."""
+"""What a job trains on: batches of samples, files and features."""

@@ -1,4 +1,4 @@
-"""The samples of a task, whatever they are: tensors as they were sent, or images."""
+"""The samples of a task, whatever they are: tensors as they were sent, images or recordings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from service.preprocess import Pipeline, for_signature
+from service.preprocess import FileKind, Pipeline, for_signature
 from service.training.data.batches import Batches, Dataset, Indices, size_bytes
-from service.training.data.images import Images, decode_all
+from service.training.data.files import Files, decode_all
 from service.training.engine import Array
 from service.training.errors import NoSamples
 from service.training.protocol.messages.shared import Artifacts
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from service.training.protocol.messages.unions import Message
 
 TENSORS = "tensors"
-"""The kind of the cache that holds decoded images."""
+"""The kind of the cache that holds decoded files."""
 CHECKED_AT_ONCE = 256
 """Samples whose token ids are checked between two ticks."""
 
@@ -95,7 +95,7 @@ class Preprocessed(Batches):
 class SampleReader:
     """Opens the samples that a task is about, made ready for the model.
 
-    tick: runs every now and then while images are decoded and token ids are checked, and may
+    tick: runs every now and then while files are decoded and token ids are checked, and may
     raise. send: told of samples that cannot be used, and of what was decoded; None keeps that to
     itself. model: path of the ONNX file that will be run, where the task does not say.
     """
@@ -143,8 +143,8 @@ class SampleReader:
         if damaged := damaged_positions(index, tick=self._tick):
             self.tell(Quarantined({str(index.ids[at]): CHANGED for at in damaged}))
             index = index.without(damaged)
-        if self._pipeline.image is not None:
-            return self._read_images(index)
+        if self._pipeline.files is not None:
+            return self._read_files(index)
         samples = self._read_tensors(index)
         if reasons := self._bad_lookups(samples):
             self.tell(Quarantined({str(index.ids[at]): why for at, why in reasons.items()}))
@@ -179,11 +179,11 @@ class SampleReader:
         paths = [Path(each) for each in self._models if each is not None]
         return Lookups(paths, [spec.name for spec in inputs])
 
-    def _read_images(self, index: SampleIndex) -> Images:
-        image = self._pipeline.image
-        assert image is not None
-        cache = self._open_cache(image.pixel_bytes)
-        outcome = decode_all(index, image, cache, threads=self._threads, tick=self._tick)
+    def _read_files(self, index: SampleIndex) -> Files:
+        kind = self._pipeline.files
+        assert kind is not None
+        cache = self._open_cache(kind)
+        outcome = decode_all(index, kind, cache, threads=self._threads, tick=self._tick)
         if outcome.unreadable:
             reasons = {str(index.ids[at]): why for at, why in outcome.unreadable.items()}
             self.tell(Quarantined(reasons))
@@ -197,17 +197,16 @@ class SampleReader:
                 )
             )
         index = index.without(list(outcome.unreadable))
-        return Images(index, self._task.signature, image, cache)
+        return Files(index, self._task.signature, kind, cache)
 
-    def _open_cache(self, row_bytes: int) -> RowCache | None:
-        task, image = self._task, self._pipeline.image
-        assert image is not None
+    def _open_cache(self, kind: FileKind) -> RowCache | None:
+        task = self._task
         if task.cache is None:
             return None
         return RowCache.open(
             Path(task.cache) / TENSORS,
-            key=image.pixel_key,
-            row_bytes=row_bytes,
+            key=kind.row_key,
+            row_bytes=kind.row_bytes,
             max_bytes=task.tensor_cache_bytes if isinstance(task, Train) else None,
         )
 

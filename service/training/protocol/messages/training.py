@@ -55,7 +55,7 @@ class Train:
 
     provenance: what the parent knows of where the model comes from. cache: the model's folder of
     what is made from its samples; feature_cache_bytes: the most that features may take there,
-    tensor_cache_bytes: decoded images. preprocess: of the inputs, as the model's row has it.
+    tensor_cache_bytes: decoded files. preprocess: of the inputs, as the model's row has it.
     warnings: for people; the child adds its own. providers: of execution, in order of preference;
     the CPU's if none. open: the hyperparameters that the child is to choose.
     """
@@ -132,7 +132,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Images were made into tensors. kept: how many of all `samples` the cache holds now."""
+    """Files were decoded. kept: how many of all `samples` the cache holds now."""
 
     samples: int
     decoded: int

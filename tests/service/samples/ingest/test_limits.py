@@ -13,7 +13,7 @@ import pytest
 from service.errors import InvalidInput, TooLarge
 from service.samples.ingest.csv_header import read_header
 from service.samples.ingest.csv_upload import store_csv
-from service.samples.ingest.images import read_about
+from service.samples.ingest.files import read_about
 from service.samples.ingest.intake import UploadOptions
 from service.samples.ingest.json_upload import store_json
 from service.samples.ingest.npz import open_npz

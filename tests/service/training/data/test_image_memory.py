@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from service.preprocess import Unreadable, for_signature
-from service.training.data.images import Images, decode_all
+from service.training.data.files import Files, decode_all
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.readonly.sample_index import SampleIndex
 
@@ -39,7 +39,7 @@ index = SampleIndex(
 )
 """
 DECODE = """
-outcome = decode_all(index, pipeline.image, None, threads=2, tick=lambda: None)
+outcome = decode_all(index, pipeline.files, None, threads=2, tick=lambda: None)
 print(outcome.decoded, outcome.unreadable)
 """
 PREDICT = """
@@ -51,7 +51,7 @@ except Unreadable as error:
 TRAIN = """
 from service.training.errors import OutOfMemory
 try:
-    Images(index, signature, pipeline.image, None).inputs(np.array([1]))
+    Files(index, signature, pipeline.files, None).inputs(np.array([1]))
 except OutOfMemory as error:
     print(error)
 """

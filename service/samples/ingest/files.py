@@ -1,20 +1,19 @@
-"""Stores images as samples: their headers are checked, their bytes are kept unchanged."""
+"""Stores images and recordings as samples: their headers are checked, their bytes are kept."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from service.errors import InvalidInput
-from service.preprocess.kind import Unreadable
+from service.preprocess import FileKind, Unreadable
 from service.samples.ingest.intake import IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label, LabelReader
-from service.samples.ingest.require import require_images
+from service.samples.ingest.require import require_files
 from service.samples.ingest.weights import WeightReader
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
@@ -23,15 +22,20 @@ from storage.records.models import Model
 from storage.records.samples import Split
 from storage.store import Store
 
-MAX_IMAGE_BYTES = 64 * 2**20
+MAX_FILE_BYTES = 64 * 2**20
 ANY_TYPE = ("", "application/octet-stream")
-SAME = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg"}
+SAME = {
+    **dict.fromkeys(("image/jpg", "image/pjpeg"), "image/jpeg"),
+    **dict.fromkeys(("audio/x-wav", "audio/wave", "audio/vnd.wave"), "audio/wav"),
+    "audio/x-flac": "audio/flac",
+}
+"""Other names of media types."""
 FIELDS = frozenset({"label", "key", "split", "weight"})
 
 
 @dataclass(frozen=True, slots=True)
-class ImageUpload:
-    """One image: its bytes within the upload's file, and its description.
+class FileUpload:
+    """One file: its bytes within the upload's file, and its description.
 
     about: `label`, `key`, `split`, `weight`; the label is any JSON value.
     """
@@ -51,22 +55,22 @@ class _Checked:
     weight: float | None
 
 
-def store_images(
+def store_files(
     store: Store,
     model: Model,
     path: Path,
-    uploads: Sequence[ImageUpload],
+    uploads: Sequence[FileUpload],
     options: UploadOptions,
 ) -> IngestResult:
-    """Check every image, then store all of them, or the good ones.
+    """Check every file, then store all of them, or the good ones.
 
-    Only one image is in memory at a time. Raises InvalidInput with every bad one.
+    Only one file is in memory at a time. Raises InvalidInput with every bad one.
     """
-    require_images(model)
+    kind = require_files(model)
     labels, weights = label_reader(model), WeightReader(model)
     if not uploads:
-        problem = Problem("/files", "send at least one image")
-        raise InvalidInput("there is no image", problems=[problem])
+        problem = Problem("/files", f"send at least one {kind.thing}")
+        raise InvalidInput(f"there is no {kind.thing}", problems=[problem])
     with (
         file_faults(READ_BACK),
         Intake(store, model, options) as intake,
@@ -75,7 +79,7 @@ def store_images(
         for position, upload in enumerate(uploads):
             at = f"/files/{position}"
             checked, problems = _check_about(upload, labels, weights, at=at)
-            data, faults = _read_image(file, upload, at=at)
+            data, faults = _read(file, upload, kind, at=at)
             problems += faults
             if problems:
                 intake.faults.sample(problems)
@@ -91,13 +95,15 @@ def store_images(
         return intake.commit(len(uploads))
 
 
-def _read_image(file: IO[bytes], upload: ImageUpload, *, at: str) -> tuple[bytes, list[Problem]]:
-    if upload.length > MAX_IMAGE_BYTES:
-        detail = f"{upload.name}: an image has at most {MAX_IMAGE_BYTES} bytes"
+def _read(
+    file: IO[bytes], upload: FileUpload, kind: FileKind, *, at: str
+) -> tuple[bytes, list[Problem]]:
+    if upload.length > MAX_FILE_BYTES:
+        detail = f"{upload.name}: a file has at most {MAX_FILE_BYTES} bytes"
         return b"", [Problem(at, detail)]
     file.seek(upload.offset)
     data = file.read(upload.length)
-    return data, _check_image(upload, data, at=at)
+    return data, _check(upload, data, kind, at=at)
 
 
 def read_about(
@@ -130,25 +136,20 @@ def read_about(
     return [{**defaults, **each} for each in given]
 
 
-def _check_image(upload: ImageUpload, data: bytes, *, at: str) -> list[Problem]:
-    from service.preprocess.completeness import is_whole
-    from service.preprocess.pictures import read_header
-
+def _check(upload: FileUpload, data: bytes, kind: FileKind, *, at: str) -> list[Problem]:
     try:
-        header = read_header(io.BytesIO(data))
+        media_type = kind.check(data)
     except Unreadable as error:
         return [Problem(at, f"{upload.name}: {error}")]
     said = SAME.get(upload.media_type, upload.media_type)
-    if said not in (*ANY_TYPE, header.media_type):
-        detail = f"{upload.name}: it is said to be {said}, but it is {header.media_type}"
+    if said not in (*ANY_TYPE, media_type):
+        detail = f"{upload.name}: it is said to be {said}, but it is {media_type}"
         return [Problem(at, detail)]
-    if not is_whole(data, header.media_type):
-        return [Problem(at, f"{upload.name}: its end is missing; send the whole file")]
     return []
 
 
 def _check_about(
-    upload: ImageUpload, labels: LabelReader, weights: WeightReader, *, at: str
+    upload: FileUpload, labels: LabelReader, weights: WeightReader, *, at: str
 ) -> tuple[_Checked, list[Problem]]:
     about, problems = upload.about, []
     label, complaint = labels.parse(about.get("label"))

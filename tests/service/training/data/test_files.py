@@ -12,7 +12,7 @@ import pytest
 from PIL import Image as Pillow
 
 from service.preprocess.image import Image
-from service.training.data.images import Images, decode_all
+from service.training.data.files import Files, decode_all
 from storage.blobs.row_cache import RowCache, erase_from_caches
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
@@ -50,9 +50,9 @@ def open_cache(tmp_path: Path, image: Image) -> Callable[..., RowCache]:
     def open_cache(images: int = 100) -> RowCache:
         return RowCache.open(
             tmp_path / "cache" / "tensors",
-            key=image.pixel_key,
-            row_bytes=image.pixel_bytes,
-            max_bytes=images * image.pixel_bytes,
+            key=image.row_key,
+            row_bytes=image.row_bytes,
+            max_bytes=images * image.row_bytes,
         )
 
     return open_cache
@@ -73,7 +73,7 @@ def nothing() -> None:
     return None
 
 
-def tensors(images: Images, order: list[int]) -> np.ndarray[Any, Any]:
+def tensors(images: Files, order: list[int]) -> np.ndarray[Any, Any]:
     batches = images.batches(np.array(order), batch_size=3)
     return np.concatenate([inputs[0].copy() for inputs, _ in batches])
 
@@ -88,7 +88,7 @@ def test_batches_are_the_decoded_images_whatever_the_cache_holds(
 
     outcome = decode_all(index, image, cache, threads=2, tick=nothing)
     order = [7, 0, 9, 3, 3, 5, 1]
-    made = tensors(Images(index, SIGNATURE, image, cache), order)
+    made = tensors(Files(index, SIGNATURE, image, cache), order)
 
     expected = np.stack([image.decode(files[n]) for n in order])
     np.testing.assert_array_equal(made, expected)
@@ -121,7 +121,7 @@ def test_what_cannot_be_decoded_is_named_and_left_out(
 
     assert sorted(outcome.unreadable) == [1, 2]
     assert rest.ids.tolist() == [1, 4]
-    made = tensors(Images(rest, SIGNATURE, image, open_cache()), [0, 1])
+    made = tensors(Files(rest, SIGNATURE, image, open_cache()), [0, 1])
     np.testing.assert_array_equal(made[1], image.decode(files[3]))
 
 
@@ -132,14 +132,14 @@ def test_an_image_that_is_erased_meanwhile_reads_as_zeros(
     index = make_index(files)
     cache = open_cache(2)
     decode_all(index, image, cache, threads=1, tick=nothing)
-    images = Images(index, SIGNATURE, image, cache)
+    images = Files(index, SIGNATURE, image, cache)
 
     with index.pack_paths[0].open("r+b") as pack:
         pack.write(bytes(sum(map(len, files))))
     erase_from_caches(tmp_path / "cache", [1])
     made = tensors(images, [0, 1, 2])
 
-    black = image.normalize(np.zeros((1, image.pixel_bytes), np.uint8))[0]
+    black = image.normalize(np.zeros((1, image.row_bytes), np.uint8))[0]
     np.testing.assert_array_equal(made[0], black)
     np.testing.assert_array_equal(made[1], image.decode(files[1]))
     np.testing.assert_array_equal(made[2], black)

@@ -1,4 +1,4 @@
-"""Images on their way to the daemon: files, or folders whose names are labels."""
+"""Images and recordings on their way to the daemon: files, or folders whose names are labels."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from cli.client import Client
 from cli.errors import Failure
 from cli.progress import Advance, Watched
 
-ENDINGS = (".jpeg", ".jpg", ".png", ".webp")
+ENDINGS = (".flac", ".jpeg", ".jpg", ".png", ".wav", ".webp")
 BATCH_FILES = 200
 BATCH_BYTES = 256 * 2**20
-"""Images that travel in one request; each is open while it does."""
+"""Files that travel in one request; each is open while it does."""
 
 
 @dataclass(frozen=True)
-class Picture:
-    """An image file. label: a class's name; None leaves it to the request's label."""
+class Media:
+    """A file. label: a class's name; None leaves it to the request's label."""
 
     path: Path
     size_bytes: int
@@ -35,52 +35,52 @@ class Picture:
 
 def find(
     source: Path, *, classes: Sequence[str] | None, skip: bool
-) -> tuple[list[Picture], list[dict[str, str]]]:
-    """The image, or all images below the folder, by path; and the faults of those left out.
+) -> tuple[list[Media], list[dict[str, str]]]:
+    """The file, or all that are below the folder, by path; and the faults of those left out.
 
-    classes: of each image in a folder one is the name of a folder that it lies in, the nearest
-    counts; None labels nothing. Images that lie side by side in a folder of no class have no label.
-    skip: leave out an image without a class. Raises Failure before anything is sent.
+    classes: of each file in a folder one is the name of a folder that it lies in, the nearest
+    counts; None labels nothing. Those that lie side by side in a folder of no class have no label.
+    skip: leave out a file without a class. Raises Failure before anything is sent.
     """
     if not source.is_dir():
-        return [Picture(source, source.stat().st_size)], []
-    paths = sorted(path for path in source.rglob("*") if _is_image(path))
+        return [Media(source, source.stat().st_size)], []
+    paths = sorted(path for path in source.rglob("*") if _is_media(path))
     if not paths:
-        raise Failure(f"{source}: there is no image below it ({', '.join(ENDINGS)})")
+        raise Failure(f"{source}: there is no image or recording below it ({', '.join(ENDINGS)})")
     if classes is not None and _is_unsorted(paths, source, classes):
         classes = None
     found, faults = [], []
     for path in paths:
         label = _label(path, source, classes)
         if label is not None or classes is None:
-            found.append(Picture(path, path.stat().st_size, label))
+            found.append(Media(path, path.stat().st_size, label))
             continue
         fault = _no_class(classes)
         if not skip:
             raise Failure(f"{path}: {fault}. Rename the folder, or give --label")
         faults.append({"pointer": str(path), "detail": fault})
     if not found:
-        raise Failure(f"{source}: of each image below it, {faults[0]['detail']}")
+        raise Failure(f"{source}: of each file below it, {faults[0]['detail']}")
     return found, faults
 
 
 def send(
     client: Client,
     path: str,
-    pictures: Sequence[Picture],
+    files: Sequence[Media],
     *,
     params: dict[str, str],
     advance: Advance,
 ) -> Iterator[dict[str, Any]]:
     """The answer to each request. path: of the route. params: of the query, for all alike."""
-    for first, batch in _batches(pictures):
+    for first, batch in _batches(files):
         try:
             yield _send_batch(client, path, batch, params=params, advance=advance)
         except Failure as failure:
-            if len(pictures) == 1:
+            if len(files) == 1:
                 raise
             raise failure.within(
-                f"images {first + 1} to {first + len(batch)} were refused, what stands before "
+                f"files {first + 1} to {first + len(batch)} were refused, what stands before "
                 "them is stored: ",
                 f"\n  (/files/0 is {batch[0].name})",
             ) from failure
@@ -89,7 +89,7 @@ def send(
 def _send_batch(
     client: Client,
     path: str,
-    batch: Sequence[Picture],
+    batch: Sequence[Media],
     *,
     params: dict[str, str],
     advance: Advance,
@@ -110,7 +110,7 @@ def _send_batch(
     return answer
 
 
-def _is_image(path: Path) -> bool:
+def _is_media(path: Path) -> bool:
     hidden = path.name.startswith(".")
     return path.suffix.lower() in ENDINGS and not hidden and path.is_file()
 
@@ -120,10 +120,10 @@ def _is_unsorted(paths: Sequence[Path], source: Path, classes: Sequence[str]) ->
     return source.resolve().name not in classes and {path.parent for path in paths} == {source}
 
 
-def _label(image: Path, source: Path, classes: Sequence[str] | None) -> str | None:
+def _label(file: Path, source: Path, classes: Sequence[str] | None) -> str | None:
     if classes is None:
         return None
-    folders = (source.resolve().name, *image.relative_to(source).parts[:-1])
+    folders = (source.resolve().name, *file.relative_to(source).parts[:-1])
     for folder in reversed(folders):
         if folder in classes:
             return folder
@@ -135,13 +135,13 @@ def _no_class(classes: Sequence[str]) -> str:
     return f"no folder that it lies in has the name of a class; the model's classes are {known}"
 
 
-def _batches(pictures: Sequence[Picture]) -> Iterator[tuple[int, Sequence[Picture]]]:
-    """The position of a batch's first image, and its images."""
+def _batches(files: Sequence[Media]) -> Iterator[tuple[int, Sequence[Media]]]:
+    """The position of a batch's first file, and its files."""
     first = 0
     size_bytes = 0
-    for position, each in enumerate(pictures):
+    for position, each in enumerate(files):
         size_bytes += each.size_bytes
         if position > first and (size_bytes > BATCH_BYTES or position - first == BATCH_FILES):
-            yield first, pictures[first:position]
+            yield first, files[first:position]
             first, size_bytes = position, each.size_bytes
-    yield first, pictures[first:]
+    yield first, files[first:]

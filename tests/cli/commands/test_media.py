@@ -12,7 +12,7 @@ from pictures import PREPROCESS, image_model, photo
 from support import mlp
 
 from cli.client import Client, model_path
-from cli.commands import pictures
+from cli.commands import media
 
 Honed = Callable[..., Any]
 
@@ -57,7 +57,7 @@ def labels(client: Client, model: str) -> list[object]:
 def test_a_folder_of_images_is_added_with_its_folders_as_labels(
     honed: Honed, client: Client, model: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pictures, "BATCH_FILES", 2)
+    monkeypatch.setattr(media, "BATCH_FILES", 2)
 
     done = honed("samples", "add", model, folder, "--split", "train", "--json")
 
@@ -95,7 +95,7 @@ def test_a_folder_that_is_no_class_is_named_and_nothing_is_sent(
     assert labels(client, model) == []
 
 
-def test_a_bad_image_among_good_ones_is_named_or_skipped(
+def test_a_bad_file_among_good_ones_is_named_or_skipped(
     honed: Honed, client: Client, model: str, folder: Path
 ) -> None:
     (folder / "dark" / "z.png").write_bytes(b"no image")
@@ -215,4 +215,4 @@ def test_a_folder_in_which_no_image_has_a_class_is_refused(
     refused = honed("samples", "add", model, tmp_path / "others", "--on-error", "skip")
 
     assert refused.returncode == 1
-    assert "of each image below it, no folder" in refused.stderr
+    assert "of each file below it, no folder" in refused.stderr

@@ -1,12 +1,11 @@
-"""Images in place of tensors: decoded once, kept as pixels, normalized batch by batch.
+"""Images and recordings in place of tensors: decoded once, kept as rows, normalized batch by batch.
 
-The cache holds 8-bit pixels and not the tensor: a quarter of the room, and turning a batch into
-fractions costs next to nothing beside reading it.
+The cache holds rows and not tensors: the 8-bit pixels of an image take a quarter of the room, and
+turning a batch into fractions costs next to nothing beside reading it.
 """
 
 from __future__ import annotations
 
-import io
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from service.preprocess.image import Image
-from service.preprocess.kind import TOO_LARGE, Unreadable
-from service.training.data.batches import Batches, Indices, check_labels
+from service.preprocess.kind import TOO_LARGE, FileKind, Row, Unreadable
+from service.training.data.batches import Batches, Indices, check_labels, size_bytes
 from service.training.engine import Array
 from service.training.errors import OutOfMemory
 from storage.errors import StorageFull
@@ -28,11 +26,7 @@ from storage.records.signatures import Signature
 if TYPE_CHECKING:
     from storage.blobs.row_cache import RowCache
 
-Pixels = NDArray[np.uint8]
-
 APPEND_BYTES = 8 << 20
-LARGE_PIXELS = 25_000_000
-"""A larger image is decoded while no other is: it takes 4 bytes a pixel, twice over."""
 logger = logging.getLogger(__name__)
 
 
@@ -46,7 +40,7 @@ class Decoding:
     seconds: float = 0.0
 
 
-class ImageFiles:
+class StoredFiles:
     """The bytes of the samples of an index, by position."""
 
     def __init__(self, index: SampleIndex) -> None:
@@ -63,66 +57,61 @@ class ImageFiles:
         return self._packs[pack][start : start + int(index.lengths[position])].tobytes()
 
 
-class Images(Batches):
-    """Labelled images of one split; what the cache does not hold is decoded when it is asked for.
+class Files(Batches):
+    """Labelled files of one split; what the cache does not hold is decoded when it is asked for.
 
-    Every image of the index must be readable: see `decode_all`. Raises SamplesInvalid if a label
+    Every file of the index must be readable: see `decode_all`. Raises SamplesInvalid if a label
     does not fit the signature.
     """
 
     def __init__(
-        self, index: SampleIndex, signature: Signature, image: Image, cache: RowCache | None
+        self, index: SampleIndex, signature: Signature, kind: FileKind, cache: RowCache | None
     ) -> None:
         check_labels(index.ids, index.labels, signature.target)
-        self._image = image
+        self._kind = kind
         super().__init__(
             index.ids,
             index.labels,
-            row_bytes=image.pixel_bytes * 4,
+            row_bytes=size_bytes(signature.inputs[0]),
             weights=index.weights,
-            mix=image.mix,
+            mix=kind.mix,
         )
-        self._files = ImageFiles(index)
+        self._files = StoredFiles(index)
         self._row_of = np.full(len(index.ids), -1) if cache is None else cache.find(index.ids)
-        self._rows = np.empty((0, image.pixel_bytes), np.uint8) if cache is None else cache.rows
-        self._normalize = image.normalizer()
-        self._buffer = np.empty((0, *image.shape), np.float32)
+        self._rows = np.empty((0, kind.row_bytes), np.uint8) if cache is None else cache.rows
+        self._normalize = kind.normalizer()
+        self._buffer = np.empty((0, *kind.shape), np.float32)
 
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         if len(self._buffer) < len(chosen):
-            self._buffer = np.empty((len(chosen), *self._image.shape), np.float32)
+            self._buffer = np.empty((len(chosen), *self._kind.shape), np.float32)
         tensors = self._buffer[: len(chosen)]
         rows, normalize = self._rows, self._normalize
         for tensor, position, row in zip(
             tensors, chosen.tolist(), self._row_of[chosen].tolist(), strict=True
         ):
-            pixels = rows[row] if row >= 0 else self._pixels(position)
-            normalize(self._changed(pixels, position), tensor)
-        return (tensors.astype(self._image.dtype, copy=False),)
+            found = rows[row] if row >= 0 else self._read(position)
+            normalize(self._changed(found, position), tensor)
+        return (tensors.astype(self._kind.dtype, copy=False),)
 
-    def _changed(self, pixels: Pixels, position: int) -> Pixels:
-        image = self._image
-        if self._draws is None or image.augment is None:
-            return pixels
-        return image.augment.apply(
-            pixels.reshape(image.shape),
-            self._draws.of(int(self.ids[position])),
-            channels_first=image.layout == "nchw",
-        )
+    def _changed(self, row: Row, position: int) -> Row:
+        if self._draws is None or self._kind.augment is None:
+            return row
+        return self._kind.changed(row, self._draws.of(int(self.ids[position])))
 
-    def _pixels(self, position: int) -> NDArray[np.uint8]:
+    def _read(self, position: int) -> Row:
         try:
-            return self._image.pixels(self._files[position]).reshape(-1)
+            return self._kind.row(self._files[position])
         except Unreadable:
             # It could be read when the job began: it was erased since, and counts as zeros.
-            return np.zeros(self._image.pixel_bytes, np.uint8)
+            return np.zeros(self._kind.row_bytes, np.uint8)
         except MemoryError as error:
             raise OutOfMemory(f"sample {self.ids[position]}: {TOO_LARGE}") from error
 
 
 def decode_all(
     index: SampleIndex,
-    image: Image,
+    kind: FileKind,
     cache: RowCache | None,
     *,
     threads: int,
@@ -130,7 +119,7 @@ def decode_all(
 ) -> Decoding:
     """Decode what the cache lacks, keep what fits, and find what cannot be read.
 
-    Images beyond the cache's bound are decoded here once to see that they can be, and again
+    Files beyond the cache's bound are decoded here once to see that they can be, and again
     whenever a batch asks for them. One that does not fit into memory, while no
     other is decoded, counts as unreadable. tick runs after every few images, and may raise.
     """
@@ -138,20 +127,20 @@ def decode_all(
 
     outcome, began = Decoding(), monotonic()
     missing = np.flatnonzero(cache.find(index.ids) < 0) if cache else np.arange(len(index.ids))
-    files, room = ImageFiles(index), cache is not None
+    files, room = StoredFiles(index), cache is not None
     if len(missing) == 0:
         return Decoding(kept=len(index.ids) if cache else 0)
     with ThreadPoolExecutor(threads) as pool:
 
-        def read(position: int) -> Pixels | str | None:
-            return _read(image, files[position], most_pixels=LARGE_PIXELS)
+        def read(position: int) -> Row | str | None:
+            return _read(kind, files[position], alone=False)
 
-        def read_alone(position: int) -> Pixels | str | None:
+        def read_alone(position: int) -> Row | str | None:
             tick()
-            return _read(image, files[position])
+            return _read(kind, files[position], alone=True)
 
-        for positions in _groups(missing, max(1, APPEND_BYTES // image.pixel_bytes)):
-            made: dict[int, Pixels | str | None] = {}
+        for positions in _groups(missing, max(1, APPEND_BYTES // kind.row_bytes)):
+            made: dict[int, Row | str | None] = {}
             for position, one in zip(positions, pool.map(read, positions), strict=True):
                 made[position] = one
                 tick()
@@ -164,15 +153,10 @@ def decode_all(
     return outcome
 
 
-def _read(image: Image, data: bytes, *, most_pixels: int | None = None) -> Pixels | str | None:
-    """The pixels, or why they cannot be read; None for an image that is too large for now."""
-    from service.preprocess.pictures import read_header
-
+def _read(kind: FileKind, data: bytes, *, alone: bool) -> Row | str | None:
+    """The row, or why it cannot be read; None for a file that has to be decoded alone."""
     try:
-        header = read_header(io.BytesIO(data))
-        if most_pixels is not None and header.width * header.height > most_pixels:
-            return None
-        return image.pixels(data).reshape(-1)
+        return None if not alone and kind.is_large(data) else kind.row(data)
     except Unreadable as error:
         return str(error)
     except MemoryError:
@@ -180,11 +164,11 @@ def _read(image: Image, data: bytes, *, most_pixels: int | None = None) -> Pixel
 
 
 def _sort_out(
-    made: dict[int, Pixels | str | None],
-    read_alone: Callable[[int], Pixels | str | None],
+    made: dict[int, Row | str | None],
+    read_alone: Callable[[int], Row | str | None],
     outcome: Decoding,
-) -> tuple[list[int], list[Pixels]]:
-    """Positions and pixels of what can be decoded; the outcome hears of the rest.
+) -> tuple[list[int], list[Row]]:
+    """Positions and rows of what can be decoded; the outcome hears of the rest.
 
     read_alone: for what was too large while other threads were at work.
     """
@@ -205,7 +189,7 @@ def _keep(cache: RowCache, ids: Indices, rows: NDArray[np.uint8]) -> bool:
     try:
         return cache.append(ids, rows) == len(ids)
     except StorageFull as error:
-        logger.warning("images_not_kept error=%s", error)
+        logger.warning("files_not_kept error=%s", error)
         return False
 
 
