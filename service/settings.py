@@ -168,8 +168,8 @@ class Settings(BaseSettings):
     tensor_cache_bytes: int = Field(
         4 * 2**30,
         ge=0,
-        description="Most bytes of decoded images that are kept on disk for one model; what does "
-        "not fit is decoded in every epoch. 0 keeps none.",
+        description="Most bytes of decoded images and recordings that are kept on disk for one "
+        "model; what does not fit is decoded in every epoch. 0 keeps none.",
     )
     disk_reserve_bytes: int = Field(
         256 * 2**20,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import InvalidInput
+from service.preprocess.audio import Audio
 from service.preprocess.augmentation.draws import Draws
 from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription
@@ -43,7 +44,7 @@ __all__ = [
 
 Array = NDArray[Any]
 Description = Mapping[str, Any]
-KINDS: dict[str, type[Kind]] = {Image.kind: Image, Standardize.kind: Standardize}
+KINDS: dict[str, type[Kind]] = {each.kind: each for each in (Audio, Image, Standardize)}
 """Kind by name."""
 
 

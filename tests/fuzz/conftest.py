@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hostile import Doors
 from hypothesis import HealthCheck, Phase, settings
+from recordings import PREPROCESS
 from stored import adopt, new_model
 
 from service.preprocess import parse
@@ -38,6 +39,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     store = Store.open(tmp_path_factory.mktemp("fuzz"))
     vector = TensorSpec("x", "float32", (3,))
     several = (TensorSpec("ids", "int64", (2,)), TensorSpec("flag", "bool", ()))
+    sound = Signature((TensorSpec("sound", "float32", (16, 26)),), CLASSES)
     picture = Signature((TensorSpec("image", "float32", (3, 4, 4)),), CLASSES)
 
     def add(name: str, signature: Signature, **fields: Any) -> Model:
@@ -50,6 +52,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         values=add("values", Signature((vector,), VALUES), loss="mse"),
         several=add("several", Signature(several, CLASSES)),
         images=add("images", picture, preprocess=parse({"kind": "image"}, picture)),
+        recordings=add("recordings", sound, preprocess=parse(PREPROCESS, sound)),
     )
     store.close()
 

@@ -31,8 +31,10 @@ from hostile import (
 )
 from hypothesis import given, settings
 from PIL import Image
+from recordings import wav_header, written
 
 from service.errors import InvalidInput, TooLarge
+from service.preprocess import Unreadable, for_model
 from service.samples.archive import read_archive, write_archive
 from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.files import FileUpload, read_about, store_files
@@ -161,6 +163,37 @@ def test_images(doors: Doors, body_path: Path, r: Random) -> None:
         store_files(doors.store, doors.images, body_path, [upload], UploadOptions())
 
     refused_or_done(store)
+
+
+RECORDINGS = [
+    written(np.sin(np.arange(600)), subtype="PCM_U8"),
+    written(np.zeros((300, 2)), 22_050, subtype="FLOAT"),
+    written(np.sin(np.arange(300)), kind="FLAC"),
+    wav_header(),
+]
+
+
+@FUZZ
+@given(r=RANDOM)
+def test_recordings(doors: Doors, body_path: Path, r: Random) -> None:
+    data = damaged(r, r.choice(RECORDINGS))
+    body_path.write_bytes(data)
+    upload = FileUpload("it", "audio/wav", 0, len(data), {})
+    refused_or_done(
+        lambda: store_files(doors.store, doors.recordings, body_path, [upload], UploadOptions())
+    )
+
+
+@FUZZ
+@given(r=RANDOM)
+def test_decoded_recordings(doors: Doors, r: Random) -> None:
+    kind = for_model(doors.recordings).files
+    assert kind is not None
+    try:
+        tensor = kind.decode(damaged(r, r.choice(RECORDINGS)))
+    except Unreadable:
+        return
+    assert np.isfinite(tensor).all()
 
 
 ABOUT = {"a.png": {"label": "cat", "key": "k"}, "b.png": {"split": "train"}}

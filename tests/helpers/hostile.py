@@ -36,6 +36,7 @@ class Doors:
     values: Model
     several: Model
     images: Model
+    recordings: Model
 
 
 def one_of(*makes: Make[T]) -> Make[T]:

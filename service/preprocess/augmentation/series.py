@@ -66,12 +66,23 @@ class SeriesAugmentation(Family):
         length = len(along)
         by, begin, share = draw.random(3).tolist()
         if self.shift and (steps := round((2 * by - 1) * self.shift * length)):
-            along[:] = along[(np.arange(length) - steps).clip(0, length - 1)]
+            along[:] = shifted(along, steps)
         if self.scaling:
             along *= 1 + self.scaling * draw.standard_normal(along.shape[1:], np.float32)
         if self.jitter:
             along += self.jitter * draw.standard_normal(along.shape, np.float32)
         if self.masking:
-            count = round(share * self.masking * length)
-            start = int(begin * (length - count + 1))
-            along[start : start + count] = 0
+            along[stretch(begin, share * self.masking, length)] = 0
+
+
+def shifted(along: Array, steps: int) -> Array:
+    """Later by so many steps of the first axis; the ends repeat."""
+    made: Array = along[(np.arange(len(along)) - steps).clip(0, len(along) - 1)]
+    return made
+
+
+def stretch(begin: float, share: float, length: int) -> slice:
+    """A share of the length, beginning anywhere. begin: from 0 to 1."""
+    count = round(share * length)
+    start = int(begin * (length - count + 1))
+    return slice(start, start + count)

@@ -11,13 +11,14 @@ import pytest
 
 from service.errors import InvalidInput
 from service.preprocess import parse
+from service.preprocess.augmentation.audio import AudioAugmentation
 from service.preprocess.augmentation.draws import Draws
 from service.preprocess.augmentation.family import Family
 from service.preprocess.augmentation.images import ImageAugmentation
 from service.preprocess.augmentation.series import SeriesAugmentation
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
-FAMILIES: list[type[Family]] = [ImageAugmentation, SeriesAugmentation]
+FAMILIES: list[type[Family]] = [ImageAugmentation, SeriesAugmentation, AudioAugmentation]
 LABELS = TargetSpec("labels", "int64", (), 2)
 PHOTO = TensorSpec("image", "float32", (3, 16, 12))
 SERIES = TensorSpec("x", "float32", (20, 3))
