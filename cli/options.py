@@ -73,6 +73,25 @@ trainable_option = click.option(
 )
 
 
+def lora_options(command: Command) -> Command:
+    """Add the options of adapters."""
+    listed = (
+        click.option(
+            "--lora",
+            "lora_targets",
+            multiple=True,
+            metavar="PATTERN",
+            help="Train adapters (LoRA) beside the frozen weights of MatMul, Gemm and 1x1 Conv "
+            "that this glob fits, or whose nodes it fits; may be repeated.",
+        ),
+        click.option("--lora-rank", type=int, help="Rank of the adapters. Default: 8."),
+        click.option("--lora-alpha", type=float, help="Adapters count alpha/rank. Default: 16."),
+    )
+    for option in reversed(listed):
+        command = option(command)
+    return command
+
+
 def hyperparameters(command: Command) -> Command:
     """Add the options that say how a job trains; the model's defaults replace those not given."""
     for name, kind, about, default in reversed(list(declared())):

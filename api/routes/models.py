@@ -19,9 +19,11 @@ from api.errors import problems_of
 from api.openapi import answers, body
 from api.routing import Route
 from api.schemas import (
+    Adapters,
     ClassBody,
     ClassMerge,
     ClassNamed,
+    LoraSettings,
     LossOutput,
     ModelBody,
     ModelPatch,
@@ -35,6 +37,7 @@ from service.errors import InvalidInput
 from service.models import updates as model_updates
 from service.models.classes import ModelClass
 from service.models.registry import Form, ModelSpec
+from service.training.protocol.messages.preparation import Lora
 from storage.database import audited
 from storage.errors import Problem
 from storage.records.samples import UNSET
@@ -235,17 +238,19 @@ async def _spec(form: FormData) -> ModelSpec:
         parsed: Any = json.loads(text)
         spec = ModelSpecBody.model_validate(parsed)
     except ValidationError as error:
-        listed = problems_of(error.errors(), parsed, kind=ModelSpecBody, prefix="/spec")
-        raise InvalidInput("the spec is wrong", problems=listed) from error
+        faults = problems_of(error.errors(), parsed, kind=ModelSpecBody, prefix="/spec")
+        raise InvalidInput("the spec is wrong", problems=faults) from error
     except (ValueError, RecursionError) as error:
         raise _wrong_form("/spec", f"not JSON: {error}") from error
+    listed = spec.trainable or []
     return ModelSpec(
         name=spec.name,
         loss="output" if isinstance(spec.loss, LossOutput) else spec.loss,
         loss_output=spec.loss.output if isinstance(spec.loss, LossOutput) else None,
         optimizer=spec.optimizer,
         output=spec.output,
-        trainable=tuple(spec.trainable) if spec.trainable else None,
+        trainable=tuple(each for each in listed if isinstance(each, str)) or None,
+        lora=_lora([each.lora for each in listed if isinstance(each, Adapters)]),
         classes=tuple(spec.classes) if spec.classes else None,
         hyperparameters=spec.hyperparameters.model_dump(exclude_none=True),
         gate=spec.gate.model_dump(exclude_none=True),
@@ -255,6 +260,12 @@ async def _spec(form: FormData) -> ModelSpec:
         features=None if spec.features is None else tuple(spec.features),
         batch_norm=spec.batch_norm,
     )
+
+
+def _lora(given: list[LoraSettings]) -> Lora | None:
+    if len(given) > 1:
+        raise _wrong_form("/spec/trainable", "adapters stand twice; give all targets in one")
+    return next((Lora(each.rank, each.alpha, tuple(each.targets)) for each in given), None)
 
 
 def _upload(form: FormData) -> tuple[str, UploadFile]:

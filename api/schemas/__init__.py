@@ -31,12 +31,14 @@ from api.schemas.jobs import (
     State,
 )
 from api.schemas.models import (
+    Adapters,
     ClassBody,
     ClassMerge,
     ClassNamed,
     GateBody,
     GateSettings,
     InputBody,
+    LoraSettings,
     LossOutput,
     ModelBody,
     ModelHyperparameters,
@@ -59,6 +61,7 @@ from api.schemas.versions import (
 )
 
 __all__ = [
+    "Adapters",
     "AliasBody",
     "AliasTarget",
     "BlockerBody",
@@ -77,6 +80,7 @@ __all__ = [
     "JobErrorBody",
     "JobHyperparameters",
     "JobRequest",
+    "LoraSettings",
     "LossOutput",
     "MetricPointBody",
     "MetricsBody",

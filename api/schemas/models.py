@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from api.schemas.base import Body, Request, Text
 from api.schemas.jobs import JobHyperparameters
@@ -65,23 +65,58 @@ Duplicates = Literal["merge", "keep"]
 Features = Annotated[list[Text] | None, Field(min_length=1, max_length=1_000_000)]
 
 
+class LoraSettings(Request):
+    """Small matrices A and B beside frozen weights: y + (alpha/rank)·(x A) B trains (LoRA).
+
+    targets: globs over names of weights of MatMul, Gemm and 1x1 Conv, and of these nodes.
+    """
+
+    rank: int = Field(8, ge=1, le=65_536)
+    alpha: float = Field(16.0, gt=0, le=1_000_000, allow_inf_nan=False)
+    targets: Annotated[list[Text], BeforeValidator(_listed)] = Field(
+        ["*"], min_length=1, max_length=10_000
+    )
+
+
+class Adapters(Request):
+    """What trains beside a frozen model, which may be of float32, float16, int8 or int4."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"lora": {"rank": 8, "alpha": 16, "targets": ["*attn*"]}}]}
+    )
+
+    lora: LoraSettings
+
+
+def _what_trains(value: Any) -> str:
+    return "pattern" if isinstance(value, str) else "adapters"
+
+
+Trainable = Annotated[
+    Annotated[Text, Tag("pattern")] | Annotated[Adapters, Tag("adapters")],
+    Discriminator(_what_trains),
+]
+"""One thing that trains; the discriminator lets a fault name one place."""
+
+
 class ModelSpecBody(Request):
     """The description of a model at registration; only name and loss are required.
 
     trainable: glob patterns over initializer names, "last:N" for the last N layers, "head" for the
-    last; one may stand alone; default: every float weight. loss: a name, or a tensor that the model
-    itself computes. output: the tensor that the loss takes, and that apps get; default: the graph's
-    only output beside its loss. duplicates: `keep` stores samples with equal inputs, for sensors
-    that repeat themselves. features: names of CSV columns, in the order of the inputs; default:
-    those of the first CSV. batch_norm: by `inference` every BatchNormalization keeps the statistics
-    that it came with, by `training` it uses those of each batch and moves them.
+    last, or adapters, once; one may stand alone; default: every float weight. loss: a name, or a
+    tensor that the model itself computes. output: the tensor that the loss takes, and that apps
+    get; default: the graph's only output beside its loss. duplicates: `keep` stores samples with
+    equal inputs, for sensors that repeat themselves. features: names of CSV columns, in the order
+    of the inputs; default: those of the first CSV. batch_norm: by `inference` every
+    BatchNormalization keeps the statistics that it came with, by `training` it uses those of each
+    batch and moves them.
     """
 
     name: str
     loss: NamedLoss | LossOutput
     optimizer: OptimizerName = "adamw"
     output: Text | None = None
-    trainable: Annotated[list[Text] | None, BeforeValidator(_listed)] = Field(
+    trainable: Annotated[list[Trainable] | None, BeforeValidator(_listed)] = Field(
         None, min_length=1, max_length=10_000
     )
     classes: list[Text] | None = Field(None, min_length=1, max_length=1_000_000)

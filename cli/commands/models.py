@@ -19,6 +19,7 @@ from cli.options import (
     as_json,
     given,
     hyperparameters,
+    lora_options,
     model_argument,
     output_option,
     trainable_option,
@@ -47,6 +48,7 @@ def models() -> None:
 )
 @output_option
 @trainable_option
+@lora_options
 @click.option(
     "--class",
     "classes",
@@ -162,12 +164,18 @@ def _spec(
             "name": name or source.stem,
             "loss": loss or {"output": loss_output},
             **own,
-            "trainable": list(trainable) or None,
+            "trainable": [*trainable, *_adapters(rest)] or None,
             "classes": list(classes) or None,
             "hyperparameters": given(rest) or None,
             "preprocess": preprocess and _parse(preprocess),
         }
     )
+
+
+def _adapters(options: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the options of LoRA ask for, which are taken out."""
+    settings = given({key: options.pop(f"lora_{key}") for key in ("targets", "rank", "alpha")})
+    return [{"lora": settings}] if settings else []
 
 
 def _parse(given_text: str) -> Any:

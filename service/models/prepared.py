@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from service.training.engines.packages import RUNTIMES, installed_version
-from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
+from service.training.protocol.serialization import build
 from storage.disk.digest import sha256_of
 from storage.errors import NotFound
 from storage.records.models import FileRecord, Model
@@ -58,6 +59,7 @@ def prepare_again(
         if name in names
     }
     choices |= {"engine": "sessions", "classes": model.signature.target.classes}
+    choices["lora"] = build(Lora | None, choices.get("lora"))
     return Prepare(
         **choices,
         source=str(store.integrity.file(kept.sha256)),

@@ -26,7 +26,7 @@ from service.samples.ingest.csv_header import check_features
 from service.samples.ingest.require import require_names
 from service.settings import Settings
 from service.training.errors import GraphRefused
-from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+from service.training.protocol.messages.preparation import Lora, Prepare, Prepared, Refused
 from service.training.protocol.messages.unions import Message
 from storage.disk.digest import sha256_of
 from storage.errors import HoneError, NotFound, Problem
@@ -40,6 +40,10 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 SECOND_CHECK_BYTES = 2**30
 """Child processes must have left so much for a second check beside the first."""
 Form = Literal["forward", "artifacts"]
+ARTIFACTS_HAVE_NO_ADAPTERS = Problem(
+    "/spec/trainable/lora",
+    "artifacts train what they were made for; send the forward model for adapters",
+)
 ROLES = (
     "training_model",
     "eval_model",
@@ -64,6 +68,7 @@ class ModelSpec:
     optimizer: OptimizerName = "adamw"
     output: str | None = None
     trainable: tuple[str, ...] | None = None
+    lora: Lora | None = None
     classes: tuple[str, ...] | None = None
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     gate: dict[str, Any] = field(default_factory=dict)
@@ -91,6 +96,8 @@ class Registry:
         Raises InvalidInput, AlreadyExists, GraphRefused with every cause, PreparationFailed.
         """
         check_name(spec.name)
+        if form == "artifacts" and spec.lora is not None:
+            raise InvalidInput("the spec is wrong", problems=[ARTIFACTS_HAVE_NO_ADAPTERS])
         gate = merge_gate({}, spec.gate, loss=spec.loss)
         await asyncio.to_thread(self._refuse_taken, spec.name)
         work_dir = Path(tempfile.mkdtemp(prefix="prepare-", dir=self._store.tmp_dir))
@@ -153,6 +160,7 @@ class Registry:
             optimizer=fixed.get("optimizer", "adamw"),
             output=spec.output,
             trainable=spec.trainable,
+            lora=spec.lora,
             classes=spec.classes,
             weight_decay=fixed.get("weight_decay") or 0.0,
             max_grad_norm=fixed.get("max_grad_norm"),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from service.training.adapters.branches import merged_form
 from service.training.engines import checkpoint, manifest
 from service.training.engines.manifest import (
     METADATA_PREFIX,
+    Adapter,
     ClassHead,
     Draw,
     Files,
@@ -36,13 +38,14 @@ def compile_model(
     by_class: StepModel | None = None,
     classes: int | None = None,
     head: ClassHead | None = None,
+    adapters: tuple[Adapter, ...] = (),
 ) -> Files:
     """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
-    that is measured. by_class: the step with a loss of that kind, of so many classes. head: as the
-    manifest has it. Raises GraphRefused if a trained tensor is no float32 initializer of
-    `inference`.
+    that is measured. by_class: the step with a loss of that kind, of so many classes. head,
+    adapters: as the manifest has them. Raises GraphRefused if a trained tensor is no float32
+    initializer of `inference`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = Files.below(directory)
@@ -52,7 +55,15 @@ def compile_model(
         onnx.save_model(by_class.model, files.class_step_model)
     onnx.save_model(evaluation, files.eval_model)
     checkpoint.save(files.checkpoint, _beginning(head), values)
-    made = Manifest(
+    made = _manifest(step, values, output)
+    made = replace(made, classes=classes, head=head, adapters=adapters)
+    manifest.write(made, files.manifest)
+    write_skeleton(inference, files)
+    return files
+
+
+def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output: str) -> Manifest:
+    return Manifest(
         engine=ENGINE,
         inputs=step.inputs,
         output=output,
@@ -63,13 +74,9 @@ def compile_model(
         updated=tuple(step.updated.values()),
         loss=asdict(step.loss),
         batch_statistics=step.batch_statistics,
-        classes=classes,
         work=workload(step.model),
-        head=head,
+        frozen=step.frozen,
     )
-    manifest.write(made, files.manifest)
-    write_skeleton(inference, files)
-    return files
 
 
 def _beginning(head: ClassHead | None) -> checkpoint.Head:
@@ -84,7 +91,10 @@ def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:
     whole: with the frozen part, and all outputs.
     """
     made = manifest.read(files.manifest)
-    skeleton, _ = without(whole, [each.name for each in (*made.parameters, *made.statistics)])
+    whole = merged_form(whole, made.adapters)
+    merged = {name for each in made.adapters if each.merges for name in (each.left, each.right)}
+    moved = (each.name for each in (*made.parameters, *made.statistics))
+    skeleton, _ = without(whole, [name for name in moved if name not in merged])
     kept = {each.key: each.value for each in skeleton.metadata_props}
     own = {key: value for key, value in kept.items() if not key.startswith(METADATA_PREFIX)}
     onnx.helper.set_model_props(skeleton, own)

@@ -100,13 +100,30 @@ class ClassHead:
 
 
 @dataclass(frozen=True, slots=True)
+class Adapter:
+    """A frozen weight W that is read as W + scale·left·right, matrices of a low rank.
+
+    results: what the products that read it give. merges: whether the exported model has the sum in
+    place of W, which then is float32; else it has the adapter beside it.
+    """
+
+    weight: str
+    left: str
+    right: str
+    scale: float
+    results: tuple[str, ...]
+    merges: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """A model that an engine can train.
 
     inputs: in the order in which batches bring them. output: the tensor that is measured and
     exported. statistics: running statistics, and updated the outputs that hold their new values, in
     this order. loss: fields of Loss. classes: of cross entropy. batch_statistics: batches may not
-    be shared out. head: of a classifier whose classes have been changed.
+    be shared out. head: of a classifier whose classes have been changed. frozen: initializers of
+    the exported model that the graphs are fed, so that they are in memory once.
     """
 
     engine: str
@@ -122,6 +139,8 @@ class Manifest:
     classes: int | None = None
     work: Work = field(default_factory=Work)
     head: ClassHead | None = None
+    adapters: tuple[Adapter, ...] = ()
+    frozen: tuple[str, ...] = ()
     format: int = FORMAT
 
 

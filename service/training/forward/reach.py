@@ -23,11 +23,13 @@ def keep_reached(
     notes: list[str],
     *,
     end: str,
+    through_quantized: bool = False,
 ) -> tuple[tuple[str, ...], list[Problem]]:
     """Those of the names that `end` depends on smoothly, and what is wrong with the rest.
 
     A pattern all of whose parameters lie behind a stop is wrong, and so is a quantized operator
     behind a default choice; any other parameter without a gradient is left out, with a note.
+    through_quantized: gradients may go through quantized operators, as if these did not round.
     """
     live = _reached(graph, names, end)
     stops = {name: _stops(graph, name) for name in names if name not in live}
@@ -37,6 +39,13 @@ def keep_reached(
         for node in nodes
         if is_quantized(node)
     }
+    if not through_quantized:
+        moving = graph.flow(names)
+        problems |= {
+            node.name: _stop_problem(node)
+            for node in graph.proto.node
+            if is_quantized(node) and not moving.isdisjoint(reads(node))
+        }
     if patterns is None:
         # Whoever names nothing would take a head that trains for a model that does.
         problems |= {node.name: _stop_problem(node) for node in quantized_layers(graph)}

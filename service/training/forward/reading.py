@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import onnx
 
+from service.training.adapters.branches import add_adapters
+from service.training.engines.manifest import Adapter
 from service.training.errors import GraphRefused, refusal
 from service.training.forward import (
     batch_axis,
@@ -25,7 +27,7 @@ from service.training.forward import (
 from service.training.forward.frontier import Whole
 from service.training.forward.graph import FLOAT, Graph
 from service.training.forward.normalize import normalize, select_output, spell_out
-from service.training.protocol.messages.preparation import Cut, Parameter
+from service.training.protocol.messages.preparation import Cut, Lora, Parameter
 from storage.errors import Problem
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
@@ -53,6 +55,7 @@ class ForwardModel:
     prefix: onnx.ModelProto | None = None
     cut: Cut | None = None
     loss_output: str | None = None
+    adapters: tuple[Adapter, ...] = ()
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -78,22 +81,23 @@ def read_forward(
     loss_output: str | None = None,
     output: str | None = None,
     patterns: Sequence[str] | None = None,
+    lora: Lora | None = None,
     classes: tuple[str, ...] | None = None,
     divide: bool = False,
 ) -> ForwardModel:
     """The model in its normal form, cut in two where that was asked for and pays.
 
     patterns: names of the parameters that train, or globs over them; None for every weight.
-    loss_output: the tensor that is the loss, where that is `output`. divide: cut off what is frozen
+    lora: adapters, which train too. loss_output: the tensor that is the loss, where that is
+    `output`. divide: cut off what is frozen
     below the parameters. Raises GraphRefused with every cause.
     """
     notes: list[str] = []
-    graph = normalize(uploaded, notes)
-    output = select_output(graph, output, notes, loss=loss_output)
-    if loss_output is not None:
-        own_loss.count_rows_by_inputs(graph.proto, output)
-        graph.refresh()
-    wanted = _Wanted(loss, loss_output, output, patterns, classes)
+    graph, output = _open(uploaded, output, notes, loss_output)
+    adapters = () if lora is None else add_adapters(graph, lora, notes)
+    if adapters:
+        patterns = (*(patterns or ()), *(n for each in adapters for n in (each.left, each.right)))
+    wanted = _Wanted(loss, loss_output, output, patterns, classes, bool(adapters))
     read = _read(graph, wanted, notes)
     names = read.trainable
     halves, cut = _divide(graph, names, notes) if divide and read.below else (None, None)
@@ -113,7 +117,20 @@ def read_forward(
         prefix=None if halves is None else halves.prefix,
         cut=cut,
         loss_output=loss_output,
+        adapters=adapters,
     )
+
+
+def _open(
+    uploaded: onnx.ModelProto, output: str | None, notes: list[str], loss_output: str | None
+) -> tuple[Graph, str]:
+    """The normal form that gives what trains, and the name of this."""
+    graph = normalize(uploaded, notes)
+    output = select_output(graph, output, notes, loss=loss_output)
+    if loss_output is not None:
+        own_loss.count_rows_by_inputs(graph.proto, output)
+        graph.refresh()
+    return graph, output
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +142,7 @@ class _Wanted:
     output: str
     patterns: Sequence[str] | None
     classes: tuple[str, ...] | None
+    has_adapters: bool = False
 
     @property
     def end(self) -> str:
@@ -214,7 +232,9 @@ def _chosen(
     selected = _gather(problems, lambda: trainable.select(graph, patterns))
     if not selected:
         return (), False
-    names, stopped = reach.keep_reached(graph, selected, patterns, notes, end=wanted.end)
+    names, stopped = reach.keep_reached(
+        graph, selected, patterns, notes, end=wanted.end, through_quantized=wanted.has_adapters
+    )
     problems += stopped
     if patterns is not None:
         notes += untrained.lone_biases(graph, names)

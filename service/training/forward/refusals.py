@@ -7,6 +7,7 @@ import onnx
 from service.training.errors import pointer
 from service.training.forward.graph import Graph, is_default
 from service.training.graph.builder import STANDARD
+from service.training.graph.flow import name_of
 from service.training.graph.passes.microsoft import is_written_out
 from service.training.graph.passes.prepare import LOWERED
 from service.training.graph.passes.sequences import OPENED
@@ -23,12 +24,12 @@ _NARROW = (
     *(onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT4, onnx.TensorProto.UINT4),
     *(onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.FLOAT8E5M2),
 )
-_STANDARD = frozenset((*RULES, *LOWERED, *OPENED))
+_WITH_GRADIENT = frozenset((*RULES, *LOWERED, *OPENED))
 
 
 def has_gradient(node: onnx.NodeProto) -> bool:
     """Is there a rule for this operator, or is it written out by others that have one?"""
-    return is_default(node, *_STANDARD) or is_written_out(node)
+    return name_of(node) in _WITH_GRADIENT or is_written_out(node)
 
 
 def draws(graph: Graph) -> list[Problem]:

@@ -35,11 +35,13 @@ say.
 """
 MICROSOFT = """
 Of ONNX Runtime's own operators (com.microsoft), these are lowered if they have only the usual
-inputs (an Attention with a mask or a past is not): {}. Others are refused between a trained weight
+inputs (an Attention with a mask or a past is not): {}. MatMulNBits of four bits has a rule, where
+adapters train. Others are refused between a trained weight
 and the loss: export the model before optimizing or quantizing it.
 """
 SEQUENCE = "sequences of tensors are supported only if the graph fixes which element is taken"
 QUANTIZED = "quantized; export the float model"
+STRAIGHT = "straight through, where adapters train"
 CONTROL = "control flow; an If decided by constants or fixed sizes is replaced by its branch"
 DRAWN = "drawn at random; a Dropout takes its draws as an input"
 REASONS = {
@@ -48,9 +50,7 @@ REASONS = {
     "ConstantOfShape": "a constant",
     "DFT": "not written by usual exporters of float networks",
     "DeformConv": "not written by usual exporters of float networks",
-    "DequantizeLinear": QUANTIZED,
     "Det": "not written by usual exporters of float networks",
-    "DynamicQuantizeLinear": QUANTIZED,
     "EyeLike": "a constant",
     "Hardmax": "constant wherever it has a derivative; use Softmax",
     "If": CONTROL,
@@ -74,21 +74,22 @@ REASONS.update(
 REASONS.update(
     dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), DRAWN)
 )
-REASONS.update(
-    dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), QUANTIZED)
-)
-REASONS.update(dict.fromkeys(("QuantizeLinear",), QUANTIZED))
+REASONS.update(dict.fromkeys(("ConvInteger", "QLinearConv", "QLinearMatMul"), QUANTIZED))
 REASONS.update(dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), SEQUENCE))
 HOW = {
     "BatchNormalization": "with running statistics; with the batch's if `batch_norm` is `training`",
     "CastLike": "as Cast",
     "Clip": "1 at its bounds, as torch.clamp; PyTorch's ReLU6 has 0 there",
+    "DequantizeLinear": STRAIGHT,
     "Dropout": "active if it was exported so; its mask is drawn outside the graph",
+    "DynamicQuantizeLinear": STRAIGHT,
     "Einsum": "without diagonals",
     "GRU": "backwards in time by a Scan; not with clip or layout",
     "GridSample": "not cubic",
     "LSTM": "backwards in time by a Scan; not with clip, layout, input_forget or peepholes",
+    "MatMulInteger": f"by its first matrix, {STRAIGHT}",
     "MaxPool": "to the first of equal values",
+    "QuantizeLinear": f"{STRAIGHT}; 0 where it clips",
     "RNN": "backwards in time by a Scan; not with clip or layout",
     "ReduceMax": "shared among equal values",
     "ReduceMin": "shared among equal values",

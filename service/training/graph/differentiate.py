@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import onnx
 
 from service.training.errors import pointer, refusal
-from service.training.graph.builder import STANDARD, Builder
-from service.training.graph.flow import flow_from
+from service.training.graph.builder import Builder
+from service.training.graph.flow import flow_from, name_of
 from service.training.graph.node import Gradients, Node
 from service.training.graph.places import total
 from service.training.graph.rules import RULES
@@ -53,7 +53,7 @@ def backward(
 def _apply(node: Node, outputs: list[Tensor | None]) -> Gradients:
     """Runs the rule, and checks that it gave what is wanted."""
     own = node.graph.rules.get(node.proto.output[0])
-    rule = own or (RULES.get(node.proto.op_type) if node.proto.domain in STANDARD else None)
+    rule = own or RULES.get(name_of(node.proto))
     if rule is None:
         raise NotDifferentiable("this operator has no gradient here")
     given = [i for i, g in enumerate(outputs) if g is not None]
@@ -78,9 +78,9 @@ def _node(graph: Builder, proto: onnx.NodeProto, wanted: tuple[bool, ...]) -> No
 
 
 def _problem(proto: onnx.NodeProto, reason: str) -> Problem:
-    kind = proto.op_type if proto.domain in STANDARD else f"{proto.domain}.{proto.op_type}"
     return Problem(
         pointer("model", "graph", "node", proto.name),
-        f'node "{proto.name}" ({kind}) lies between trainable parameters and the loss, and '
-        f"cannot be trained through: {reason}; freeze what lies below it, or export it otherwise",
+        f'node "{proto.name}" ({name_of(proto)}) lies between trainable parameters and the loss, '
+        f"and cannot be trained through: {reason}; freeze what lies below it, or export it"
+        " otherwise",
     )

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import onnx
 
-from service.training.graph.builder import Builder
+from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.rules.elementwise import NO_SLOPE
+from service.training.graph.rules.quantization import STRAIGHT_THROUGH
 from service.training.graph.tensor import FLOATS
 
 Message = TypeVar("Message", onnx.ModelProto, onnx.NodeProto, onnx.TensorProto, onnx.ValueInfoProto)
@@ -28,9 +29,18 @@ def flow(
     """
     active = set(sources)
     for node in nodes:
-        if node.op_type not in NO_SLOPE and not active.isdisjoint(reads(node)):
+        if node.op_type in NO_SLOPE or active.isdisjoint(reads(node)):
+            continue
+        if node.op_type in STRAIGHT_THROUGH:
+            active.add(node.output[0])
+        else:
             active.update(name for name in node.output if name and is_float(name))
     return active
+
+
+def name_of(node: onnx.NodeProto) -> str:
+    """The operator, with its domain unless that is ONNX's own."""
+    return node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:

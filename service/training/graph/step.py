@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import onnx
@@ -17,7 +17,7 @@ from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_ba
 from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.simplify import prune
 from service.training.graph.passes.spatial_first import read_model
-from service.training.graph.passes.weights_first import put_weights_first
+from service.training.graph.passes.weights_first import put_weights_first, unpack_late
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
 from service.training.loss import CLASS_VECTORS, Loss
 
@@ -33,7 +33,7 @@ class StepModel:
     """A step, and what an executor must know of it.
 
     model: its inputs are `inputs`, `target`, `scalars`, `random`, `parameters` and the statistics
-    of `updated`, its outputs the loss, `gradients` and the new statistics.
+    of `updated` and `frozen`, its outputs the loss, `gradients` and the new statistics.
     updated: running statistic → the output that holds its new value.
     batch_statistics: what it computes of a row depends on other rows, so it takes whole batches.
     """
@@ -47,6 +47,7 @@ class StepModel:
     parameters: tuple[str, ...]
     updated: dict[str, str]
     batch_statistics: bool
+    frozen: tuple[str, ...] = ()
 
     @property
     def scale_rank(self) -> int:
@@ -72,16 +73,18 @@ def build_step(
     parameters: Sequence[str],
     output: str | None = None,
     batch_statistics: bool = False,
+    frozen: Collection[str] = (),
 ) -> StepModel:
     """The training step of a forward model.
 
     output: the tensor that is compared, the only output if None. batch_statistics:
-    BatchNormalization uses the batch's own, and keeps account of them.
+    BatchNormalization uses the batch's own, and keeps account of them. frozen: initializers that
+    become inputs.
     Raises GraphRefused with every node that has no gradient.
     """
     output = output or model.graph.output[0].name
-    kept = None if loss.tensor else output
-    prepared = prepare(model, kept, training=True, parameters=parameters)
+    only = None if loss.tensor else output
+    prepared = prepare(model, only, training=True, parameters=parameters)
     users = tuple(v.name for v in prepared.graph.input if v.name != loss.target)
     prepared, draws, updated = _in_training(prepared, parameters, batch_statistics=batch_statistics)
     graph = read_model(prepared)
@@ -91,9 +94,10 @@ def build_step(
     results.update((gradient_of(name), found[name]) for name in parameters)
     results.update((name, graph.tensor(name)) for name in updated.values())
     names = [*users, *(t.name for t in fed), *(d.name for d in draws), *parameters, *updated]
+    kept = tuple(name for name in frozen if name in graph.constants)
     by_name = {t.name: t for t in fed}
     return StepModel(
-        model=write(graph, prepared, inputs=names, outputs=results),
+        model=write(graph, prepared, inputs=names, frozen=kept, outputs=results),
         loss=loss,
         inputs=users,
         target=loss.target or (TARGET if TARGET in by_name else None),
@@ -101,6 +105,7 @@ def build_step(
         random=draws,
         parameters=tuple(parameters),
         updated=updated,
+        frozen=kept,
         batch_statistics=bool(updated)
         or (loss.name == "output" and not graph.tensor(loss.tensor or output).shape),
     )
@@ -119,7 +124,12 @@ def _in_training(
 
 
 def build_evaluation(
-    model: onnx.ModelProto, *, loss: Loss, parameters: Sequence[str], output: str | None = None
+    model: onnx.ModelProto,
+    *,
+    loss: Loss,
+    parameters: Sequence[str],
+    output: str | None = None,
+    frozen: Sequence[str] = (),
 ) -> onnx.ModelProto:
     """The same inputs; outputs the loss and the tensor that is compared."""
     output = output or model.graph.output[0].name
@@ -129,7 +139,8 @@ def build_evaluation(
     compared, fed = _append_loss(graph, output, loss)
     names = [*users, *(t.name for t in fed), *parameters]
     results = {LOSS: compared.loss, output: graph.tensor(output)}
-    return write(graph, prepared, inputs=names, outputs=results)
+    kept = [name for name in frozen if name in graph.constants]
+    return write(graph, prepared, inputs=names, frozen=kept, outputs=results)
 
 
 def differentiate(
@@ -153,12 +164,19 @@ def write(
     *,
     inputs: Iterable[str],
     outputs: dict[str, Tensor],
+    frozen: Iterable[str] = (),
 ) -> onnx.ModelProto:
-    """The graph as a model with these inputs and outputs, without what does not lead to them."""
-    inputs = list(inputs)
+    """The graph as a model with these inputs and outputs, without what does not lead to them.
+
+    frozen: initializers that become inputs too.
+    """
+    fed = list(inputs)
+    inputs = [*fed, *frozen]
     names = [tensor.name for tensor in outputs.values()]
     nodes = accumulate(graph.nodes, lambda name: graph.tensor(name).shape, names)
-    nodes = list(put_weights_first(graph, nodes, inputs))
+    nodes = list(put_weights_first(graph, nodes, fed))
+    if len(inputs) > len(fed):
+        nodes = unpack_late(nodes, fed)
     made = {name for node in nodes for name in node.output}
     for name, tensor in outputs.items():
         if name != tensor.name:

@@ -26,6 +26,8 @@ class GraphBuilder(Protocol):
     """What a tensor needs of the graph it belongs to, a `Builder`."""
 
     opset: int
+    nodes: list[onnx.NodeProto]
+    constants: dict[str, onnx.TensorProto]
     rules: dict[str, Any]
     placed: dict[str, tuple[Tensor, int, int]]
 
@@ -36,6 +38,7 @@ class GraphBuilder(Protocol):
     def append(
         self, node: onnx.NodeProto, types: Sequence[tuple[int, Shape | None]]
     ) -> list[Tensor]: ...
+    def tensor(self, name: str) -> Tensor: ...
     def fresh(self, hint: str) -> str: ...
     def constant(self, value: Array) -> Tensor: ...
     def numbers(self, value: Array | float, dtype: int) -> Tensor: ...

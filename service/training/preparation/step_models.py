@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 
+from service.training.adapters.targets import fed_weights
 from service.training.engines.compilation import compile_model, write_skeleton
 from service.training.engines.manifest import ClassHead, Files
 from service.training.errors import refusal, refuse
@@ -22,6 +23,12 @@ from service.training.preparation.step_trial import rows_are_independent
 from service.training.preparation.versions import describe, with_prefix
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
+from storage.errors import Problem
+
+OWN_LOSS = (
+    "adapters do not train by a loss that the model computes itself; name a loss of Hone's, or "
+    "train weights"
+)
 
 
 def make_step_models(model_path: Path, task: Prepare) -> Prepared:
@@ -78,6 +85,8 @@ def _head(
 def read(model_path: Path, task: Prepare) -> ForwardModel:
     """The forward model that the task is about. Raises GraphRefused with every cause at once."""
     problems = specification_problems(task.loss, task.optimizer)
+    if task.lora is not None and task.loss_output is not None:
+        problems.append(Problem("/spec/trainable/lora", OWN_LOSS))
     if problems:
         raise refusal(problems)
     return read_forward(
@@ -86,6 +95,7 @@ def read(model_path: Path, task: Prepare) -> ForwardModel:
         loss_output=task.loss_output,
         output=task.output,
         patterns=task.trainable,
+        lora=task.lora,
         classes=task.classes,
         divide=task.divide and task.loss_output is None,  # the label is no part of what is kept
     )
@@ -97,7 +107,10 @@ def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.
     step = _step(forward, task, loss)
     step = replace(step, batch_statistics=not rows_are_independent(step, forward))
     moved = (*step.parameters, *step.updated)
-    return step, build_evaluation(model, loss=loss, parameters=moved, output=output)
+    evaluation = build_evaluation(
+        model, loss=loss, parameters=moved, output=output, frozen=step.frozen
+    )
+    return step, evaluation
 
 
 def loss_of(forward: ForwardModel, task: Prepare) -> Loss:
@@ -115,6 +128,7 @@ def _step(forward: ForwardModel, task: Prepare, loss: Loss) -> StepModel:
         parameters=forward.trainable,
         output=forward.output,
         batch_statistics=task.batch_norm == "training" or _normalizes_by_batch(forward.model),
+        frozen=fed_weights(forward.graph, forward.trainable) if forward.adapters else (),
     )
 
 
@@ -133,6 +147,7 @@ def _compile(
         by_class=by_class,
         classes=classes,
         head=classifier,
+        adapters=forward.adapters,
     )
 
 

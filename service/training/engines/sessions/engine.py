@@ -22,6 +22,7 @@ from service.training.engines.sessions.optimizer import Optimizer
 from service.training.engines.sessions.providers import adopt
 from service.training.engines.sessions.shares import Bind, Pieces, Shares, is_small, rows_at_once
 from service.training.engines.sessions.state import State
+from service.training.engines.stored_weights import map_weights
 from service.training.errors import ArtifactsUnreadable
 from service.training.loss import Loss
 from service.training.optimizer.recipe import LossOptions, Recipe
@@ -54,6 +55,7 @@ class SessionsEngine:
         self._rows = rows_at_once(self._manifest)
         self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)
         self._state.restore(checkpoint or files.checkpoint)
+        self._frozen = map_weights(files.inference_model, self._manifest.frozen)
         self._loss = _loss(self._manifest)
         self._step_model = files.step_model
         self._class_vectors: dict[str, NDArray[np.float32]] = {}
@@ -223,6 +225,7 @@ class SessionsEngine:
             **state.parameters,
             **state.statistics,
             **self._class_vectors,
+            **self._frozen,
         }.items():
             binding.read(name, array)
         for name, array in state.buffers.views(into).items():
@@ -231,7 +234,7 @@ class SessionsEngine:
             binding.write(name, array)
 
     def _bind_evaluation(self, binding: Binding, _share: int) -> None:
-        for name, array in self._state.measured.items():
+        for name, array in {**self._state.measured, **self._frozen}.items():
             binding.read(name, array)
 
     def _feeds(self, inputs: Sequence[Array], target: Array) -> dict[str, Array]:

@@ -34,6 +34,7 @@ class State:
         }
         self.steps = 0
         self._head = manifest.head
+        self._adapters = manifest.adapters
         self._fresh: tuple[int, ...] = ()
 
     @property
@@ -111,7 +112,7 @@ class State:
 
     def export(self, skeleton: Path, path: Path, metadata: Mapping[str, str]) -> None:
         """Write the inference model, from one that lacks these tensors."""
-        model_file.write_with(skeleton, self.measured, path, metadata)
+        model_file.write_with(skeleton, self.measured, path, metadata, self._adapters)
 
     def _slots(self) -> dict[str, Vector]:
         return {

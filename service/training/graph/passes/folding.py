@@ -13,6 +13,8 @@ from service.training.graph.flow import duplicate, reads, subgraphs
 
 MAX_BYTES = 1 << 16
 """Larger results stay computed: they are tables, not numbers."""
+_WEIGHTS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16)
+"""Types of parameters that are not packed; DequantizeLinear unpacks the others."""
 
 
 def fold(
@@ -45,14 +47,14 @@ def fold(
 
 
 def _is_number(tensor: onnx.TensorProto) -> bool:
-    return tensor.data_type != onnx.TensorProto.FLOAT or not tensor.dims
+    return tensor.data_type not in _WEIGHTS or not tensor.dims
 
 
 def _value(
     model: onnx.ModelProto, node: onnx.NodeProto, values: dict[str, onnx.TensorProto]
 ) -> list[onnx.TensorProto] | None:
     """What the node gives, None if it is not a constant or too large."""
-    foreign = node.domain not in STANDARD or node.op_type in RANDOM
+    foreign = node.domain not in STANDARD or node.op_type in (*RANDOM, "DequantizeLinear")
     if (
         not node.input
         or foreign

@@ -13,6 +13,7 @@ import onnx
 from onnx import helper
 
 from service.training.graph.builder import Builder
+from service.training.graph.flow import reads
 from service.training.graph.tensor import product
 
 LARGE = 1 << 16
@@ -38,6 +39,24 @@ def put_weights_first(
         given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
         yield helper.make_node("Gemm", operands, [turned], name=turned, **given)
         yield helper.make_node("Transpose", [turned], [made], name=made, perm=[1, 0])
+
+
+def unpack_late(nodes: Sequence[onnx.NodeProto], fed: Collection[str]) -> list[onnx.NodeProto]:
+    """The nodes, with those first that depend on nothing that is fed.
+
+    ONNX Runtime goes from the outputs backwards, and of a node's inputs takes the one that was
+    written last first. Written beside its product, each DequantizeLinear would run before the
+    layers below it, and all weights would be float32 at once; written first, it runs right before
+    it.
+    """
+    moving, fixed, rest = set(fed), [], []
+    for node in nodes:
+        if moving.isdisjoint(reads(node)):
+            fixed.append(node)
+        else:
+            rest.append(node)
+            moving.update(node.output)
+    return [*fixed, *rest]
 
 
 def _fits(graph: Builder, node: onnx.NodeProto, weights: Collection[str]) -> bool:

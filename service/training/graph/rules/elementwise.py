@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from service.training.graph.broadcast import unbroadcast
 from service.training.graph.node import GradientRule, Gradients, Node
-from service.training.graph.tensor import Tensor
+from service.training.graph.tensor import FLOATS, Tensor
 
 Part: TypeAlias = "Callable[..., Tensor] | None"
 
@@ -24,7 +24,8 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "Asinh": (lambda g, y, x: g / (x * x + 1).sqrt(),),
     "Atan": (lambda g, y, x: g / (x * x + 1),),
     "Atanh": (lambda g, y, x: g / (1 - x * x),),
-    "Cast": (lambda g, y, x: g.cast_like(x),),
+    # What is quantized has the gradient of what it stands for.
+    "Cast": (lambda g, y, x: g.cast_like(x) if x.dtype in FLOATS else g,),
     "Cos": (lambda g, y, x: -g * x.op("Sin"),),
     "Cosh": (lambda g, y, x: g * x.op("Sinh"),),
     "Div": (lambda g, y, a, b: g / b, lambda g, y, a, b: -g * y / b),

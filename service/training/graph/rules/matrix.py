@@ -5,6 +5,7 @@ from __future__ import annotations
 from service.training.graph.broadcast import unbroadcast
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.tensor import Dim, NotDifferentiable, Tensor
+from service.training.graph.unpacking import unpacked_late
 
 
 def multiply(
@@ -24,7 +25,7 @@ def gemm(node: Node, g: Tensor) -> Gradients:
         by_a = (
             multiply(b, g, ta=tb, tb=True, alpha=alpha)
             if ta
-            else multiply(g, b, tb=not tb, alpha=alpha)
+            else multiply(g, unpacked_late(b, g), tb=not tb, alpha=alpha)
         )
     if node.wants(1):
         by_b = (
@@ -59,7 +60,7 @@ def _by_each(
 ) -> tuple[Tensor | None, Tensor | None]:
     by_a = by_b = None
     if node.wants(0):
-        by_a = _summed(g @ b.swap(-1, -2), a, y)
+        by_a = _summed(g @ unpacked_late(b, g).swap(-1, -2), a, y)
     if node.wants(1):
         flat = b.rank == 2
         by_b = _by_weight(a, g, b) if flat else _summed(a.swap(-1, -2) @ g, b, y)

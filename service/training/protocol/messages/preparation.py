@@ -12,11 +12,24 @@ from storage.records.signatures import Signature
 
 
 @dataclass(frozen=True, slots=True)
+class Lora:
+    """Adapters of this rank, times alpha/rank, beside the weights that the globs fit.
+
+    targets: globs over names of weights, and of the nodes that read them.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    targets: tuple[str, ...] = ("*",)
+
+
+@dataclass(frozen=True, slots=True)
 class Prepare:
     """Check an uploaded model and make it ready to train.
 
     source: a forward ONNX file, or a zip of artifacts. trainable: glob patterns over initializer
-    names, `head` or `last:N`, None for every float parameter. divide: cut off what is frozen below
+    names, `head` or `last:N`, None for every float parameter. lora: what trains beside these, and
+    alone if they are None. divide: cut off what is frozen below
     them, if that pays. feature_dtype: in which float32 features are kept. batch_norm: by
     `training` each BatchNormalization uses its batch's statistics, as one that was exported so
     always does. loss_output: the tensor that is the loss, where that is `output`. engine: what is
@@ -33,6 +46,7 @@ class Prepare:
     output: str | None = None
     loss_output: str | None = None
     trainable: tuple[str, ...] | None = None
+    lora: Lora | None = None
     classes: tuple[str, ...] | None = None
     class_ids: tuple[int, ...] | None = None
     weight_decay: float = 0.0

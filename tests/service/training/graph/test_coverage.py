@@ -17,7 +17,7 @@ def test_the_page_is_what_the_program_writes() -> None:
 def test_no_operator_of_onnx_is_left_out_and_no_rule_is_of_another() -> None:
     names = {schema.name for schema in schemas()}
     assert len(names) > 190
-    assert set(RULES) <= names
+    assert {name for name in RULES if "." not in name} <= names
     assert set(REASONS) <= names
     assert not set(REASONS) & set(RULES)
     for schema in schemas():

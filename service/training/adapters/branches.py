@@ -1,0 +1,150 @@
+"""Writes adapters into a forward graph, and takes those out that exports add to their weights."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Sequence
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from service.training.adapters.targets import Target, choose
+from service.training.engines.manifest import Adapter
+from service.training.forward.graph import Graph
+from service.training.graph.flow import duplicate
+from service.training.protocol.messages.preparation import Lora
+
+BASE = ":without_adapter"
+"""What follows a result's name where an adapter adds to it."""
+SCALE = ":adapter_scale"
+PARTS = (":adapter_down", ":adapter_scaled", ":adapter_up")
+"""What follows it for the tensors that lead to the adapter's part."""
+
+
+def add_adapters(graph: Graph, lora: Lora, notes: list[str]) -> tuple[Adapter, ...]:
+    """Let each product that is a target give y + (alpha/rank)·(x A) B.
+
+    A is uniform within ±1/√columns, drawn by the weight's name, and B is 0, so that the graph
+    computes what it did. A weight that several products read has one adapter. Raises GraphRefused.
+    Source: Hu et al. (2021), https://arxiv.org/abs/2106.09685, initialized as its authors' code is.
+    """
+    targets = choose(graph, lora)
+    by_weight: dict[str, list[Target]] = {}
+    for target in targets:
+        by_weight.setdefault(target.weight, []).append(target)
+    made, branches = [], dict[str, list[onnx.NodeProto]]()
+    for readers in by_weight.values():
+        a, b = _add_matrices(graph, readers[0], lora.rank)
+        for each in readers:
+            branches[each.result] = _branch(graph, each, a, b, scale=lora.alpha / lora.rank)
+        made.append(_adapter(graph, readers, a, b, scale=lora.alpha / lora.rank))
+    _insert(graph, branches)
+    notes.append(f"adapters of rank {lora.rank} train beside {len(made)} frozen weights")
+    return tuple(made)
+
+
+def merged_form(model: onnx.ModelProto, adapters: Sequence[Adapter]) -> onnx.ModelProto:
+    """The model without the adapters that are added to their weights when it is exported."""
+    merged = [each for each in adapters if each.merges]
+    if not merged:
+        return model
+    results = {name for each in merged for name in each.results}
+    dropped = {name for each in merged for name in (each.left, each.right)}
+    dropped |= {name + SCALE for name in results}
+    gone = results | {name + part for name in results for part in PARTS}
+    copy = duplicate(model)
+    del copy.graph.node[:], copy.graph.initializer[:], copy.graph.value_info[:]
+    for node in model.graph.node:
+        if gone.isdisjoint(node.output):
+            kept = copy.graph.node.add()
+            kept.CopyFrom(node)
+            kept.output[:] = [_without(name, results) for name in node.output]
+    copy.graph.initializer.extend(t for t in model.graph.initializer if t.name not in dropped)
+    return copy
+
+
+def _without(name: str, results: Collection[str]) -> str:
+    plain = name.removesuffix(BASE)
+    return plain if plain in results else name
+
+
+def _add_matrices(graph: Graph, target: Target, rank: int) -> tuple[str, str]:
+    """The names of A and B, initializers in the layout of the weight."""
+    rng = np.random.default_rng(zlib.crc32(target.weight.encode()))
+    limit = 1 / sqrt(target.columns)
+    a = rng.uniform(-limit, limit, (target.columns, rank)).astype(np.float32)
+    b = np.zeros((rank, target.rows), np.float32)
+    named = {
+        graph.add_initializer(f"{target.weight}.lora_{letter}", _laid_out(graph, x, target)): x
+        for letter, x in (("A", a), ("B", b))
+    }
+    graph.parameters.update(named)
+    first, second = named
+    return first, second
+
+
+def _laid_out(graph: Graph, x: NDArray[Any], target: Target) -> NDArray[Any]:
+    """Transposed where the weight is, and with the axes of its kernel."""
+    turned = x.T if target.outputs_first else x
+    kernel = (graph.dims(target.read) or ())[2:] if target.node.op_type == "Conv" else ()
+    return turned.reshape(*turned.shape, *[1] * len(kernel))
+
+
+def _adapter(graph: Graph, readers: Sequence[Target], a: str, b: str, *, scale: float) -> Adapter:
+    first = readers[0]
+    alike = {(each.outputs_first, each.is_float) for each in readers} == {
+        (first.outputs_first, True)
+    }
+    merges = alike and len(graph.consumers(first.weight)) == len(readers)
+    left, right = (b, a) if first.outputs_first else (a, b)
+    results = tuple(each.result for each in readers)
+    return Adapter(first.weight, left, right, scale, results, merges)
+
+
+def _branch(graph: Graph, target: Target, a: str, b: str, *, scale: float) -> list[onnx.NodeProto]:
+    """What adds the adapter's part to the result. alpha of a Gemm is a factor on it too."""
+    node, result = target.node, target.result
+    given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    factor = np.array(scale * given.get("alpha", 1.0), np.float32)
+    name = graph.add_initializer(result + SCALE, factor)
+    graph.constants.add(name)
+    x = node.input[0]
+    if node.op_type == "MatMulInteger":
+        quantized = graph.producer(x)
+        assert quantized is not None  # else it would be no target
+        x = quantized.input[0]
+    down, scaled, up = (result + part for part in PARTS)
+    return [
+        _product(target, x, a, down, first=True),
+        helper.make_node("Mul", [down, name], [scaled], name=scaled),
+        _product(target, scaled, b, up, first=False),
+        helper.make_node("Add", [result + BASE, up], [result], name=f"{result}:adapter"),
+    ]
+
+
+def _product(target: Target, x: str, matrix: str, made: str, *, first: bool) -> onnx.NodeProto:
+    """x times A or B; the strides and pads of a convolution are those of the first."""
+    if target.node.op_type == "Conv":
+        kept = [a for a in target.node.attribute if first and a.name != "group"]
+        written = helper.make_node("Conv", [x, matrix], [made], name=made)
+        written.attribute.extend(kept)
+        return written
+    if target.node.op_type == "Gemm":
+        turned = int(target.outputs_first)
+        return helper.make_node("Gemm", [x, matrix], [made], name=made, transB=turned)
+    return helper.make_node("MatMul", [x, matrix], [made], name=made)
+
+
+def _insert(graph: Graph, branches: dict[str, list[onnx.NodeProto]]) -> None:
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.proto.node:
+        nodes.append(duplicate(node))
+        for place, name in enumerate(node.output):
+            if name in branches:
+                nodes[-1].output[place] = name + BASE
+                nodes += branches[name]
+    graph.set_nodes(nodes)

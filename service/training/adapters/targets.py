@@ -1,0 +1,169 @@
+"""The products of a graph that can have an adapter, and the choice among them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import onnx
+
+from service.training.errors import refusal
+from service.training.forward.graph import FLOAT, Graph, int_attribute, is_default
+from service.training.graph.passes.inference import WEIGHT_BYTES
+from service.training.graph.passes.microsoft import DOMAIN
+from service.training.protocol.messages.preparation import Lora
+from storage.errors import Problem
+
+PLACE = "/spec/trainable/lora"
+UNPACKED = ("DequantizeLinear", "Cast", "Identity")
+"""What may stand between a stored weight and the product that reads it."""
+
+FED = (FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
+"""Types of which NumPy has arrays that a session takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A product of a batch and a frozen weight.
+
+    weight: the initializer. read: the tensor that it gives. result: what an adapter adds to.
+    columns, rows: of x and of the result. outputs_first: the matrix is (rows, columns), as PyTorch
+    keeps it. is_float: the initializer is that matrix, in float32.
+    """
+
+    node: onnx.NodeProto
+    weight: str
+    read: str
+    result: str
+    columns: int
+    rows: int
+    outputs_first: bool = False
+    is_float: bool = False
+
+
+def choose(graph: Graph, lora: Lora) -> list[Target]:
+    """The products that the globs fit, by the weight's name or the node's.
+
+    Raises GraphRefused with every glob that fits none, and every matrix below the rank.
+    """
+    every = list(find(graph))
+    problems, chosen = [], set[str]()
+    for index, pattern in enumerate(lora.targets):
+        fit = {each.node.name for each in every if _fits(each, pattern)}
+        if not fit:
+            problems.append(Problem(f"{PLACE}/targets/{index}", _unmatched(pattern, every)))
+        chosen |= fit
+    targets = [each for each in every if each.node.name in chosen]
+    small = {t.weight: t for t in targets if min(t.columns, t.rows) < lora.rank}
+    problems += [Problem(f"{PLACE}/rank", _too_small(each, lora.rank)) for each in small.values()]
+    if problems:
+        raise refusal(problems)
+    return targets
+
+
+def find(graph: Graph) -> Iterator[Target]:
+    """All products of something that is fed and a stored weight, in graph order."""
+    for node in graph.proto.node:
+        found = _target(graph, node)
+        if found is not None and node.input[0] in graph.fed and found.columns and found.rows:
+            yield found
+
+
+def fed_weights(graph: Graph, trainable: Collection[str]) -> tuple[str, ...]:
+    """Large initializers that a step is fed instead of holding them.
+
+    Sessions then share them, and cannot unpack all of them when they are opened. Convolutions
+    rearrange theirs when they are opened, which makes them faster.
+    """
+    return tuple(
+        name
+        for name, tensor in graph.initializers.items()
+        if tensor.data_type in FED
+        and tensor.HasField("raw_data")
+        and tensor.ByteSize() > WEIGHT_BYTES
+        and name not in trainable
+        and not any(_convolves(graph, node) for node in graph.consumers(name))
+    )
+
+
+def _convolves(graph: Graph, node: onnx.NodeProto) -> bool:
+    while is_default(node, *UNPACKED) and graph.consumers(node.output[0]):
+        node = graph.consumers(node.output[0])[0]
+    return "Conv" in node.op_type
+
+
+def _target(graph: Graph, node: onnx.NodeProto) -> Target | None:
+    if is_default(node, "MatMulInteger"):
+        return _of_integers(graph, node)
+    if node.domain == DOMAIN and node.op_type == "MatMulNBits":
+        columns, rows = (int_attribute(node, name, 0) for name in ("K", "N"))
+        return Target(node, node.input[1], node.input[1], node.output[0], columns, rows)
+    if not is_default(node, "MatMul", "Gemm", "Conv"):
+        return None
+    read = node.input[1]
+    weight, sizes = _stored(graph, read), [size or 0 for size in graph.dims(read) or ()]
+    if weight is None or not _is_matrix(node, sizes):
+        return None
+    turned = node.op_type == "Conv" or bool(int_attribute(node, "transB", 0))
+    columns, rows = sizes[1::-1] if turned else sizes
+    is_float = weight == read and graph.elem_type(weight) == FLOAT
+    return Target(node, weight, read, node.output[0], columns, rows, turned, is_float)
+
+
+def _is_matrix(node: onnx.NodeProto, sizes: Sequence[int]) -> bool:
+    """Is every row of the result a row of x times a matrix of these sizes?"""
+    if node.op_type == "Conv":
+        one_place = set(sizes[2:]) <= {1} and len(sizes) > 1
+        return one_place and int_attribute(node, "group", 1) == 1
+    return len(sizes) == 2 and not int_attribute(node, "transA", 0)
+
+
+def _of_integers(graph: Graph, node: onnx.NodeProto) -> Target | None:
+    """MatMulInteger of DynamicQuantizeLinear, then Cast and a Mul by the scales."""
+    weight, dims = node.input[1], graph.dims(node.input[1])
+    maker = graph.producer(node.input[0])
+    result = node.output[0]
+    for op_type in ("Cast", "Mul"):
+        readers = graph.consumers(result)
+        if len(readers) != 1 or not is_default(readers[0], op_type):
+            return None
+        result = readers[0].output[0]
+    is_dynamic = maker is not None and is_default(maker, "DynamicQuantizeLinear")
+    if weight not in graph.initializers or not is_dynamic or dims is None or len(dims) != 2:
+        return None
+    columns, rows = (size or 0 for size in dims)
+    return Target(node, weight, weight, result, columns, rows)
+
+
+def _stored(graph: Graph, name: str) -> str | None:
+    """The initializer that a product reads, as it is or unpacked."""
+    while name not in graph.initializers:
+        node = graph.producer(name)
+        if node is None or not is_default(node, *UNPACKED):
+            return None
+        name = node.input[0]
+    return None if name in graph.constants and graph.elem_type(name) == FLOAT else name
+
+
+def _fits(target: Target, pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in (target.weight, target.node.name))
+
+
+def _unmatched(pattern: str, every: Sequence[Target]) -> str:
+    names = [each.weight for each in every]
+    near = difflib.get_close_matches(pattern.strip("*"), names, n=5, cutoff=0.3) or names[:5]
+    listed = f"the nearest weights: {', '.join(near)}" if near else "the graph has none of them"
+    return (
+        f'"{pattern}" fits no weight and no node of MatMul, Gemm or 1x1 Conv; {listed}; '
+        '"*" takes all of them'
+    )
+
+
+def _too_small(target: Target, rank: int) -> str:
+    smaller = min(target.columns, target.rows)
+    return (
+        f'"{target.weight}" is {target.columns} by {target.rows}, so the rank {rank} is above its'
+        f" smaller side; give a rank of at most {smaller}, or leave the weight out of targets"
+    )

@@ -1,0 +1,73 @@
+"""Initializers of an ONNX file, where they lie in it: pages are read when they are used."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.errors import ArtifactsUnreadable
+from service.training.protobuf import fields, whole_number
+
+GRAPH, INITIALIZER = 7, 5
+DIMS, DATA_TYPE, NAME, RAW_DATA = 1, 2, 8, 9
+DTYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 10: np.float16}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """An initializer. data: its part of the file."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: int
+    data: memoryview
+
+    def array(self) -> NDArray[Any]:
+        """Over the file's pages, or a copy where their place does not suit the processor."""
+        found = np.frombuffer(self.data, DTYPES[self.kind]).reshape(self.shape)
+        return found if found.flags.aligned else found.copy()
+
+
+def map_file(path: Path) -> memoryview:
+    """A file's bytes, which are read when they are used."""
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def find(graph: memoryview, names: Collection[str]) -> Iterator[StoredTensor]:
+    """Those of a GraphProto's initializers that have these names and raw data."""
+    for number, _, body in fields(graph):
+        if number == INITIALIZER and (found := _tensor(body)).name in names:
+            yield found
+
+
+def map_weights(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
+    """Arrays over the pages of an ONNX file. Raises ArtifactsUnreadable if one is missing."""
+    if not names:
+        return {}
+    graphs = [body for number, _, body in fields(map_file(path)) if number == GRAPH]
+    arrays = {each.name: each.array() for graph in graphs for each in find(graph, names)}
+    missing = sorted(set(names) - arrays.keys())
+    if missing:
+        raise ArtifactsUnreadable(f"{path} lacks {', '.join(missing)}; register the model anew")
+    return arrays
+
+
+def _tensor(message: memoryview) -> StoredTensor:
+    name, shape, kind, data = "", list[int](), 0, message[:0]
+    for number, field, body in fields(message):
+        if number == DIMS:
+            shape.append(whole_number(field))
+        elif number == DATA_TYPE:
+            kind = whole_number(field)
+        elif number == NAME:
+            name = bytes(body).decode()
+        elif number == RAW_DATA:
+            data = body
+    return StoredTensor(name, tuple(shape), kind, data)

@@ -1,0 +1,71 @@
+"""A quantized model that trains adapters: registered, trained, fetched, asked, refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from quantized import CLASSES, FEATURES, STORED, network
+from support import Served
+
+LORA = {"lora": {"rank": 2, "alpha": 4, "targets": ["*.w"]}}
+
+
+def upload(name: str = "int8") -> bytes:
+    return network(STORED[name])[0].SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def model(served: Served) -> str:
+    served.register("lora", upload(), trainable=LORA, gate={"mode": "always"})
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((80, FEATURES)).astype(np.float32)
+    label = rng.integers(0, CLASSES, 80)
+    for split, rows in (("train", slice(0, 60)), ("validation", slice(60, None))):
+        served.upload("lora", split=split, x=x[rows], label=label[rows]).raise_for_status()
+    return "lora"
+
+
+def test_adapters_alone_train_and_the_base_stays_as_it_is(served: Served, model: str) -> None:
+    shown = served.http.get(f"/v1/models/{model}").json()
+    assert shown["parameters"]["names"] == [
+        f"{name}.lora_{letter}" for name in ("attn.w", "mlp.w", "head.w") for letter in "AB"
+    ]
+    assert "adapters of rank 2 train beside 3 frozen weights" in shown["notes"]
+    job = served.train(model, epochs=8, learning_rate=0.02, batch_size=8)
+    assert job["metrics"]["train_loss"] < 0.9 * np.log(CLASSES)
+    content = served.http.get(f"/v1/models/{model}/versions/{job['version']}/model.onnx").content
+    x = np.ones((1, FEATURES), np.float32)
+    (logits,) = onnxruntime.InferenceSession(content).run(None, {"x": x})
+    asked = {"instances": [{"inputs": {"x": x[0].tolist()}}]}
+    answer = served.http.post(f"/v1/models/{model}/predict", json=asked).json()
+    assert answer["predictions"][0]["outputs"]["logits"] == pytest.approx(
+        logits[0].tolist(), abs=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("trainable", "pointer", "said"),
+    [
+        ({"lora": {"targets": ["nothing.*"]}}, "/spec/trainable/lora/targets/0", "attn.w"),
+        ({"lora": {"rank": 4}}, "/spec/trainable/lora/rank", "at most 3"),
+        ({"lora": {"rank": 0}}, "/spec/trainable/lora/rank", "greater than or equal to 1"),
+        ({"lora": {"ranks": 4}}, "/spec/trainable/lora/ranks", "rank"),
+        ([LORA, LORA], "/spec/trainable", "adapters stand twice"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_is_stored(
+    trainable: Any, pointer: str, said: str, served: Served
+) -> None:
+    spec = {"name": "unfit", "loss": "cross_entropy", "trainable": trainable}
+    answer = served.http.post(
+        "/v1/models", data={"spec": json.dumps(spec)}, files={"model": ("m.onnx", upload())}
+    )
+    assert answer.status_code == 422, answer.text
+    found = {each["pointer"]: each["detail"] for each in answer.json()["errors"]}
+    assert list(found) == [pointer]
+    assert said in found[pointer]
+    assert served.http.get("/v1/models/unfit").status_code == 404
