@@ -1,4 +1,4 @@
-"""/dashboard: the page that shows what the device trains. Built from dashboard/."""
+"""/dashboard: the console. Built from dashboard/."""
 
 from __future__ import annotations
 
@@ -61,6 +61,12 @@ async def dashboard_script(request: Request) -> Response:
 async def dashboard_style(request: Request) -> Response:
     """Its style."""
     return _answer(request, "dashboard.css", "text/css")
+
+
+@router.get("/dashboard/{page:path}")
+async def dashboard_place(request: Request) -> Response:
+    """The page again: its script shows the place that the address names."""
+    return _answer(request, "index.html", "text/html")
 
 
 def _answer(request: Request, name: str, media_type: str) -> Response:

@@ -3,13 +3,15 @@ var TIMEOUT_MS = 15e3;
 var Unreachable = class extends Error {
 };
 var Refused = class extends Error {
-  constructor(status, code, detail) {
+  constructor(status, code, detail, faults = []) {
     super(detail);
     this.status = status;
     this.code = code;
+    this.faults = faults;
   }
   status;
   code;
+  faults;
 };
 var Api = class {
   #token;
@@ -21,6 +23,26 @@ var Api = class {
   }
   async post(path, body) {
     return await this.#answer("POST", path, body);
+  }
+  async put(path, body) {
+    return await this.#answer("PUT", path, body);
+  }
+  async patch(path, body) {
+    return await this.#answer("PATCH", path, body);
+  }
+  async remove(path) {
+    return await this.#answer("DELETE", path);
+  }
+  /** Sends files, however long that takes. */
+  async upload(path, body, signal) {
+    const request = { method: "POST", body, ...signal ? { signal } : {} };
+    return await answered(await this.#send(path, request));
+  }
+  /** The bytes of an answer. */
+  async bytes(path, signal) {
+    const response = await this.#send(path, signal ? { signal } : {}, "default");
+    if (!response.ok) throw await refusal(response);
+    return await response.blob();
   }
   /** Every item of a list, page by page. */
   async all(path) {
@@ -46,25 +68,20 @@ var Api = class {
       request.body = JSON.stringify(body);
       request.headers = { "Content-Type": "application/json" };
     }
-    const response = await this.#send(path, request);
-    if (!response.ok) throw await refusal(response);
-    try {
-      return await response.json();
-    } catch (error) {
-      throw new Unreachable("the answer broke off", { cause: error });
-    }
+    return await answered(await this.#send(path, request));
   }
-  async #send(path, request) {
+  async #send(path, request, cache = "no-store") {
     const headers = { ...request.headers, Authorization: `Bearer ${this.#token}` };
     try {
       return await fetch(path, {
         ...request,
         headers,
-        cache: "no-store",
+        cache,
         credentials: "omit",
         redirect: "error"
       });
     } catch (error) {
+      if (request.signal?.aborted && request.signal.reason?.name !== "TimeoutError") throw error;
       throw new Unreachable("no answer", { cause: error });
     }
   }
@@ -78,48 +95,309 @@ function withQuery(path, query) {
 function modelPath(name, rest = "") {
   return `/v1/models/${encodeURIComponent(name)}${rest}`;
 }
+async function answered(response) {
+  if (!response.ok) throw await refusal(response);
+  if (response.status === 204) return null;
+  try {
+    return await response.json();
+  } catch (error) {
+    throw new Unreachable("the answer broke off", { cause: error });
+  }
+}
 async function refusal(response) {
-  const told = await response.json().catch(() => null);
-  const problem = typeof told === "object" && told !== null ? told : {};
+  const told2 = await response.json().catch(() => null);
+  const problem = typeof told2 === "object" && told2 !== null ? told2 : {};
   const code = "code" in problem ? String(problem.code) : "";
   const detail = "detail" in problem ? String(problem.detail) : `HTTP ${response.status}`;
   if (code === "not_ready") return new Unreachable(detail);
-  return new Refused(response.status, code, detail);
+  const faults = "errors" in problem && Array.isArray(problem.errors) ? problem.errors : [];
+  return new Refused(response.status, code, detail, faults);
 }
 
-// src/actions.ts
-var STALE = ["device", "jobs", "curve"];
-async function act(api, state, action, subject, reload) {
-  const name = `${action}:${subject}`;
-  if (state.pending.has(name)) return;
-  state.pending.add(name);
-  state.notice = null;
-  try {
-    if (action === "pause-all" || action === "resume-all") {
-      await api.post(`/v1/${action.replace("-all", "")}`);
-    } else if (action === "train") {
-      const job = await api.post(modelPath(subject, "/jobs"), {});
-      if (state.chosen !== null) state.chosen = job.id;
-    } else {
-      await api.post(`/v1/jobs/${subject}/${action}`);
+// src/resources.ts
+var SHORTEST_MS = 500;
+var MOST_KEPT = 200;
+var Resources = class {
+  constructor(api, onLoaded) {
+    this.api = api;
+    this.onLoaded = onLoaded;
+  }
+  api;
+  onLoaded;
+  #entries = /* @__PURE__ */ new Map();
+  #fail = null;
+  #hasFailed = false;
+  #timer;
+  /** What was loaded of an address; it is loaded if need be, and drawn then. */
+  read(key, load = (api) => api.get(key)) {
+    const entry = this.#entries.get(key) ?? this.#begin(key, load);
+    entry.isWanted = true;
+    entry.load = load;
+    return entry.value;
+  }
+  /** What has gone wrong with what the page needs. */
+  problems() {
+    const wrong = [...this.#entries.values()].filter((entry) => entry.isWanted && entry.problem);
+    return [...new Set(wrong.map((entry) => entry.problem?.message ?? ""))];
+  }
+  /** Changes what is known without asking. */
+  update(key, change2) {
+    const value = this.#entries.get(key)?.value;
+    if (value === void 0 || value === null) return false;
+    change2(value);
+    return true;
+  }
+  /** Before the views read. */
+  beginDraw() {
+    for (const entry of this.#entries.values()) entry.isWanted = false;
+  }
+  /** After the views have read: load what they miss, forget what nobody has shown for long. */
+  endDraw() {
+    for (const [key, entry] of this.#entries) {
+      if (entry.isWanted) continue;
+      entry.isStale = true;
+      if (this.#entries.size > MOST_KEPT) this.#entries.delete(key);
     }
-  } catch (error) {
-    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    state.notice = `${words(action, subject)} did not work: ${error.message}.`;
-  } finally {
-    await reload(STALE);
-    state.pending.delete(name);
+    this.#kick();
+  }
+  /** The addresses at or below these were changed. */
+  mark(places) {
+    for (const [key, entry] of this.#entries) entry.isStale ||= places.some((place) => isBelow(key, place));
+    this.#kick();
+  }
+  /** The same, and resolves when what the page shows of them is loaded anew. */
+  async refresh(places) {
+    const shown2 = [...this.#entries].filter(
+      ([key, entry]) => entry.isWanted && places.some((place) => isBelow(key, place))
+    );
+    this.mark(places);
+    await Promise.all(shown2.map(async ([, entry]) => {
+      await entry.loading;
+      if (entry.isStale) await this.#load(entry);
+    }));
+  }
+  /** Load from now on, beginning with all that the page needs. Resolves with whether that is there. */
+  async open(fail) {
+    this.#fail = fail;
+    this.#hasFailed = false;
+    for (const entry of this.#entries.values()) entry.isStale = true;
+    const wanted = [...this.#entries.values()].filter((entry) => entry.isWanted);
+    await Promise.all(wanted.map((entry) => this.#load(entry)));
+    return !this.#hasFailed;
+  }
+  close() {
+    this.#fail = null;
+    clearTimeout(this.#timer);
+  }
+  #begin(key, load) {
+    const entry = {
+      load,
+      value: void 0,
+      problem: null,
+      isStale: true,
+      isWanted: true,
+      loading: null,
+      loadedAt: -Infinity
+    };
+    this.#entries.set(key, entry);
+    return entry;
+  }
+  #kick() {
+    clearTimeout(this.#timer);
+    if (this.#fail === null) return;
+    const now = performance.now();
+    let next = Infinity;
+    for (const entry of this.#entries.values()) {
+      if (!entry.isWanted || !entry.isStale || entry.loading !== null) continue;
+      const due = entry.loadedAt + SHORTEST_MS;
+      if (due <= now) void this.#load(entry);
+      else next = Math.min(next, due);
+    }
+    if (next < Infinity) this.#timer = setTimeout(() => this.#kick(), next - now);
+  }
+  async #load(entry) {
+    entry.loading ??= this.#loaded(entry).finally(() => {
+      entry.loading = null;
+      this.#kick();
+    });
+    await entry.loading;
+  }
+  async #loaded(entry) {
+    entry.isStale = false;
+    try {
+      entry.value = await entry.load(this.api, entry.value);
+      entry.problem = null;
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status === 401) {
+        entry.isStale = true;
+        this.#hasFailed = true;
+        this.#fail?.(error);
+        return;
+      }
+      entry.value = null;
+      entry.problem = error.status === 404 ? null : error;
+    }
+    entry.loadedAt = performance.now();
+    this.onLoaded();
+  }
+};
+function isBelow(key, place) {
+  return key.startsWith(place) && (/[/?]$/.test(place) || /^([/?]|$)/.test(key.slice(place.length)));
+}
+
+// src/route.ts
+var HOME = "/dashboard";
+function routeOf({ pathname, search }) {
+  const rest = pathname.startsWith(HOME) ? pathname.slice(HOME.length) : "";
+  return { parts: rest.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(search) };
+}
+function to(parts, query = {}) {
+  const path = [HOME, ...parts.map((part) => encodeURIComponent(part))].join("/");
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return given.length === 0 ? path : `${path}?${text}`;
+}
+function followed(event) {
+  const link = event.target instanceof Element ? event.target.closest("a") : null;
+  const isPlain = event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
+  if (link === null || !isPlain || link.target !== "" || link.hasAttribute("download")) return null;
+  const isOurs = link.origin === location.origin && `${link.pathname}/`.startsWith(`${HOME}/`);
+  return isOurs ? `${link.pathname}${link.search}` : null;
+}
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
   }
 }
-function words(action, subject) {
-  if (action === "train") return `Training ${subject}`;
-  if (action === "pause-all") return "Pausing all training";
-  if (action === "resume-all") return "Resuming all training";
-  const verbs = { pause: "Pausing", resume: "Resuming", cancel: "Cancelling" };
-  return `${verbs[action] ?? action} job ${subject}`;
+
+// src/state.ts
+function emptyState() {
+  return {
+    connection: "connecting",
+    lostSince: null,
+    pending: /* @__PURE__ */ new Set(),
+    results: /* @__PURE__ */ new Map(),
+    toasts: [],
+    hover: null,
+    drafts: /* @__PURE__ */ new Map()
+  };
+}
+
+// src/app.ts
+var WIDEST_CHART = 1100;
+var CARD_PADDING = 42;
+var TOAST_MS = 8e3;
+var App = class {
+  constructor(api, draw) {
+    this.api = api;
+    this.draw = draw;
+    this.resources = new Resources(api, draw);
+  }
+  api;
+  draw;
+  state = emptyState();
+  resources;
+  route = routeOf(location);
+  /** The open dialog, drawn anew with the page. */
+  dialog = null;
+  #toasts = 0;
+  /** Of the room for a chart, in pixels. */
+  get width() {
+    const room = document.getElementById("main")?.clientWidth ?? 700;
+    return Math.max(240, Math.min(room - CARD_PADDING, WIDEST_CHART));
+  }
+  /** To another page of the console. isSame: the same page, with another filter or order. */
+  go(href, { isSame = false } = {}) {
+    if (isSame) history.replaceState(null, "", href);
+    else history.pushState(null, "", href);
+    this.moved(isSame);
+  }
+  /** The address has changed. */
+  moved(isSame = false) {
+    this.route = routeOf(location);
+    if (!isSame) {
+      this.dialog = null;
+      this.state.results.clear();
+    }
+    this.draw();
+  }
+  /** A form's draft, which begins as `initial`. */
+  draft(name, initial) {
+    const known = this.state.drafts.get(name);
+    if (known !== void 0) return known;
+    const begun = initial();
+    this.state.drafts.set(name, begun);
+    return begun;
+  }
+  toast(said) {
+    const { text, link } = typeof said === "string" ? { text: said, link: null } : said;
+    const toast = { id: ++this.#toasts, text, link };
+    this.state.toasts = [...this.state.toasts.slice(-2), toast];
+    setTimeout(() => this.forgetToast(toast.id), TOAST_MS);
+    this.draw();
+  }
+  forgetToast(id) {
+    this.state.toasts = this.state.toasts.filter((toast) => toast.id !== id);
+    this.draw();
+  }
+  open(dialog2) {
+    this.dialog = dialog2;
+    this.draw();
+  }
+  close() {
+    this.dialog = null;
+    this.draw();
+  }
+  /**
+   * Carries out what a button asks for. It waits until the page shows what came of it: a second
+   * click is dropped. stale: the addresses that it changes. Whether it worked.
+   */
+  async act(name, stale, run) {
+    const { pending, results } = this.state;
+    if (pending.has(name)) return false;
+    pending.add(name);
+    results.delete(name);
+    this.draw();
+    try {
+      const said = await run();
+      await this.resources.refresh(stale);
+      if (said !== null) this.toast(said);
+      return true;
+    } catch (error) {
+      if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+      results.set(name, resultOf(error));
+      await this.resources.refresh(stale);
+      return false;
+    } finally {
+      pending.delete(name);
+      this.draw();
+    }
+  }
+};
+function resultOf(error) {
+  if (error instanceof Refused) return { text: error.message, faults: error.faults };
+  return { text: `${error.message}; try again`, faults: [] };
 }
 
 // src/dom.ts
+var HANDLERS = [
+  "onclick",
+  "onchange",
+  "oninput",
+  "onsubmit",
+  "onkeydown",
+  "onpointermove",
+  "onpointerdown",
+  "onpointerenter",
+  "onpointerleave",
+  "onfocus",
+  "onblur",
+  "ondragover",
+  "ondragleave",
+  "ondrop"
+];
 var SVG = "http://www.w3.org/2000/svg";
 function h(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
@@ -134,7 +412,8 @@ function element(id, kind) {
 }
 function filled(element2, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== false) {
+    if (typeof value === "function") Object.assign(element2, { [name]: value });
+    else if (value !== null && value !== false) {
       element2.setAttribute(name, value === true ? "" : String(value));
     }
   }
@@ -185,8 +464,10 @@ function keyOf(node) {
   return node instanceof Element ? node.getAttribute("data-key") : null;
 }
 function patchAttributes(present, wanted) {
+  const handlers = present;
+  for (const name of HANDLERS) handlers[name] = wanted[name];
   for (const name of present.getAttributeNames()) {
-    if (!wanted.hasAttribute(name)) present.removeAttribute(name);
+    if (!wanted.hasAttribute(name) && name !== "open") present.removeAttribute(name);
   }
   for (const { name, value } of [...wanted.attributes]) {
     if (present.getAttribute(name) !== value) present.setAttribute(name, value);
@@ -212,16 +493,16 @@ var EventParser = class {
     const held = this.#rest.endsWith("\r") ? 1 : 0;
     const lines = this.#rest.slice(0, this.#rest.length - held).split(/\r\n|\n|\r/);
     this.#rest = (lines.pop() ?? "") + (held ? "\r" : "");
-    for (const line2 of lines) {
-      if (line2 === "") this.#dispatch(frames);
-      else this.#take(line2);
+    for (const line of lines) {
+      if (line === "") this.#dispatch(frames);
+      else this.#take(line);
     }
     return frames;
   }
-  #take(line2) {
-    const colon = line2.indexOf(":");
-    const name = colon < 0 ? line2 : line2.slice(0, colon);
-    const value = colon < 0 ? "" : line2.slice(colon + 1).replace(/^ /, "");
+  #take(line) {
+    const colon = line.indexOf(":");
+    const name = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (name === "event") this.#type = value;
     else if (name === "data") this.#data.push(value);
     else if (name === "id" && !value.includes("\0")) this.#id = value;
@@ -245,124 +526,38 @@ async function readEvents(body, parser, onEvent, onBytes) {
   }
 }
 
-// src/parts.ts
-var ALL = ["device", "models", "jobs", "curve"];
+// src/happenings.ts
+var EVERYTHING = ["/v1/"];
 function staleAfter(happened) {
   const [family] = happened.type.split(".");
-  if (family === "job") return ["jobs", "curve", "device"];
-  if (family === "device" || family === "policy") return ["device", "jobs"];
-  if (happened.type === "events.lost" || happened.model === null) return ALL;
-  if (happened.type === "model.deleted") return ["jobs", "models"];
+  if (family === "job") return ["/v1/jobs", "/v1/device"];
+  if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
+  if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
   if (family === "checkpoint") return [];
-  return [`model:${happened.model}`];
+  const changed = ["/v1/models?", modelPath(happened.model)];
+  return happened.type === "model.deleted" ? [...changed, "/v1/jobs"] : changed;
 }
-function applyProgress(state, data) {
-  const job = state.running.find((each) => each.id === data.job_id);
-  if (job === void 0) return false;
-  for (const name of Object.keys(job.progress)) {
-    const value = data[name];
-    if (typeof value === "number" || value === null) Object.assign(job.progress, { [name]: value });
-  }
-  if (typeof data.train_loss === "number") job.metrics.train_loss = data.train_loss;
-  return true;
+function applyProgress(resources, data) {
+  const id = data.job_id;
+  let isKnown = false;
+  const take = (job2) => {
+    if (job2.id !== id) return;
+    isKnown = true;
+    for (const name of Object.keys(job2.progress)) {
+      const value = data[name];
+      if (typeof value === "number" || value === null) Object.assign(job2.progress, { [name]: value });
+    }
+    if (typeof data.train_loss === "number") job2.metrics.train_loss = data.train_loss;
+  };
+  resources.update("/v1/jobs?state=running", (jobs2) => jobs2.forEach(take));
+  resources.update(`/v1/jobs/${String(id)}`, take);
+  return isKnown;
 }
 function parse(data) {
-  const told = JSON.parse(data);
-  if (typeof told !== "object" || told === null || !("type" in told)) return null;
-  const { type, model, data: fields } = told;
-  return { type: String(type), model: model ?? null, data: fields ?? {} };
-}
-
-// src/state.ts
-function emptyState() {
-  return {
-    connection: "connecting",
-    lostSince: null,
-    models: null,
-    device: null,
-    running: [],
-    waiting: [],
-    ended: [],
-    chosen: null,
-    curves: /* @__PURE__ */ new Map(),
-    notice: null,
-    pending: /* @__PURE__ */ new Set()
-  };
-}
-function shownJob(state) {
-  const all = [...state.running, ...state.waiting, ...state.ended];
-  const chosen = all.find((job) => job.id === state.chosen);
-  return chosen ?? state.running[0] ?? state.ended[0] ?? null;
-}
-
-// src/loaders.ts
-var ENDED_SHOWN = 12;
-var CURVE_PAGE = 250;
-var ENDED = /* @__PURE__ */ new Set(["succeeded", "failed", "cancelled"]);
-async function loadDevice(api, state) {
-  state.device = await unlessMissing(api.get("/v1/device"));
-}
-async function loadModels(api, state) {
-  const models = await api.all("/v1/models");
-  const known = await Promise.all(models.map((model) => withNewest(api, model)));
-  state.models = new Map(known.map((each) => [each.model.name, each]));
-}
-async function loadModel(api, state, name) {
-  const model = await unlessMissing(api.get(modelPath(name)));
-  if (model === null) {
-    state.models?.delete(name);
-    return;
-  }
-  const models = new Map(state.models);
-  models.set(name, await withNewest(api, model));
-  state.models = new Map([...models].sort(([a], [b]) => a < b ? -1 : 1));
-}
-async function loadJobs(api, state) {
-  const [running, queued, paused, newest] = await Promise.all([
-    api.all("/v1/jobs?state=running"),
-    api.all("/v1/jobs?state=queued"),
-    api.all("/v1/jobs?state=paused"),
-    api.get(withQuery("/v1/jobs", { limit: 100 }))
-  ]);
-  state.running = running;
-  state.waiting = distinct([...queued, ...paused]).sort((a, b) => a.id - b.id);
-  state.ended = newest.items.filter((job) => ENDED.has(job.state)).sort((a, b) => (b.finished_at ?? "").localeCompare(a.finished_at ?? "")).slice(0, ENDED_SHOWN);
-}
-async function loadCurve(api, state) {
-  const job = shownJob(state);
-  if (job === null) return;
-  const kept = state.curves.get(job.id);
-  const known = kept?.restarts === job.restarts ? kept : null;
-  const complete = [...known?.complete ?? []];
-  let cursor = known?.tailCursor ?? null;
-  for (; ; ) {
-    const path = withQuery(`/v1/jobs/${job.id}/metrics`, { limit: CURVE_PAGE, cursor });
-    const page = await unlessMissing(api.get(path));
-    if (page === null) return;
-    if (page.next === null) {
-      const { restarts } = job;
-      state.curves.set(job.id, { restarts, complete, tail: page.items, tailCursor: cursor });
-      return;
-    }
-    complete.push(...page.items);
-    cursor = page.next;
-  }
-}
-async function withNewest(api, model) {
-  const path = withQuery(modelPath(model.name, "/versions"), { limit: 1 });
-  const page = await unlessMissing(api.get(path));
-  return { model, newest: page?.items[0] ?? null };
-}
-function distinct(jobs) {
-  return [...new Map(jobs.map((job) => [job.id, job])).values()];
-}
-async function unlessMissing(answer) {
-  try {
-    return await answer;
-  } catch (error) {
-    if (error instanceof Refused && error.status === 404) return null;
-    throw error;
-  }
+  const told2 = JSON.parse(data);
+  if (typeof told2 !== "object" || told2 === null || !("type" in told2)) return null;
+  const { type, model: model2, data: fields } = told2;
+  return { type: String(type), model: model2 ?? null, data: fields ?? {} };
 }
 
 // src/waiting.ts
@@ -410,77 +605,6 @@ var Watchdog = class {
   }
 };
 
-// src/reloader.ts
-var SHORTEST_MS = 250;
-var Reloader = class {
-  constructor(api, state, onLoaded) {
-    this.api = api;
-    this.state = state;
-    this.onLoaded = onLoaded;
-  }
-  api;
-  state;
-  onLoaded;
-  #stale = /* @__PURE__ */ new Set();
-  /** What waits for the next load that succeeds. */
-  #awaiting = [];
-  #wake = null;
-  mark(parts) {
-    for (const part of parts) this.#stale.add(part);
-    this.#wake?.();
-  }
-  /** Mark, and resolve once the parts have been loaded. */
-  reload(parts) {
-    return new Promise((resolve) => {
-      this.#awaiting.push(resolve);
-      this.mark(parts);
-    });
-  }
-  /** Load everything now. */
-  async all() {
-    this.mark(ALL);
-    await this.#load();
-  }
-  /** Load whatever is marked, until the signal. Rejects with what a request rejects with. */
-  async run(signal) {
-    while (!signal.aborted) {
-      await this.#load();
-      await pause(SHORTEST_MS, signal);
-      if (this.#stale.size === 0) await this.#marked(signal);
-    }
-  }
-  async #load() {
-    const parts = new Set(this.#stale);
-    this.#stale.clear();
-    const awaiting = this.#awaiting.splice(0);
-    try {
-      await Promise.all([...parts].map((part) => this.#loadPart(part, parts)));
-      if (parts.has("curve")) await loadCurve(this.api, this.state);
-    } catch (error) {
-      this.mark([...parts]);
-      this.#awaiting.push(...awaiting);
-      throw error;
-    }
-    for (const resolve of awaiting) resolve();
-    if (parts.size > 0) this.onLoaded();
-  }
-  async #loadPart(part, all) {
-    if (part === "device") await loadDevice(this.api, this.state);
-    else if (part === "models") await loadModels(this.api, this.state);
-    else if (part === "jobs") await loadJobs(this.api, this.state);
-    else if (part !== "curve" && !all.has("models")) {
-      await loadModel(this.api, this.state, part.slice("model:".length));
-    }
-  }
-  async #marked(signal) {
-    await new Promise((resolve) => {
-      this.#wake = resolve;
-      signal.addEventListener("abort", () => resolve(), { once: true });
-    });
-    this.#wake = null;
-  }
-};
-
 // src/live.ts
 var POLL_MS = 2e3;
 var RETRY_MS = 1e3;
@@ -488,16 +612,10 @@ var SLOWEST_RETRY_MS = 5e3;
 var SILENCE_MS = 6e4;
 var LOOK_AGAIN_MS = 1e4;
 var Live = class {
-  constructor(api, state, render) {
-    this.api = api;
-    this.state = state;
-    this.render = render;
-    this.reloader = new Reloader(api, state, render);
+  constructor(app) {
+    this.app = app;
   }
-  api;
-  state;
-  render;
-  reloader;
+  app;
   #lastId = "";
   #failures = 0;
   /** Until the token is refused; rejects with that refusal. A hidden page asks nothing. */
@@ -517,24 +635,28 @@ var Live = class {
   async #connected() {
     const controller = new AbortController();
     const { signal } = controller;
+    const { resources, api } = this.app;
     const hide = () => controller.abort();
     document.addEventListener("visibilitychange", hide, { once: true });
-    const again = setInterval(() => this.#lookAgain(), LOOK_AGAIN_MS);
+    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs"]), LOOK_AGAIN_MS);
     const watchdog = new Watchdog(SILENCE_MS, controller);
     try {
       const headers = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
-      const stream = await this.api.stream("/v1/events", headers, signal);
-      this.state.curves.clear();
-      await this.reloader.all();
-      this.#connect(stream === null ? "polling" : "live");
-      const told = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
-      await Promise.race([told, this.reloader.run(signal)]);
+      const stream = await api.stream("/v1/events", headers, signal);
+      const failed = new Promise((_, reject) => {
+        void resources.open(reject).then((isWhole) => {
+          if (isWhole) this.#connect(stream === null ? "polling" : "live");
+        });
+      });
+      const told2 = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
+      await Promise.race([told2, failed]);
     } catch (error) {
       if (!(signal.aborted && document.hidden)) throw error;
     } finally {
       document.removeEventListener("visibilitychange", hide);
       clearInterval(again);
       watchdog.stop();
+      resources.close();
       controller.abort();
     }
   }
@@ -554,58 +676,37 @@ var Live = class {
     while (!signal.aborted) {
       await pause(POLL_MS, signal);
       watchdog.alive();
-      this.reloader.mark(ALL);
+      this.app.resources.mark(EVERYTHING);
     }
   }
   #take(frame) {
     const happened = parse(frame.data);
     if (happened === null) return;
-    if (happened.type === "job.progress" && applyProgress(this.state, happened.data)) {
-      this.reloader.mark(["curve"]);
-      this.render();
+    const { resources } = this.app;
+    if (happened.type === "job.progress" && applyProgress(resources, happened.data)) {
+      resources.mark([`/v1/jobs/${String(happened.data.job_id)}/metrics`]);
+      this.app.draw();
     } else {
-      this.reloader.mark(staleAfter(happened));
+      resources.mark(staleAfter(happened));
     }
   }
-  #lookAgain() {
-    if (this.state.waiting.length > 0) this.reloader.mark(["device", "jobs"]);
-  }
   #connect(connection) {
+    const { state, draw } = this.app;
     this.#failures = 0;
-    this.state.connection = connection;
-    this.state.lostSince = null;
-    this.render();
+    state.connection = connection;
+    state.lostSince = null;
+    draw();
   }
   /** The daemon may only be restarting: it counts as lost when it does not answer again. */
   #lose(error) {
+    const { state, draw } = this.app;
     console.info("honed: the connection is lost;", error);
-    if (error instanceof Refused) this.state.notice = error.message;
     this.#failures += 1;
-    this.state.lostSince ??= /* @__PURE__ */ new Date();
-    this.state.connection = this.#failures > 1 ? "lost" : "connecting";
-    this.render();
+    state.lostSince ??= /* @__PURE__ */ new Date();
+    state.connection = this.#failures > 1 ? "lost" : "connecting";
+    draw();
   }
 };
-
-// src/question.ts
-function confirmCancel(job) {
-  const dialog = element("question", HTMLDialogElement);
-  element("question-title", HTMLElement).textContent = `Cancel job ${job}?`;
-  element("question-detail", HTMLElement).textContent = "It ends at its next step and makes no version. It cannot be resumed.";
-  const yes = element("question-yes", HTMLButtonElement);
-  yes.textContent = "Cancel the job";
-  dialog.showModal();
-  return new Promise((resolve) => {
-    yes.onclick = () => {
-      resolve(true);
-      dialog.close();
-    };
-    element("question-no", HTMLButtonElement).onclick = () => dialog.close();
-    dialog.onclose = () => {
-      if (!dialog.open) resolve(false);
-    };
-  });
-}
 
 // src/format.ts
 var MINUTE_S = 60;
@@ -624,11 +725,11 @@ function percent(share) {
   return `${(share * 100).toFixed(1)} %`;
 }
 function duration(seconds) {
-  const total = Math.max(0, Math.round(seconds));
-  if (total < MINUTE_S) return `${total} s`;
-  if (total < HOUR_S) return `${Math.floor(total / MINUTE_S)} min ${total % MINUTE_S} s`;
-  if (total < DAY_S) return `${Math.floor(total / HOUR_S)} h ${Math.floor(total % HOUR_S / MINUTE_S)} min`;
-  return `${Math.floor(total / DAY_S)} d ${Math.floor(total % DAY_S / HOUR_S)} h`;
+  const total2 = Math.max(0, Math.round(seconds));
+  if (total2 < MINUTE_S) return `${total2} s`;
+  if (total2 < HOUR_S) return `${Math.floor(total2 / MINUTE_S)} min ${total2 % MINUTE_S} s`;
+  if (total2 < DAY_S) return `${Math.floor(total2 / HOUR_S)} h ${Math.floor(total2 % HOUR_S / MINUTE_S)} min`;
+  return `${Math.floor(total2 / DAY_S)} d ${Math.floor(total2 % DAY_S / HOUR_S)} h`;
 }
 function ago(then, now) {
   const seconds = (now.getTime() - then.getTime()) / 1e3;
@@ -645,6 +746,147 @@ function clock(moment) {
 }
 function plural(value, one, many = `${one}s`) {
   return `${count(value)} ${value === 1 ? one : many}`;
+}
+var UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+function bytes(value) {
+  const power2 = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
+  return `${(value / 1024 ** power2).toLocaleString("en", { maximumSignificantDigits: 3 })} ${UNITS[power2]}`;
+}
+
+// src/conditions.ts
+var asPercent = (value) => `${decimal(value)} %`;
+var LEVELS = [
+  { name: "battery", title: "Battery", signal: "battery_percent", show: asPercent, stop: "min_battery_percent", resume: "resume_battery_percent", isMinimum: true },
+  { name: "foreign_cpu", title: "Load by other programs", signal: "foreign_cpu_percent", show: asPercent, stop: "max_foreign_cpu_percent", isMinimum: false },
+  { name: "cpu_pressure", title: "Waiting for the processor", signal: "cpu_pressure_percent", show: asPercent, stop: "max_cpu_pressure_percent", isMinimum: false },
+  { name: "memory_pressure", title: "Waiting for memory", signal: "memory_pressure_percent", show: asPercent, stop: "max_memory_pressure_percent", isMinimum: false },
+  { name: "io_pressure", title: "Waiting for the disk", signal: "io_pressure_percent", show: asPercent, stop: "max_io_pressure_percent", isMinimum: false },
+  { name: "temperature", title: "Temperature", signal: "temperature_c", show: (value) => `${decimal(value)} °C`, stop: "max_temperature_c", resume: "resume_temperature_c", isMinimum: false },
+  { name: "memory", title: "Free memory", signal: "available_memory_bytes", show: bytes, stop: "min_free_memory_bytes", resume: "resume_free_memory_bytes", isMinimum: true },
+  { name: "disk", title: "Free disk space", signal: "free_disk_bytes", show: bytes, stop: "min_free_disk_bytes", resume: "resume_free_disk_bytes", isMinimum: true }
+];
+function conditionsOf(device2, policy2) {
+  const blocking = new Set(device2.blocked_by.map((each) => each.condition));
+  const [battery, ...others] = LEVELS.map((level) => fromLevel(level, device2, policy2));
+  const found = [power(device2, policy2), battery, saver(device2, policy2), idle(device2, policy2), ...others, ...byTime(device2, policy2)];
+  return found.filter((each) => each !== void 0).map((each) => ({ share: null, ...each, isBlocking: blocking.has(each.name) }));
+}
+function fromLevel({ name, title, signal, show, stop, resume, isMinimum }, device2, policy2) {
+  const { value, note } = told(device2.signals[signal], (raw2) => show(Number(raw2)));
+  const limit = policy2[stop];
+  if (typeof limit !== "number") return { name, title, value, note, limit: null };
+  const back = resume === void 0 ? null : policy2[resume];
+  const until = typeof back === "number" && back !== limit ? `, resumes at ${show(back)}` : "";
+  const raw = device2.signals[signal]?.value;
+  const share = typeof raw === "number" && !isMinimum ? Math.min(1, raw / limit) : null;
+  return { name, title, value, note, limit: `${isMinimum ? "at least" : "at most"} ${show(limit)}${until}`, share };
+}
+function power(device2, policy2) {
+  const read = told(device2.signals.on_ac_power, (raw) => raw === true ? "mains" : "battery");
+  return { name: "power", title: "Power", ...read, limit: policy2.require_ac_power === true ? "mains" : null };
+}
+function saver(device2, policy2) {
+  const read = told(device2.signals.battery_saver, (raw) => raw === true ? "on" : "off");
+  return { name: "battery_saver", title: "Battery saver", ...read, limit: policy2.obey_battery_saver === true ? "off" : null };
+}
+function idle(device2, policy2) {
+  const read = told(device2.signals.user_idle_s, (raw) => duration(Number(raw)));
+  const limit = policy2.require_idle === true ? `at least ${duration(Number(policy2.idle_minutes) * 60)}` : null;
+  return { name: "user_idle", title: "Time without input", ...read, limit };
+}
+function byTime(device2, policy2) {
+  const windows = Array.isArray(policy2.windows) ? policy2.windows.length : 0;
+  const programs = Array.isArray(policy2.blocking_processes) ? policy2.blocking_processes.map(String) : [];
+  const most = policy2.max_minutes_per_day;
+  const trained = device2.trained_today_seconds;
+  const daily = {
+    name: "daily_limit",
+    title: "Trained today",
+    value: duration(trained),
+    note: "",
+    limit: typeof most === "number" ? `at most ${duration(most * 60)}` : null,
+    share: typeof most === "number" && most > 0 ? Math.min(1, trained / (most * 60)) : null
+  };
+  const clock2 = told(device2.signals.local_time, (raw) => timeOfDay(String(raw)));
+  const running = told(device2.signals.running_processes, (raw) => Array.isArray(raw) && raw.length > 0 ? raw.join(", ") : "none");
+  return [
+    { name: "window", title: "Time", ...clock2, limit: windows > 0 ? `within ${windows === 1 ? "one window" : `${windows} windows`} of the week` : null },
+    { name: "processes", title: "Programs that come first", ...running, limit: programs.length > 0 ? `none of ${programs.join(", ")}` : null },
+    daily
+  ];
+}
+function told(signal, show) {
+  if (signal === void 0) return { value: "unknown", note: "" };
+  if (signal.value === null) return { value: "unknown", note: signal.detail };
+  return { value: show(signal.value), note: signal.source };
+}
+function timeOfDay(time) {
+  return time.slice(11, 16);
+}
+
+// src/queries.ts
+var CURVE_PAGE = 500;
+var VERSIONS_SHOWN = 50;
+var NEWEST_JOBS = 100;
+var ENDED = /* @__PURE__ */ new Set(["succeeded", "failed", "cancelled"]);
+function device(app) {
+  return app.resources.read("/v1/device");
+}
+function policy(app) {
+  return app.resources.read("/v1/policy");
+}
+function models(app) {
+  return app.resources.read("/v1/models?all", (api) => api.all("/v1/models"));
+}
+function model(app, name) {
+  return app.resources.read(modelPath(name));
+}
+function versions(app, name) {
+  const path = withQuery(modelPath(name, "/versions"), { limit: VERSIONS_SHOWN });
+  return app.resources.read(path)?.items;
+}
+function stats(app, name) {
+  return app.resources.read(modelPath(name, "/samples/stats"));
+}
+function jobs(app) {
+  const lists = ["running", "queued", "paused"].map(
+    (state) => app.resources.read(`/v1/jobs?state=${state}`, (api) => api.all(`/v1/jobs?state=${state}`))
+  );
+  const newest = app.resources.read(`/v1/jobs?limit=${NEWEST_JOBS}`);
+  if (lists.includes(void 0) || newest === void 0) return void 0;
+  const [running, queued, paused] = lists.map((list) => list ?? []);
+  return {
+    running: running ?? [],
+    waiting: distinct([...queued ?? [], ...paused ?? []]).sort((a, b) => a.id - b.id),
+    ended: (newest?.items ?? []).filter((job2) => ENDED.has(job2.state)).sort((a, b) => (b.finished_at ?? "").localeCompare(a.finished_at ?? ""))
+  };
+}
+function job(app, id) {
+  return app.resources.read(`/v1/jobs/${id}`);
+}
+function isOver(job2) {
+  return ENDED.has(job2.state);
+}
+function curve(app, job2) {
+  const key = `/v1/jobs/${job2.id}/metrics`;
+  const load = (api, before) => loadCurve(api, job2, before);
+  const read = app.resources.read(key, load);
+  return read ? [...read.complete, ...read.tail] : void 0;
+}
+async function loadCurve(api, job2, before) {
+  const known = before?.restarts === job2.restarts ? before : null;
+  const complete = [...known?.complete ?? []];
+  let cursor = known?.tailCursor ?? null;
+  for (; ; ) {
+    const path = withQuery(`/v1/jobs/${job2.id}/metrics`, { limit: CURVE_PAGE, cursor });
+    const page = await api.get(path);
+    if (page.next === null) return { restarts: job2.restarts, complete, tail: page.items, tailCursor: cursor };
+    complete.push(...page.items);
+    cursor = page.next;
+  }
+}
+function distinct(jobs2) {
+  return [...new Map(jobs2.map((job2) => [job2.id, job2])).values()];
 }
 
 // src/words.ts
@@ -671,11 +913,27 @@ var CONDITIONS = {
   user_idle: "Somebody uses the device",
   window: "Not in the hours for training"
 };
+var UNKNOWN = {
+  battery: "The battery’s charge is unknown",
+  battery_saver: "Whether battery saver is on is unknown",
+  cpu_pressure: "The load of the processor is unknown",
+  disk: "The free disk space is unknown",
+  foreign_cpu: "The load by other programs is unknown",
+  io_pressure: "The load of the disk is unknown",
+  memory: "The free memory is unknown",
+  memory_pressure: "The load of the memory is unknown",
+  power: "Whether mains power is on is unknown",
+  processes: "Which programs run is unknown",
+  temperature: "The temperature is unknown",
+  user_idle: "Whether somebody uses the device is unknown",
+  window: "The local time is unknown"
+};
 function condition(blocker) {
-  const known = CONDITIONS[blocker.condition];
+  const isUnknown = /^(\w+ is|the local time is) unknown\b/.test(blocker.detail);
+  const known = (isUnknown ? UNKNOWN : CONDITIONS)[blocker.condition] ?? CONDITIONS[blocker.condition];
   if (known !== void 0) return known;
-  const words2 = blocker.condition.replaceAll("_", " ");
-  return words2.charAt(0).toUpperCase() + words2.slice(1);
+  const words = blocker.condition.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 var STATES = {
   queued: "waiting",
@@ -703,19 +961,43 @@ function measure(metrics, baseline, preferred) {
 }
 
 // src/views/parts.ts
-var LOCAL = /* @__PURE__ */ new Set(["show", "forget", "dismiss"]);
-function button(state, action, subject, label, about) {
-  const name = `${action}:${subject}`;
+function press(app, { name, label, about, kind, stale = [], disabled, run }) {
+  const { pending, connection } = app.state;
+  return h(
+    "span",
+    { class: "press", "data-key": name },
+    h(
+      "button",
+      {
+        type: "button",
+        class: kind ?? null,
+        "data-key": name,
+        "aria-label": about ? `${label} ${about}` : null,
+        disabled: pending.has(name) || connection === "lost" || disabled === true,
+        onclick: () => void app.act(name, stale, run)
+      },
+      label
+    ),
+    outcome(app, name)
+  );
+}
+function outcome(app, name) {
+  const result = app.state.results.get(name);
+  if (result === void 0) return null;
+  return h(
+    "span",
+    { class: "outcome problem", role: "alert", "data-key": "outcome" },
+    result.text,
+    result.faults.length > 0 && h("ul", {}, result.faults.map((fault) => h("li", {}, faultText(fault))))
+  );
+}
+function faultText({ pointer, detail }) {
+  return pointer === "" ? [detail] : [h("code", {}, pointer), ` ${detail}`];
+}
+function opener(name, label, onclick, about = "", kind = null) {
   return h(
     "button",
-    {
-      type: "button",
-      "data-action": action,
-      "data-subject": subject,
-      "data-key": name,
-      "aria-label": about === "" ? null : `${label} ${about}`,
-      disabled: state.pending.has(name) || state.connection === "lost" && !LOCAL.has(action)
-    },
+    { type: "button", class: kind, "data-key": name, "aria-label": about ? `${label} ${about}` : null, onclick },
     label
   );
 }
@@ -723,100 +1005,192 @@ function badge(kind, text) {
   return h("span", { class: `badge ${kind}` }, text ?? STATES[kind]);
 }
 function blockers(blocked) {
-  return blocked.map(
-    (each) => h("li", { "data-key": each.condition }, h("strong", {}, condition(each)), ` ${each.detail}`)
+  return h(
+    "ul",
+    { class: "blockers" },
+    blocked.map(
+      (each) => h("li", { "data-key": each.condition }, h("strong", {}, condition(each)), ` ${each.detail}`)
+    )
   );
 }
 function when(time) {
   const then = new Date(time);
   return h("time", { datetime: time, title: then.toLocaleString() }, ago(then, /* @__PURE__ */ new Date()));
 }
-function jobButtons(state, job) {
-  const about = `job ${job.id}`;
-  const isPausedByHand = job.blocked_by.some((each) => each.condition === "paused_by_person");
-  return [
-    ...job.state === "running" ? [button(state, "pause", job.id, "Pause", about)] : [],
-    ...job.state === "paused" && isPausedByHand ? [button(state, "resume", job.id, "Resume", about)] : [],
-    button(state, "cancel", job.id, "Cancel", about)
-  ];
-}
 function fact(name, value) {
   return h("div", { class: "fact", "data-key": name }, h("dt", {}, name), h("dd", {}, value));
 }
-
-// src/views/header.ts
-var CONNECTIONS = {
-  connecting: "connecting",
-  live: "live",
-  polling: "live, asked every 2 s",
-  lost: "no answer"
-};
-function headerView(state) {
-  return h(
-    "header",
-    { class: "top" },
-    h("h1", {}, "Hone"),
-    h(
-      "p",
-      { class: `connection ${state.connection}`, role: "status" },
-      CONNECTIONS[state.connection]
-    ),
-    h(
-      "nav",
-      { "aria-label": "Page" },
-      h("a", { href: "/docs" }, "API"),
-      h(
-        "button",
-        { type: "button", class: "plain", "data-action": "forget", "data-subject": "" },
-        "Forget token"
-      )
-    )
-  );
-}
-function noticesView(state) {
-  return h(
-    "div",
-    { class: "notices", "aria-live": "polite" },
-    state.connection === "lost" && h(
-      "div",
-      { class: "notice bad", "data-key": "lost" },
-      h("strong", {}, "The daemon does not answer."),
-      ` What you see is from ${state.lostSince === null ? "before" : clock(state.lostSince)}. Trying again …`
-    ),
-    state.notice !== null && h(
-      "div",
-      { class: "notice bad", "data-key": "notice" },
-      h("span", {}, state.notice),
-      button(state, "dismiss", "", "Dismiss", "this message")
-    )
-  );
-}
-function deviceView(state) {
-  const { device } = state;
-  if (device === null) return null;
-  const held = device.paused ? "All training is paused by hand." : "Training waits until the device can spare it.";
-  const verdict = device.eligible ? "The device can spare training now." : held;
+function section(title, attributes, ...children) {
+  const { id } = attributes;
   return h(
     "section",
-    { class: `verdict ${device.eligible ? "good" : "held"}`, "data-key": "device", "aria-label": "Device" },
+    { class: `card ${attributes.class ?? ""}`.trim(), "data-key": id, "aria-labelledby": id },
+    h("h2", { id }, title),
+    children
+  );
+}
+function scrolled(label, ...children) {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, children);
+}
+function heading(title, ...beside) {
+  return h("div", { class: "heading", "data-key": "heading" }, h("h1", { tabindex: -1 }, title), beside);
+}
+function loading() {
+  return h("p", { class: "quiet", "data-key": "loading" }, "Asking the daemon …");
+}
+var JOBS = ["/v1/jobs", "/v1/device"];
+function jobButtons(app, job2) {
+  const about = `job ${job2.id}`;
+  const move = (verb, label, body) => press(app, {
+    name: `${verb}${body ? "-anyway" : ""}:${job2.id}`,
+    label,
+    about,
+    stale: JOBS,
+    run: async () => {
+      await app.api.post(`/v1/jobs/${job2.id}/${verb}`, body);
+      return null;
+    }
+  });
+  const isPausedByHand = job2.blocked_by.some((each) => each.condition === "paused_by_person");
+  const isHeld = job2.blocked_by.some((each) => !["another_job", "paused_by_person"].includes(each.condition));
+  const waits = job2.state === "queued" || job2.state === "paused";
+  return [
+    ...job2.state === "running" ? [move("pause", "Pause")] : [],
+    ...job2.state === "paused" && isPausedByHand ? [move("resume", "Resume")] : [],
+    ...waits && isHeld && !job2.ignore_policy ? [move("resume", "Run anyway", { ignore_policy: true })] : [],
+    cancelButton(app, job2)
+  ];
+}
+function cancelButton(app, job2) {
+  const ask = () => confirm(app, {
+    title: `Cancel job ${job2.id}?`,
+    detail: "It ends at its next step and makes no version. It cannot be resumed.",
+    no: "Keep it",
+    yes: "Cancel the job",
+    name: `cancel:${job2.id}`,
+    stale: JOBS,
+    run: async () => {
+      await app.api.post(`/v1/jobs/${job2.id}/cancel`);
+      return `Job ${job2.id} was cancelled.`;
+    }
+  });
+  const isOff = app.state.pending.has(`cancel:${job2.id}`) || app.state.connection === "lost";
+  return h(
+    "button",
+    { type: "button", "data-key": `ask-cancel:${job2.id}`, "aria-label": `Cancel job ${job2.id}`, disabled: isOff, onclick: ask },
+    "Cancel"
+  );
+}
+function confirm(app, question) {
+  const { title, detail, no = "Keep it", yes, name, stale, run } = question;
+  app.open(() => {
+    const press2 = async () => {
+      if (await app.act(name, stale, run)) app.close();
+    };
+    return h(
+      "div",
+      { class: "question", "data-key": name },
+      h("h2", { id: "dialog-title" }, title),
+      h("p", {}, detail),
+      outcome(app, name),
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { type: "button", onclick: () => app.close() }, no),
+        h(
+          "button",
+          { type: "button", class: "danger", disabled: app.state.pending.has(name), onclick: () => void press2() },
+          yes
+        )
+      )
+    );
+  });
+}
+
+// src/views/device.ts
+var STALE = ["/v1/device", "/v1/jobs"];
+var SNOOZES = [
+  { label: "Snooze 30 min", body: { minutes: 30 } },
+  { label: "Snooze 2 h", body: { minutes: 120 } },
+  { label: "Snooze until morning", body: { until: "morning" } }
+];
+function deviceView(app) {
+  const [now, rules] = [device(app), policy(app)];
+  if (!now || !rules) return [heading("Device"), loading()];
+  return [
+    heading("Device"),
+    verdictView(app, now),
+    section("Conditions", { id: "conditions" }, conditionsView(now, rules, { isShort: false }))
+  ];
+}
+function verdictView(app, now) {
+  const asked = (path, method, body) => async () => {
+    await (method === "post" ? app.api.post(path, body) : app.api.remove(path));
+    return null;
+  };
+  return h(
+    "section",
+    { class: `verdict ${now.eligible ? "good" : "held"}`, "data-key": "verdict", "aria-label": "Verdict" },
+    h("div", { class: "verdict-head" }, h("p", {}, h("strong", {}, verdict(now)), ` since ${clock(now.since)}`)),
     h(
       "div",
-      { class: "verdict-head" },
-      h("p", {}, verdict),
-      h("p", { class: "since" }, `since ${clock(device.since)}`),
-      device.paused ? button(state, "resume-all", "", "Resume all training", "") : button(state, "pause-all", "", "Pause all training", "")
+      { class: "buttons" },
+      now.snoozed_until === null && !now.paused ? SNOOZES.map(
+        ({ label, body }) => press(app, { name: `snooze:${label}`, label, stale: STALE, run: asked("/v1/snooze", "post", body) })
+      ) : null,
+      now.snoozed_until === null ? null : press(app, { name: "unsnooze", label: "End the snooze", stale: STALE, run: asked("/v1/snooze", "remove") }),
+      now.paused ? press(app, { name: "resume-all", label: "Resume all training", stale: STALE, run: asked("/v1/resume", "post") }) : press(app, { name: "pause-all", label: "Pause all training", stale: STALE, run: asked("/v1/pause", "post") })
     ),
-    !device.eligible && h("ul", { class: "blockers" }, blockers(device.blocked_by))
+    !now.eligible && blockers(now.blocked_by)
+  );
+}
+function verdict(now) {
+  if (now.eligible) return "The device can spare training now";
+  if (now.paused) return "All training is paused by hand";
+  if (now.snoozed_until !== null) return `Training is snoozed until ${clock(now.snoozed_until)}`;
+  return "Training waits until the device can spare it";
+}
+function conditionsView(now, rules, { isShort }) {
+  const shown2 = conditionsOf(now, rules).filter(({ limit, isBlocking }) => !isShort || limit !== null || isBlocking);
+  return scrolled(
+    "Conditions",
+    h(
+      "table",
+      { class: "conditions" },
+      h(
+        "thead",
+        {},
+        h("tr", {}, ["Condition", "Now", "Limit", ...isShort ? [] : ["Source"]].map((title) => h("th", { scope: "col" }, title)))
+      ),
+      h("tbody", {}, shown2.map((each) => conditionRow(each, isShort)))
+    )
+  );
+}
+function conditionRow({ name, title, value, note, limit, isBlocking, share }, isShort) {
+  const state = limit === null ? "off" : isBlocking ? "blocks" : "holds";
+  const said = { off: "not asked for", blocks: "blocks training", holds: "met" }[state];
+  return h(
+    "tr",
+    { class: state, "data-key": name },
+    h("th", { scope: "row" }, h("span", { class: `sign ${state}`, role: "img", "aria-label": said }), title),
+    h(
+      "td",
+      { class: "number", title: note === "" ? null : note },
+      value,
+      share !== null && h("meter", { min: 0, max: 1, value: share, "aria-hidden": "true" })
+    ),
+    h("td", {}, limit ?? "–"),
+    !isShort && h("td", { class: "quiet" }, note)
   );
 }
 
 // src/scale.ts
-function linear(from, to) {
+function linear(from, to2) {
   const span = from.high - from.low || 1;
-  return (value) => to.low + (value - from.low) / span * (to.high - to.low);
+  return (value) => to2.low + (value - from.low) / span * (to2.high - to2.low);
 }
-function logarithmic(from, to) {
-  const map = linear({ low: Math.log10(from.low), high: Math.log10(from.high) }, to);
+function logarithmic(from, to2) {
+  const map = linear({ low: Math.log10(from.low), high: Math.log10(from.high) }, to2);
   return (value) => map(Math.log10(value));
 }
 function powers(range) {
@@ -830,8 +1204,8 @@ function powers(range) {
 function ticks(range, wanted) {
   const rough = (range.high - range.low) / Math.max(1, wanted);
   if (!(rough > 0) || !Number.isFinite(rough)) return [range.low];
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10) * power;
+  const power2 = 10 ** Math.floor(Math.log10(rough));
+  const step = ([1, 2, 5, 10].find((factor) => factor * power2 >= rough) ?? 10) * power2;
   const found = [];
   for (let each = Math.ceil(range.low / step); each * step <= range.high; each += 1) {
     found.push(each * step);
@@ -849,214 +1223,542 @@ function thinned(dots, most) {
   }
   return means;
 }
-
-// src/views/curve.ts
-var HEIGHT = 240;
-var MARGIN = { top: 26, right: 130, bottom: 30, left: 50 };
-var NARROW = 520;
-var LOG_FROM = 50;
-var MOST_MARKERS = 60;
-var LABEL_GAP = 17;
-var EDGE = 30;
-function curveView(job, points, width) {
-  const series = [
-    seriesOf("train", "training", "train_loss", points),
-    seriesOf("validation", "validation", "validation_loss", points)
-  ].filter((each) => each.dots.length > 0);
-  const drawn = series.some((each) => each.dots.length > 1) ? series : [];
-  return h(
-    "figure",
-    { class: "curve", "data-key": "curve" },
-    drawn.length > 0 ? drawing(drawn, frameOf(job, drawn, width), summary(drawn)) : h("p", { class: "quiet" }, "The loss curve begins after the first steps.")
-  );
-}
-function seriesOf(kind, name, key, points) {
-  const dots = points.flatMap(({ step, values }) => {
-    const value = values[key];
-    return value !== void 0 && Number.isFinite(value) ? [{ step, value }] : [];
+var MOST_SMOOTHED = 50;
+function smoothed(dots) {
+  const size = Math.ceil(dots.length / MOST_SMOOTHED);
+  if (size <= 1) return dots;
+  let sum = 0;
+  return dots.map(({ step, value }, at) => {
+    sum += value - (at >= size ? dots[at - size]?.value ?? 0 : 0);
+    return { step, value: sum / Math.min(size, at + 1) };
   });
-  return { kind, name, dots };
 }
-function frameOf(job, series, width) {
-  const dots = series.flatMap((each) => each.dots);
-  const lastStep = Math.max(...dots.map((dot) => dot.step), job.progress.step, 1);
-  const steps = { low: 0, high: lastStep };
-  const right = width - (width < NARROW ? 14 : MARGIN.right);
-  const x = linear(steps, { low: MARGIN.left, high: right });
-  return { width, x, right, steps, ...lossAxis(dots.map((dot) => dot.value)) };
+function latestMean(dots) {
+  return smoothed(dots).at(-1)?.value ?? null;
 }
-function lossAxis(values) {
+
+// src/views/frame.ts
+var HEIGHT = 240;
+var MARGIN = { top: 22, right: 16, bottom: 28, left: 52 };
+var LOG_FROM = 50;
+var EDGE = 30;
+function frameOf(width, dots, name, most) {
+  const steps = { low: 0, high: dots.reduce((most2, dot) => Math.max(most2, dot.step), 1) };
+  const x = linear(steps, { low: MARGIN.left, high: width - MARGIN.right });
+  return { width, x, steps, ...yAxis(dots.map((dot) => dot.value), name, most) };
+}
+function yAxis(values, name, most) {
   const low = values.reduce((least, value) => Math.min(least, value), Infinity);
-  const high = values.reduce((most, value) => Math.max(most, value), -Infinity);
+  const high = values.reduce((most2, value) => Math.max(most2, value), -Infinity);
   const pixels = { low: HEIGHT - MARGIN.bottom, high: MARGIN.top };
   if (low > 0 && high / low > LOG_FROM) {
     const range2 = { low: low / 1.2, high: high * 1.2 };
-    const lossName = "loss, logarithmic";
-    return { y: logarithmic(range2, pixels), lossTicks: powers(range2), lossName };
+    return { y: logarithmic(range2, pixels), yTicks: powers(range2), yName: `${name}, logarithmic` };
   }
-  const range = lossRange(low, high);
-  return { y: linear(range, pixels), lossTicks: ticks(range, 4), lossName: "loss" };
+  const range = yRange(low, high, most);
+  return { y: linear(range, pixels), yTicks: ticks(range, 4), yName: name };
 }
-function lossRange(low, high) {
+function yRange(low, high, most) {
   const margin = (high - low || Math.abs(high) || 1) * 0.06;
   const isFar = low < 0 || low > high * 0.6;
-  return { low: isFar ? low - margin : 0, high: high + margin };
+  return { low: isFar ? low - margin : 0, high: Math.min(high + margin, Math.max(most, high)) };
 }
-function drawing(series, frame, text) {
-  return s(
-    "svg",
-    {
-      viewBox: `0 0 ${frame.width} ${HEIGHT}`,
-      width: frame.width,
-      height: HEIGHT,
-      role: "img",
-      "aria-label": text
-    },
-    grid(frame),
-    series.map((each) => line(each, frame)),
-    labels(series, frame)
-  );
-}
-function grid({ width, x, y, right, steps, lossTicks, lossName }) {
+function grid({ width, x, y, steps, yTicks, yName }) {
   const bottom = HEIGHT - MARGIN.bottom;
+  const right = width - MARGIN.right;
   return s(
     "g",
     { class: "grid" },
-    lossTicks.map((loss) => [
-      s("line", { x1: MARGIN.left, x2: right, y1: y(loss), y2: y(loss) }),
-      s("text", { x: MARGIN.left - 8, y: y(loss) + 4, "text-anchor": "end" }, decimal(loss))
+    yTicks.map((value) => [
+      s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
+      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, decimal(value))
     ]),
     ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110))).filter(Number.isInteger).map((step) => {
       const anchor = x(step) > width - EDGE ? "end" : "middle";
-      return s("text", { x: x(step), y: bottom + 20, "text-anchor": anchor }, count(step));
+      return s("text", { x: x(step), y: bottom + 18, "text-anchor": anchor }, count(step));
     }),
-    s("text", { x: 0, y: 12 }, lossName),
-    s("text", { x: 0, y: bottom + 20 }, "step")
+    s("text", { x: 0, y: 12 }, yName),
+    s("text", { x: 0, y: bottom + 18 }, "step")
   );
 }
-function line({ kind, dots }, { x, y, width }) {
-  const shown = thinned(dots, Math.max(60, Math.floor(width / 3)));
-  const path = shown.map(({ step, value }) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`);
-  const hasMarkers = kind === "validation" && shown.length <= MOST_MARKERS;
+
+// src/views/chart.ts
+var NAMES = { train: "training", validation: "validation" };
+var MOST_MARKERS = 60;
+function chartView(app, chart) {
+  const lines = [
+    ...linesOf(chart, chart.points, null),
+    ...chart.overlaid ? linesOf(chart, chart.overlaid.points, chart.overlaid.name) : []
+  ];
+  const drawn = lines.some(({ dots }) => dots.length > 1) ? lines : [];
+  if (drawn.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve begins after the first steps.`);
+  const frame = frameOf(app.width, drawn.flatMap(({ dots }) => dots), chart.title, chart.title === "accuracy" ? 1 : Infinity);
+  const step = app.state.hover?.chart === chart.id ? app.state.hover.step : null;
+  return h("figure", { class: "curve" }, drawing(app, chart, drawn, frame, step), legend(drawn, step));
+}
+function seriesOf(points, key) {
+  return points.flatMap(({ step, values }) => {
+    const value = values[key];
+    return value !== void 0 && Number.isFinite(value) ? [{ step, value }] : [];
+  });
+}
+function linesOf({ keys }, points, other) {
+  return Object.entries(keys).flatMap(([kind, key]) => {
+    const raw = seriesOf(points, key);
+    if (raw.length === 0) return [];
+    const name = other === null ? NAMES[kind] : `${NAMES[kind]}, ${other}`;
+    return [{ kind, name, isOther: other !== null, raw, dots: kind === "train" ? smoothed(raw) : raw }];
+  });
+}
+function drawing(app, chart, lines, frame, step) {
+  const { width, x, steps } = frame;
+  const hover = (at) => {
+    app.state.hover = at === null ? null : { chart: chart.id, step: Math.min(steps.high, Math.max(0, at)) };
+    app.draw();
+  };
+  const point = (event) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    const pixels = (event.clientX - box.left) / box.width * width;
+    hover((pixels - MARGIN.left) / (x(steps.high) - MARGIN.left) * steps.high);
+  };
+  const key = (event) => {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (move === void 0) return;
+    event.preventDefault();
+    hover((step ?? steps.high) + move * steps.high / 50);
+  };
+  return s(
+    "svg",
+    {
+      viewBox: `0 0 ${width} ${HEIGHT}`,
+      width,
+      height: HEIGHT,
+      role: "img",
+      tabindex: 0,
+      "aria-label": summary(chart, lines),
+      onpointermove: point,
+      onpointerleave: () => hover(null),
+      onkeydown: key,
+      onblur: () => hover(null)
+    },
+    grid(frame),
+    lines.map((line) => lineView(line, frame)),
+    step !== null && s("line", { class: "cursor", x1: x(step), x2: x(step), y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }),
+    step !== null && lines.map((line) => {
+      const dot = nearest(line.dots, step);
+      return s("circle", { class: `${line.kind} at`, cx: x(dot.step), cy: frame.y(dot.value), r: 3.5 });
+    })
+  );
+}
+function lineView({ kind, isOther, raw, dots }, { x, y, width }) {
+  const most = Math.max(60, Math.floor(width / 2));
+  const path = (list) => thinned(list, most).map(({ step, value }) => `${x(step).toFixed(1)},${within(y(value)).toFixed(1)}`).join(" ");
   return s(
     "g",
-    { class: kind },
-    s("polyline", { points: path.join(" ") }),
-    hasMarkers && shown.map((dot) => s("circle", { cx: x(dot.step), cy: y(dot.value), r: 2.5 }))
+    { class: `${kind} ${isOther ? "other" : ""}` },
+    raw !== dots && !isOther && s("polyline", { class: "raw", points: path(raw) }),
+    s("polyline", { points: path(dots) }),
+    kind === "validation" && !isOther && dots.length <= MOST_MARKERS && dots.map((dot) => s("circle", { cx: x(dot.step), cy: y(dot.value), r: 2.5 }))
   );
 }
-function labels(series, frame) {
-  return frame.width < NARROW ? labelsAbove(series, frame) : labelsBeside(series, frame);
+function within(pixels) {
+  return Math.min(HEIGHT - MARGIN.bottom, Math.max(MARGIN.top - 8, pixels));
 }
-function labelsAbove(series, { width }) {
-  return series.map(
-    ({ kind, name }, index) => s(
-      "text",
-      { class: `${kind} label`, x: width - 14 - index * 76, y: 12, "text-anchor": "end" },
-      name
+function legend(lines, step) {
+  return h(
+    "figcaption",
+    { class: "legend" },
+    h("span", { class: "quiet number" }, step === null ? "at the end" : `step ${Math.round(step)}`),
+    lines.map(
+      ({ kind, name, isOther, dots }) => h(
+        "span",
+        { class: `key ${kind} ${isOther ? "other" : ""}`, "data-key": name },
+        `${name} `,
+        h("strong", { class: "number" }, decimal(nearest(dots, step ?? Infinity).value))
+      )
     )
   );
 }
-function labelsBeside(series, { x, y }) {
-  const ends = series.flatMap(({ kind, name, dots }) => {
-    const last2 = dots[dots.length - 1];
-    return last2 === void 0 ? [] : [{ kind, name, last: last2, at: y(last2.value) }];
-  });
-  ends.sort((a, b) => a.at - b.at);
-  const [upper, lower] = ends;
-  if (upper !== void 0 && lower !== void 0 && lower.at - upper.at < LABEL_GAP) {
-    const middle = Math.min((upper.at + lower.at) / 2, HEIGHT - MARGIN.bottom - LABEL_GAP / 2);
-    upper.at = middle - LABEL_GAP / 2;
-    lower.at = middle + LABEL_GAP / 2;
+function nearest(dots, step) {
+  let found = dots[0] ?? { step: 0, value: NaN };
+  for (const dot of dots) {
+    if (dot.step > step) break;
+    found = dot;
   }
-  const left = Math.max(...ends.map(({ last: last2 }) => x(last2.step))) + 8;
-  return ends.map(
-    ({ kind, name, last: last2, at }) => s("text", { class: `${kind} label`, x: left, y: at + 4 }, `${name} ${decimal(last2.value)}`)
+  return found;
+}
+function summary({ title }, lines) {
+  const told2 = lines.map(({ name, dots }) => {
+    const [first, last2] = [dots[0]?.value ?? 0, dots.at(-1)?.value ?? 0];
+    return `${name} ${title} went from ${decimal(first)} to ${decimal(last2)}`;
+  });
+  return `${title.charAt(0).toUpperCase()}${title.slice(1)} curve: ${told2.join(", ")}.`;
+}
+
+// src/views/pinned.ts
+function pinnedView(app) {
+  const running = jobs(app)?.running ?? [];
+  if (running.length === 0) return null;
+  return h(
+    "section",
+    { class: "pinned", "data-key": "pinned", "aria-label": "Running job" },
+    running.map(
+      (job2) => h(
+        "div",
+        { class: "pinned-job", "data-key": `pinned-${job2.id}` },
+        h(
+          "p",
+          { class: "pinned-name" },
+          h("span", { class: "dot", "aria-hidden": "true" }),
+          h("a", { href: to(["models", job2.model]) }, job2.model),
+          " ",
+          h("a", { class: "quiet", href: to(["jobs", job2.id]) }, `job ${job2.id}`)
+        ),
+        progressBar(job2),
+        h("p", { class: "quiet" }, progressText(job2)),
+        h("div", { class: "buttons" }, jobButtons(app, job2))
+      )
+    )
   );
 }
-function summary(series) {
-  const told = series.map(({ name, dots }) => {
-    const [first, last2] = [dots[0]?.value ?? 0, dots[dots.length - 1]?.value ?? 0];
-    return `${name} loss went from ${decimal(first)} to ${decimal(last2)}`;
+function progressBar(job2) {
+  const { step, total_steps: total2 } = job2.progress;
+  const value = total2 !== null ? step : job2.state === "running" ? null : 0;
+  return h("progress", { max: total2 ?? 1, value, "aria-label": `Progress of job ${job2.id}` });
+}
+function progressText(job2) {
+  const { step, total_steps: total2, epoch, epochs, eta_seconds: eta } = job2.progress;
+  if (step === 0 && total2 === null) return "no step yet";
+  const steps = total2 === null ? `step ${count(step)}` : `step ${count(step)} of ${count(total2)}`;
+  const turn = epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(epoch)} of ${count(epochs)}`;
+  const left = eta !== null && job2.state === "running" ? `, about ${duration(eta)} left` : "";
+  return `${steps}, ${turn}${left}`;
+}
+
+// src/views/spark.ts
+var WIDTH = 96;
+var HEIGHT2 = 22;
+function sparkline(values, label, marked = []) {
+  if (values.length < 2) return h("span", { class: "quiet" }, "–");
+  const range = { low: Math.min(...values), high: Math.max(...values) };
+  const margin = (range.high - range.low || 1) * 0.15;
+  const y = linear({ low: range.low - margin, high: range.high + margin }, { low: HEIGHT2, high: 0 });
+  const x = linear({ low: 0, high: values.length - 1 }, { low: 3, high: WIDTH - 3 });
+  const points = values.map((value, at) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`);
+  return s(
+    "svg",
+    { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT2}`, width: WIDTH, height: HEIGHT2, role: "img", "aria-label": label },
+    s("polyline", { points: points.join(" ") }),
+    marked.length > 0 && values.map(
+      (value, at) => s("circle", { class: marked[at] ? "on" : "off", cx: x(at), cy: y(value), r: 2 })
+    )
+  );
+}
+
+// src/views/models.ts
+var COLUMNS = [
+  { order: "name", title: "Name" },
+  { order: "samples", title: "Samples" },
+  { order: null, title: "Version" },
+  { order: "metric", title: "Metric" },
+  { order: null, title: "Course" },
+  { order: "changed", title: "Changed" },
+  { order: null, title: "" }
+];
+function modelsPage(app) {
+  const all = models(app);
+  if (all === void 0) return [heading("Models"), loading()];
+  const title = heading("Models");
+  if (all === null || all.length === 0) return [title, addModelHint()];
+  const { query } = app.route;
+  const search = (query.get("q") ?? "").toLowerCase();
+  const found = all.filter(({ name }) => name.toLowerCase().includes(search));
+  const isEmpty = ({ samples }) => Object.values(samples).every((each) => each === 0);
+  const rows = found.filter((model2) => !isEmpty(model2)).map((model2) => rowOf(app, model2));
+  const order = query.get("sort") ?? "name";
+  const isDown = query.has("down");
+  rows.sort((a, b) => (isDown ? -1 : 1) * compared(a, b, order));
+  const empty = found.filter(isEmpty);
+  return [
+    heading("Models", searchField(app, search)),
+    h("p", { class: "visually-hidden", role: "status" }, `${found.length} models`),
+    rows.length > 0 ? table(app, rows, order, isDown) : null,
+    found.length === 0 ? h("p", { class: "quiet" }, `No model’s name contains “${search}”.`) : null,
+    empty.length > 0 ? emptyView(empty, rows.length === 0) : null
+  ];
+}
+function addModelHint() {
+  return h(
+    "section",
+    { class: "card empty", "data-key": "empty", "aria-label": "No model yet" },
+    h("p", {}, "No model yet. Register a forward ONNX file, then send it samples:"),
+    h("pre", {}, h("code", {}, "honed models add base.onnx --name digits --loss cross_entropy")),
+    h("p", { class: "quiet" }, "or POST /v1/models from any app; it shows here at once.")
+  );
+}
+function rowOf(app, model2) {
+  const known = versions(app, model2.name) ?? void 0;
+  const newest = known?.[0] ?? null;
+  const metric = newest && measure(newest.metrics, newest.baseline, model2.gate.metric);
+  return { model: model2, versions: known, newest, metric };
+}
+function compared(a, b, order) {
+  const byName = a.model.name.localeCompare(b.model.name);
+  if (order === "samples") return total(a.model) - total(b.model) || byName;
+  if (order === "metric") return (a.metric?.after ?? -Infinity) - (b.metric?.after ?? -Infinity) || byName;
+  if (order === "changed") return (a.newest?.created_at ?? "").localeCompare(b.newest?.created_at ?? "") || byName;
+  return byName;
+}
+function total({ samples }) {
+  return samples.train + samples.validation + samples.unlabelled + samples.base;
+}
+function searchField(app, search) {
+  const { query } = app.route;
+  return h("input", {
+    type: "search",
+    "aria-label": "Search models",
+    placeholder: "Search",
+    value: search,
+    oninput: (event) => {
+      const field = event.currentTarget;
+      app.go(to(["models"], { q: field.value, sort: query.get("sort"), down: query.get("down") }), { isSame: true });
+    }
   });
-  return `Loss curve: ${told.join(", ")}.`;
+}
+function table(app, rows, order, isDown) {
+  return h(
+    "div",
+    { class: "card", "data-key": "table" },
+    scrolled(
+      "Models",
+      h(
+        "table",
+        { class: "models" },
+        h("thead", {}, h("tr", {}, COLUMNS.map((column) => columnHead(app, column, order, isDown)))),
+        h("tbody", {}, rows.map((row) => modelRow(app, row)))
+      )
+    )
+  );
+}
+function columnHead(app, { order, title }, now, isDown) {
+  if (order === null) return h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"));
+  const isNow = order === now;
+  const turn = () => app.go(to(["models"], { q: app.route.query.get("q"), sort: order, down: isNow && !isDown ? 1 : null }), { isSame: true });
+  return h(
+    "th",
+    { scope: "col", "aria-sort": isNow ? isDown ? "descending" : "ascending" : null },
+    h("button", { type: "button", class: "sort", onclick: turn }, title)
+  );
+}
+function modelRow(app, { model: model2, versions: known, newest, metric }) {
+  const { name, samples } = model2;
+  return h(
+    "tr",
+    { "data-key": `model-${name}`, "aria-label": name },
+    h("th", { scope: "row" }, h("a", { href: to(["models", name]) }, name)),
+    h(
+      "td",
+      { class: "number" },
+      h("a", { class: "plain", href: to(["models", name, "samples"]) }, count(total(model2))),
+      samples.unlabelled > 0 && h("span", { class: "quiet" }, ` ${count(samples.unlabelled)} unlabelled`)
+    ),
+    h("td", {}, newest ? versionCell(model2, newest) : null),
+    h("td", { class: "number" }, metric && h("span", { title: `validation ${metric.name}` }, shown(metric))),
+    h("td", {}, courseOf(model2, known ?? [])),
+    h("td", { class: "quiet" }, newest ? when(newest.created_at) : null),
+    h("td", { class: "act" }, trainButton(app, name))
+  );
+}
+function versionCell(model2, newest) {
+  const isLatest = model2.latest_version === newest.version;
+  if (newest.job_id === null) return [`${newest.version}`];
+  if (isLatest) return [`${newest.version} `, badge("latest", "latest")];
+  return [`${newest.version} `, badge("held", "not promoted"), h("span", { class: "quiet" }, ` latest ${model2.latest_version ?? "–"}`)];
+}
+function shown({ isShare, after }) {
+  return isShare ? percent(after) : decimal(after);
+}
+function courseOf(model2, known) {
+  const judged = known.map((version) => ({ version, metric: measure(version.metrics, version.baseline, model2.gate.metric) })).filter(({ metric }) => metric !== null).reverse();
+  const values = judged.map(({ metric }) => metric?.after ?? 0);
+  const [name] = judged.map(({ metric }) => metric?.name);
+  const label = `${name ?? "metric"} from ${decimal(values[0] ?? 0)} to ${decimal(values.at(-1) ?? 0)}`;
+  return sparkline(values, label, judged.map(({ version }) => version.promoted));
+}
+function trainButton(app, name) {
+  return press(app, {
+    name: `train:${name}`,
+    label: "Train",
+    about: name,
+    stale: ["/v1/jobs", "/v1/device"],
+    run: async () => {
+      const job2 = await app.api.post(modelPath(name, "/jobs"), {});
+      return { text: `Job ${job2.id} was queued.`, link: to(["jobs", job2.id]) };
+    }
+  });
+}
+function emptyView(empty, isOpen) {
+  return h(
+    "details",
+    { class: "card", "data-key": "without", open: isOpen },
+    h("summary", {}, `Without samples (${empty.length})`),
+    h(
+      "ul",
+      { class: "names" },
+      empty.map(({ name }) => h("li", { "data-key": name }, h("a", { href: to(["models", name]) }, name)))
+    )
+  );
+}
+
+// src/views/overview.ts
+var OUTCOMES_SHOWN = 8;
+function overviewPage(app) {
+  const [now, rules, queue, all] = [device(app), policy(app), jobs(app), models(app)];
+  if (queue === void 0 || all === void 0) return [heading("Overview"), loading()];
+  return [
+    heading("Overview"),
+    now ? verdictView(app, now) : null,
+    h(
+      "div",
+      { class: "columns", "data-key": "columns" },
+      h(
+        "div",
+        { class: "stack" },
+        waitingView(app, queue),
+        all?.length === 0 ? addModelHint() : outcomesView(queue)
+      ),
+      h(
+        "div",
+        { class: "stack" },
+        now && rules ? section("Conditions", { id: "conditions" }, conditionsView(now, rules, { isShort: true })) : null,
+        storageView(app, all ?? [])
+      )
+    )
+  ];
+}
+function waitingView(app, { waiting }) {
+  return section(
+    "Waiting",
+    { id: "waiting" },
+    waiting.length === 0 ? h("p", { class: "quiet" }, "No job waits.") : h("ul", { class: "rows" }, waiting.map((job2) => waitingRow(app, job2)))
+  );
+}
+function waitingRow(app, job2) {
+  return h(
+    "li",
+    { "data-key": `job-${job2.id}` },
+    h("div", { class: "row-head" }, jobLink(job2), badge(job2.state), h("div", { class: "buttons" }, jobButtons(app, job2))),
+    job2.blocked_by.length > 0 ? blockers(job2.blocked_by) : h("p", { class: "quiet" }, "Its turn comes next.")
+  );
+}
+function jobLink(job2) {
+  return h("p", {}, h("a", { href: to(["jobs", job2.id]) }, h("strong", {}, job2.model), ` job ${job2.id}`));
+}
+function outcomesView({ ended }) {
+  const shown2 = ended.filter(isOver).slice(0, OUTCOMES_SHOWN);
+  return section(
+    "Last jobs",
+    { id: "last-jobs" },
+    shown2.length === 0 ? h("p", { class: "quiet" }, "No job has ended yet.") : h("ul", { class: "rows" }, shown2.map(outcomeRow))
+  );
+}
+function outcomeRow(job2) {
+  return h(
+    "li",
+    { "data-key": `job-${job2.id}` },
+    h(
+      "div",
+      { class: "row-head" },
+      jobLink(job2),
+      verdictBadge(job2),
+      h("p", { class: "quiet" }, job2.finished_at === null ? null : when(job2.finished_at))
+    ),
+    h("p", { class: job2.error ? "problem short" : "quiet short", title: job2.metrics.reason }, job2.error?.detail ?? job2.metrics.reason)
+  );
+}
+function verdictBadge(job2) {
+  if (job2.version === null || job2.metrics.promoted === null) return badge(job2.state);
+  const made = `version ${job2.version}`;
+  return job2.metrics.promoted ? badge("promoted", `${made} promoted`) : badge("held", `${made} not promoted`);
+}
+function storageView(app, all) {
+  const full = all.filter(({ samples }) => samples.train + samples.validation + samples.unlabelled + samples.base > 0);
+  const sizes = full.map((model2) => ({ model: model2, size: stats(app, model2.name)?.size_bytes ?? 0 })).sort((a, b) => b.size - a.size).slice(0, 6);
+  const largest = Math.max(1, ...sizes.map(({ size }) => size));
+  return section(
+    "Samples",
+    { id: "storage" },
+    sizes.length === 0 ? h("p", { class: "quiet" }, "No samples are stored.") : h("ul", { class: "bars" }, sizes.map(({ model: model2, size }) => storageRow(model2, size, largest))),
+    full.length > sizes.length && h("p", { class: "quiet" }, `and ${plural(full.length - sizes.length, "more model")}`)
+  );
+}
+function storageRow({ name, samples, quota }, size, largest) {
+  const total2 = samples.train + samples.validation + samples.unlabelled + samples.base;
+  const limit = quota.max_bytes;
+  return h(
+    "li",
+    { "data-key": name },
+    h("a", { href: to(["models", name]) }, name),
+    h("span", { class: "quiet number" }, `${count(total2)} · ${bytes(size)}${limit === null ? "" : ` of ${bytes(limit)}`}`),
+    h("meter", { min: 0, max: limit ?? largest, value: size, "aria-label": `Bytes of ${name}` })
+  );
 }
 
 // src/views/job.ts
-var GOES_ON = /* @__PURE__ */ new Set(["running", "paused", "queued"]);
-function jobView(state, width) {
-  const job = shownJob(state);
-  const heading = job === null || job.state !== "running" ? "Nothing is training" : "Training now";
-  if (job === null) {
-    return card(heading, h("p", { class: "quiet" }, "A job shows here with its loss curve."));
+function jobPage(app, id) {
+  const known = Number.isInteger(id) && id > 0 ? job(app, id) : null;
+  if (known === void 0) return [heading(`Job ${id}`), loading()];
+  if (known === null) {
+    return [heading("There is no such job"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
   }
-  const isOther = state.running.length > 0 && job.state !== "running";
-  const points = pointsOf(state, job);
-  return card(
-    isOther ? "An earlier job" : heading,
-    h(
-      "div",
-      { class: "job-head" },
-      h("p", { class: "job-title" }, h("strong", {}, job.model), ` job ${job.id}`),
-      badge(job.state),
-      h("p", { class: "quiet" }, beginning(job)),
-      GOES_ON.has(job.state) && h("div", { class: "buttons" }, jobButtons(state, job))
-    ),
-    GOES_ON.has(job.state) && progressView(job),
-    job.blocked_by.length > 0 && h("ul", { class: "blockers" }, blockers(job.blocked_by)),
-    job.error !== null && h("p", { class: "problem" }, job.error.detail),
-    h("dl", { class: "facts" }, facts(job, points)),
-    curveView(job, points, width)
-  );
+  const points = curve(app, known) ?? [];
+  return [
+    head(app, known),
+    known.state === "paused" ? progressView(known) : null,
+    known.blocked_by.length > 0 ? blockers(known.blocked_by) : null,
+    known.error !== null ? h("p", { class: "notice bad", "data-key": "error" }, known.error.detail) : null,
+    known.metrics.reason !== null ? h("p", { class: "reason" }, known.metrics.reason) : null,
+    known.metrics.warnings.map((warning) => h("p", { class: "notice held", "data-key": warning }, warning)),
+    h("dl", { class: "facts" }, facts(known, points)),
+    curvesView(app, known, points),
+    h("div", { class: "columns", "data-key": "columns" }, choicesView(known), settingsView(known))
+  ];
 }
-function card(heading, ...children) {
-  return h(
-    "section",
-    { class: "card now", "aria-labelledby": "now" },
-    h("h2", { id: "now" }, heading),
-    children
-  );
-}
-function pointsOf(state, job) {
-  const curve = state.curves.get(job.id);
-  return curve === void 0 ? [] : [...curve.complete, ...curve.tail];
-}
-function beginning(job) {
-  const by = job.trigger === "request" ? "asked for" : `by ${job.trigger},`;
-  const parts = [`${by} `, when(job.created_at)];
-  if (job.ignore_policy) parts.push(", in spite of the policy");
-  if (job.finished_at !== null) parts.push(", ended ", when(job.finished_at));
-  return parts;
-}
-function progressView(job) {
-  const { step, total_steps: total, epoch, epochs, eta_seconds: eta } = job.progress;
-  const steps = total === null ? plural(step, "step") : `step ${count(step)} of ${count(total)}`;
-  const turn = epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(epoch)} of ${count(epochs)}`;
+function head(app, known) {
   return h(
     "div",
-    { class: "progress" },
-    h("progress", { max: total ?? 1, value: barValue(job), "aria-label": `Progress of job ${job.id}` }),
-    h("p", {}, step > 0 || total !== null ? `${steps}, ${turn}` : "no step yet"),
-    h("p", {}, eta !== null && job.state === "running" ? `about ${duration(eta)} left` : null)
+    { class: "heading", "data-key": "heading" },
+    h("h1", { tabindex: -1 }, `Job ${known.id}`),
+    h("a", { href: to(["models", known.model]) }, known.model),
+    isOver(known) ? verdictBadge(known) : badge(known.state),
+    h("p", { class: "quiet" }, beginning(known)),
+    // The running job and its buttons are pinned above every page.
+    isOver(known) || known.state === "running" ? null : h("div", { class: "buttons" }, jobButtons(app, known))
   );
 }
-function barValue(job) {
-  const { step, total_steps: total } = job.progress;
-  if (total !== null) return step;
-  return job.state === "running" ? null : 0;
+function beginning(known) {
+  const by = known.trigger === "request" ? "asked for" : `by ${known.trigger},`;
+  const parts = [`${by} `, when(known.created_at)];
+  if (known.ignore_policy) parts.push(", in spite of the policy");
+  if (known.finished_at !== null) parts.push(", ended ", when(known.finished_at));
+  return parts;
 }
-function facts(job, points) {
-  const { samples_per_second: speed } = job.progress;
-  const train = last(points, "train_loss") ?? job.metrics.train_loss;
+function progressView(known) {
+  return h("div", { class: "progress", "data-key": "progress" }, progressBar(known), h("p", { class: "quiet" }, progressText(known)));
+}
+function facts(known, points) {
+  const { samples_per_second: speed } = known.progress;
+  const train = isOver(known) ? known.metrics.train_loss : latestMean(seriesOf(points, "train_loss"));
   const loss = last(points, "validation_loss");
   const accuracy = last(points, "validation_accuracy");
   return [
-    train !== null && fact("training loss", decimal(train)),
+    train !== null && fact(isOver(known) ? "training loss, last epoch" : "training loss, running mean", decimal(train)),
     loss !== null && fact("validation loss", decimal(loss)),
     accuracy !== null && fact("validation accuracy", percent(accuracy)),
     speed !== null && speed > 0 && fact("samples a second", count(speed)),
-    job.version !== null && fact("made", `version ${job.version}`),
-    job.restarts > 0 && fact("restarts", count(job.restarts))
+    known.version !== null && fact("made", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
+    known.restarts > 0 && fact("restarts", count(known.restarts)),
+    known.engine !== null && fact("engine", known.engine)
   ];
 }
 function last(points, key) {
@@ -1066,138 +1768,332 @@ function last(points, key) {
   }
   return null;
 }
+function curvesView(app, known, points) {
+  const otherId = Number(app.route.query.get("with"));
+  const other = otherId > 0 ? job(app, otherId) : null;
+  const others = other ? curve(app, other) ?? [] : [];
+  const metric = ["validation_accuracy", "validation_mae"].find((key) => last(points, key) !== null);
+  const overlaid = other ? { name: `job ${other.id}`, points: others } : null;
+  return h(
+    "div",
+    { class: "charts", "data-key": "charts" },
+    section(
+      "Loss",
+      { id: "loss" },
+      chartView(app, { id: `loss-${known.id}`, title: "loss", keys: { train: "train_loss", validation: "validation_loss" }, points, overlaid })
+    ),
+    metric === void 0 ? null : section(
+      metric === "validation_accuracy" ? "Accuracy" : "Mean absolute error",
+      { id: "metric" },
+      chartView(app, { id: `metric-${known.id}`, title: metric.slice("validation_".length), keys: { validation: metric }, points, overlaid })
+    ),
+    overlayField(app, known)
+  );
+}
+function overlayField(app, known) {
+  const others = (jobs(app)?.ended ?? []).filter(({ model: model2, id }) => model2 === known.model && id !== known.id);
+  if (others.length === 0) return null;
+  const now = app.route.query.get("with") ?? "";
+  const choose = (event) => app.go(to(["jobs", known.id], { with: event.currentTarget.value }), { isSame: true });
+  return h(
+    "label",
+    { class: "inline", "data-key": "overlay" },
+    h("span", {}, "Compare with"),
+    h(
+      "select",
+      { onchange: choose },
+      h("option", { value: "", selected: now === "" }, "no other job"),
+      others.map(({ id }) => h("option", { value: id, selected: String(id) === now }, `job ${id}`))
+    )
+  );
+}
+function choicesView({ choices }) {
+  const chosen = Object.entries(choices);
+  if (chosen.length === 0) return null;
+  return section(
+    "What the job chose",
+    { id: "choices" },
+    h("dl", { class: "pairs" }, chosen.map(([name, reason]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, reason))))
+  );
+}
+function settingsView({ hyperparameters }) {
+  const set = Object.entries(hyperparameters).filter(([, value]) => value !== null);
+  return section(
+    "Hyperparameters",
+    { id: "hyperparameters" },
+    h(
+      "dl",
+      { class: "pairs" },
+      set.map(
+        ([name, value]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)))
+      )
+    )
+  );
+}
 
 // src/views/jobs.ts
-function waitingView(state) {
-  if (state.waiting.length === 0) return null;
-  return list(
-    "Waiting",
-    state.waiting.map(
-      (job) => row(
-        state,
-        job,
-        h("div", { class: "buttons" }, jobButtons(state, job)),
-        job.blocked_by.length > 0 ? h("ul", { class: "blockers" }, blockers(job.blocked_by)) : h("p", { class: "quiet" }, "Its turn comes next.")
-      )
-    )
-  );
+function jobsPage(app) {
+  const queue = jobs(app);
+  const title = heading("Jobs", filterField(app));
+  if (queue === void 0) return [heading("Jobs"), loading()];
+  const wanted = app.route.query.get("model") ?? "";
+  const chosen = (list) => list.filter(({ model: model2 }) => model2.includes(wanted));
+  const [running, waiting, ended] = [queue.running, queue.waiting, queue.ended].map(chosen);
+  return [
+    title,
+    running && running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job2) => runningRow(app, job2)))) : null,
+    waiting && waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job2) => waitingRow(app, job2)))) : null,
+    ended && ended.length > 0 ? section("Ended", { id: "ended" }, endedTable(ended)) : null,
+    [running, waiting, ended].every((list) => list?.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null
+  ];
 }
-function endedView(state) {
-  if (state.ended.length === 0) return null;
-  return list(
-    "Last jobs",
-    state.ended.map(
-      (job) => row(
-        state,
-        job,
-        h("p", { class: "quiet" }, job.finished_at === null ? null : when(job.finished_at)),
-        outcome(job)
-      )
-    )
-  );
+function filterField(app) {
+  return h("input", {
+    type: "search",
+    "aria-label": "Jobs of this model",
+    placeholder: "Model",
+    value: app.route.query.get("model"),
+    oninput: (event) => {
+      app.go(to(["jobs"], { model: event.currentTarget.value }), { isSame: true });
+    }
+  });
 }
-function list(title, rows) {
-  const id = title.toLowerCase().replaceAll(" ", "-");
-  return h(
-    "section",
-    { class: "card jobs", "data-key": id, "aria-labelledby": id },
-    h("h2", { id }, title),
-    h("ul", { class: "rows" }, rows)
-  );
-}
-function row(state, job, aside, below) {
-  const isShown = shownJob(state)?.id === job.id;
-  const show = button(state, "show", job.id, `${job.model} job ${job.id}`, "with its curve");
-  show.classList.add("link");
+function runningRow(app, job2) {
   return h(
     "li",
-    { "data-key": `job-${job.id}`, class: isShown ? "shown" : null },
-    h("div", { class: "row-head" }, show, badge(job.state), aside),
-    below
+    { "data-key": `job-${job2.id}` },
+    h("div", { class: "row-head" }, jobLink(job2), badge(job2.state), h("div", { class: "buttons" }, jobButtons(app, job2))),
+    h("p", { class: "quiet" }, progressText(job2))
   );
 }
-function outcome(job) {
-  if (job.error !== null) return h("p", { class: "problem" }, job.error.detail);
-  return job.version === null ? null : h("p", { class: "quiet" }, `made version ${job.version}`);
+function endedTable(ended) {
+  const columns = ["Job", "Model", "Result", "Reason", "Took", "Ended"];
+  return scrolled(
+    "Ended jobs",
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
+      h("tbody", {}, ended.map(endedRow))
+    )
+  );
+}
+function endedRow(job2) {
+  const { id, model: model2, started_at: started, finished_at: finished, error, metrics } = job2;
+  const seconds = started && finished ? (Date.parse(finished) - Date.parse(started)) / 1e3 : null;
+  return h(
+    "tr",
+    { "data-key": `job-${id}` },
+    h("th", { scope: "row" }, h("a", { href: to(["jobs", id]) }, `job ${id}`)),
+    h("td", {}, h("a", { href: to(["models", model2]) }, model2)),
+    h("td", {}, verdictBadge(job2)),
+    h("td", { class: error ? "problem reason" : "quiet reason" }, error?.detail ?? metrics.reason),
+    h("td", { class: "number" }, seconds === null ? "–" : duration(seconds)),
+    h("td", { class: "quiet" }, finished === null ? null : when(finished))
+  );
 }
 
-// src/views/models.ts
-function modelsView(state) {
-  const models = [...state.models?.values() ?? []];
-  return h(
-    "section",
-    { class: "models", "aria-labelledby": "models" },
-    h("h2", { id: "models" }, "Models"),
-    models.length > 0 ? models.map((each) => modelView(state, each)) : emptyView()
+// src/views/train.ts
+var FIELDS = [
+  { name: "epochs", title: "Epochs", step: "1", fallback: "the job chooses" },
+  { name: "max_seconds", title: "At most", unit: "seconds", step: "any", fallback: "no limit" },
+  { name: "batch_size", title: "Batch size", unit: "samples", step: "1", fallback: "the job chooses, or 32" },
+  { name: "learning_rate", title: "Learning rate", step: "any", fallback: "the job chooses, or 0.001" },
+  { name: "early_stopping_patience", title: "Patience", unit: "epochs", step: "1", fallback: "the job chooses" },
+  { name: "seed", title: "Seed", step: "1", fallback: "a new one" }
+];
+function openTraining(app, model2) {
+  const name = `train-dialog:${model2.name}`;
+  app.state.results.delete(name);
+  app.open(
+    () => h(
+      "form",
+      { class: "form", novalidate: true, "data-key": name, onsubmit: (event) => void submit(app, model2, name, event) },
+      h("h2", { id: "dialog-title" }, `Train ${model2.name}`),
+      h("p", { class: "quiet" }, "Empty fields keep what is shown in them."),
+      h("div", { class: "fields" }, FIELDS.map((field) => fieldView(app, model2, name, field)), startField()),
+      h(
+        "label",
+        { class: "check" },
+        h("input", { type: "checkbox", name: "ignore_policy" }),
+        "Train now, whatever the policy says"
+      ),
+      outcome(app, name),
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { type: "button", onclick: () => app.close() }, "Close"),
+        h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Queue the job")
+      )
+    )
   );
 }
-function emptyView() {
+function fieldView(app, model2, form, { name, title, unit, step, fallback }) {
+  const set = model2.hyperparameters[name];
+  const fault = app.state.results.get(form)?.faults.find(({ pointer }) => pointer === `/${name}`);
+  return h(
+    "label",
+    { "data-key": name },
+    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` in ${unit}`) : null),
+    h("input", {
+      name,
+      type: "number",
+      step,
+      placeholder: set === void 0 || set === null ? fallback : `${String(set)}, the model’s default`,
+      "aria-invalid": fault !== void 0
+    }),
+    fault !== void 0 && h("span", { class: "problem" }, fault.detail)
+  );
+}
+function startField() {
+  return h(
+    "label",
+    { "data-key": "from" },
+    h("span", {}, "Begin with"),
+    h(
+      "select",
+      { name: "from" },
+      h("option", { value: "latest" }, "what apps fetch now"),
+      h("option", { value: "base" }, "the model as registered")
+    )
+  );
+}
+async function submit(app, model2, name, event) {
+  event.preventDefault();
+  const given = new FormData(event.currentTarget);
+  const body = { from: given.get("from"), ignore_policy: given.has("ignore_policy") };
+  for (const field of FIELDS) {
+    const text = String(given.get(field.name) ?? "").trim();
+    if (text !== "") body[field.name] = Number(text);
+  }
+  const hasWorked = await app.act(name, ["/v1/jobs", "/v1/device"], async () => {
+    const job2 = await app.api.post(modelPath(model2.name, "/jobs"), body);
+    return { text: `Job ${job2.id} was queued.`, link: to(["jobs", job2.id]) };
+  });
+  if (hasWorked) app.close();
+}
+
+// src/views/versions.ts
+function timeline(app, model2, list) {
+  return section(
+    "Versions",
+    { id: "versions" },
+    holdView(app, model2),
+    h("ol", { class: "timeline", reversed: true }, list.map((version) => versionView(app, model2, version)))
+  );
+}
+function staleOf({ name }) {
+  return ["/v1/models?", modelPath(name)];
+}
+function holdView(app, model2) {
+  const { name, held_since: since } = model2;
+  if (since === null) return null;
   return h(
     "div",
-    { class: "card empty", "data-key": "empty" },
-    h("p", {}, "No model yet. Register a forward ONNX file, then send it samples:"),
-    h("pre", {}, h("code", {}, "honed models add base.onnx --name digits --loss cross_entropy")),
-    h("p", { class: "quiet" }, "or POST /v1/models from any app; it shows here at once.")
+    { class: "notice held", "data-key": "hold" },
+    h("p", {}, "Held by hand ", when(since), ": jobs do not change what apps fetch."),
+    press(app, {
+      name: `release:${name}`,
+      label: "Release",
+      about: name,
+      stale: staleOf(model2),
+      run: async () => {
+        await app.api.post(modelPath(name, "/release"));
+        return "The gate decides again.";
+      }
+    })
   );
 }
-function modelView(state, { model, newest }) {
-  const title = `model-${model.name}`;
+function versionView(app, model2, version) {
+  const number = version.version;
+  const isLatest = model2.latest_version === number;
+  const judged = measure(version.metrics, version.baseline, model2.gate.metric);
   return h(
-    "article",
-    { class: "card model", "data-key": title, "aria-labelledby": title },
+    "li",
+    { "data-key": `version-${number}`, class: isLatest ? "latest" : null, "aria-label": `Version ${number}` },
     h(
       "div",
-      { class: "model-head" },
-      h("h3", { id: title }, model.name),
-      button(state, "train", model.name, "Train", model.name)
+      { class: "row-head" },
+      h("h3", {}, `Version ${number}`),
+      badges(version, isLatest),
+      h("p", { class: "quiet" }, when(version.created_at), ` · ${bytes(version.size_bytes)}`, jobOf(version))
     ),
-    h("p", { class: "samples" }, samples(model)),
-    newest === null ? null : versionView(model, newest)
+    judged === null ? null : measureView(judged, version.promoted || version.job_id === null),
+    h("p", { class: "reason" }, version.job_id === null ? "The model as it was registered." : version.reason),
+    h("div", { class: "buttons" }, moves(app, model2, version, isLatest))
   );
 }
-function samples({ samples: { train, validation, unlabelled, base } }) {
-  if (train + validation + unlabelled + base === 0) return ["no samples yet"];
-  const one = (value, name) => h("span", { "data-key": name }, h("strong", {}, count(value)), ` ${name}`);
-  const ordinary = [one(train, "train"), one(validation, "validation")];
-  const known = base === 0 ? [] : [one(base, "base set")];
-  return [...ordinary, ...known, one(unlabelled, "unlabelled")];
+function jobOf({ job_id: id }) {
+  return id === null ? [] : [" · ", h("a", { href: to(["jobs", id]) }, `job ${id}`)];
 }
-function versionView(model, newest) {
-  const judged = measure(newest.metrics, newest.baseline, model.gate.metric);
-  const isLatest = model.latest_version === newest.version;
-  return h(
-    "div",
-    { class: "version" },
-    h(
-      "p",
-      { class: "version-head" },
-      h("strong", {}, `Version ${newest.version}`),
-      newest.job_id !== null && promotion(newest),
-      h("span", { class: "quiet" }, when(newest.created_at))
-    ),
-    judged === null ? null : measureView(judged),
-    newest.job_id === null ? h("p", { class: "quiet" }, "The model as it was registered.") : h("p", { class: "reason" }, newest.reason),
-    !isLatest && model.latest_version !== null && h("p", { class: "quiet" }, `Apps fetch version ${model.latest_version}.`),
-    model.held_since !== null && h("p", { class: "quiet" }, "Held by hand ", when(model.held_since), ": jobs do not change it.")
-  );
+function badges(version, isLatest) {
+  const others = version.aliases.filter((alias) => alias !== "latest");
+  return [
+    isLatest && badge("latest", "latest"),
+    version.job_id !== null && !version.promoted && badge("held", "not promoted"),
+    version.job_id !== null && version.promoted && !isLatest && badge("queued", "was promoted"),
+    others.map((alias) => h("span", { class: "badge" }, alias))
+  ];
 }
-function promotion({ promoted }) {
-  return promoted ? badge("promoted", "promoted") : badge("held", "not promoted");
+function moves(app, model2, version, isLatest) {
+  const { name } = model2;
+  const number = version.version;
+  const about = `version ${number}`;
+  return [
+    isLatest ? number > 1 && opener(`ask-rollback:${name}`, "Roll back …", () => askRollback(app, model2, version), about) : press(app, {
+      name: `promote:${name}:${number}`,
+      label: "Promote",
+      about,
+      stale: staleOf(model2),
+      run: async () => {
+        await app.api.put(modelPath(name, "/aliases/latest"), { version: number });
+        return `Apps fetch version ${number} of ${name} now.`;
+      }
+    }),
+    press(app, {
+      name: `download:${name}:${number}`,
+      label: "Download",
+      about,
+      run: async () => {
+        const file = await app.api.bytes(modelPath(name, `/versions/${number}/model.onnx`));
+        save(file, `${name}-${number}.onnx`);
+        return null;
+      }
+    })
+  ];
 }
-function measureView({ name, isShare, after, before }) {
+function askRollback(app, model2, { version }) {
+  confirm(app, {
+    title: `Roll ${model2.name} back?`,
+    detail: `Apps fetch the version before version ${version} at once, and jobs do not change that until you release it.`,
+    no: `Keep version ${version}`,
+    yes: "Roll back",
+    name: `rollback:${model2.name}`,
+    stale: staleOf(model2),
+    run: async () => {
+      const now = await app.api.post(modelPath(model2.name, "/rollback"));
+      return `Apps fetch version ${now.version} of ${model2.name} now.`;
+    }
+  });
+}
+function save(file, name) {
+  const link = h("a", { href: URL.createObjectURL(file), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 6e4);
+}
+function measureView({ name, isShare, after, before }, isGood) {
   const show = isShare ? percent : decimal;
-  const isBetter = before === null || (isShare ? after >= before : after <= before);
   return h(
     "div",
-    { class: "measure" },
+    { class: `measure ${isGood ? "good" : "held"}` },
     h("p", {}, h("span", { class: "value" }, show(after)), ` validation ${name}`),
-    before !== null && h(
-      "p",
-      { class: isBetter ? "better" : "worse" },
-      `${after >= before ? "up" : "down"} from its baseline’s ${show(before)}`
-    ),
+    before !== null && h("p", { class: "quiet" }, change(show(after), show(before), after > before)),
     isShare && bar(after, before)
   );
+}
+function change(after, before, isUp) {
+  if (after === before) return "the same as the version before";
+  return `${isUp ? "up" : "down"} from ${before}`;
 }
 function bar(after, before) {
   return s(
@@ -1209,22 +2105,202 @@ function bar(after, before) {
   );
 }
 
-// src/views/page.ts
-function pageView(state, curveWidth) {
+// src/views/model.ts
+var JOBS_SHOWN = 5;
+var TABS = [{ key: "", name: "Versions", view: versionsTab }];
+function modelPage(app, parts) {
+  const [, name = "", key = ""] = parts;
+  const known = model(app, name);
+  if (known === void 0) return [heading(name), loading()];
+  const tab = TABS.find((each) => each.key === key);
+  if (known === null || tab === void 0) {
+    return [
+      heading(known === null ? `There is no model ${name}` : "There is no such page"),
+      h("p", {}, h("a", { href: to(["models"]) }, "All models"))
+    ];
+  }
+  return [head2(app, known), tabs(known, tab), tab.view(app, known)];
+}
+function head2(app, known) {
+  const { name, parameters, target, latest_version: latest } = known;
+  const [inputs] = [known.inputs.map(({ name: input, shape }) => `${input} ${shape.join("×") || "1"}`).join(", ")];
+  const classes = target.num_classes === null ? "" : `, ${count(target.num_classes)} classes`;
   return h(
     "div",
-    { id: "page", class: state.connection === "lost" ? "stale" : null },
-    headerView(state),
-    noticesView(state),
-    state.models === null ? h("main", { class: "loading" }, h("p", { class: "quiet" }, "Asking the daemon …")) : h(
-      "main",
-      {},
-      deviceView(state),
-      jobView(state, curveWidth),
-      modelsView(state),
-      h("div", { class: "side", "data-key": "side" }, waitingView(state), endedView(state))
+    { class: "heading", "data-key": "heading" },
+    h("h1", { tabindex: -1 }, name),
+    h(
+      "p",
+      { class: "quiet" },
+      `${inputs}${classes}, ${count(parameters.trainable)} of ${count(parameters.trainable + parameters.frozen)} parameters train` + (latest === null ? "" : `, apps fetch version ${latest}`)
+    ),
+    opener(`train:${name}`, "Train …", () => openTraining(app, known), name, "primary")
+  );
+}
+function tabs({ name }, current) {
+  return h(
+    "nav",
+    { class: "tabs", "aria-label": `Pages of ${name}`, "data-key": "tabs" },
+    TABS.map(
+      ({ key, name: title }) => h(
+        "a",
+        { href: to(["models", name, ...key ? [key] : []]), "aria-current": key === current.key ? "page" : null },
+        title
+      )
     )
   );
+}
+function versionsTab(app, known) {
+  const list = versions(app, known.name);
+  const mine = (jobs(app)?.ended ?? []).filter((job2) => job2.model === known.name).slice(0, JOBS_SHOWN);
+  const counted = stats(app, known.name);
+  return h(
+    "div",
+    { class: "columns wide", "data-key": "columns" },
+    list ? timeline(app, known, list) : loading(),
+    h(
+      "div",
+      { class: "stack" },
+      section("Samples", { id: "counts" }, samplesView(known, counted ?? null)),
+      list && list.length > 1 ? section("Course of the metric", { id: "course", class: "course" }, courseOf(known, list)) : null,
+      mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null
+    )
+  );
+}
+function jobRows(mine) {
+  return h("ul", { class: "rows" }, mine.map(outcomeRow));
+}
+function samplesView({ name, samples }, counted) {
+  if (Object.values(samples).every((each) => each === 0)) return [h("p", { class: "quiet" }, "no samples yet")];
+  const facts2 = [
+    fact("train", count(samples.train)),
+    fact("validation", count(samples.validation)),
+    fact("unlabelled", count(samples.unlabelled)),
+    samples.base > 0 && fact("base set", count(samples.base)),
+    counted !== null && counted.quarantined > 0 && fact("set aside", count(counted.quarantined)),
+    counted !== null && fact("size", bytes(counted.size_bytes))
+  ];
+  return [h("dl", { class: "facts" }, facts2), counted === null ? null : classBars(name, counted)];
+}
+function classBars(name, { labels }) {
+  const byClass = /* @__PURE__ */ new Map();
+  for (const { label, name: title, count: number } of labels) {
+    if (label === null) continue;
+    const key = title ?? String(label);
+    byClass.set(key, (byClass.get(key) ?? 0) + number);
+  }
+  const most = Math.max(1, ...byClass.values());
+  if (byClass.size === 0) return null;
+  return h(
+    "ul",
+    { class: "bars", "aria-label": `Labelled samples of ${name} by class` },
+    [...byClass].map(
+      ([title, number]) => h(
+        "li",
+        { "data-key": title },
+        h("span", {}, title),
+        h("span", { class: "quiet number" }, count(number)),
+        h("meter", { min: 0, max: most, value: number, "aria-label": `${title}: ${decimal(number)}` })
+      )
+    )
+  );
+}
+
+// src/views/page.ts
+var CONNECTIONS = {
+  connecting: "connecting",
+  live: "live",
+  polling: "live, asked every 2 s",
+  lost: "no answer"
+};
+var PLACES = [
+  { key: "", name: "Overview", view: overviewPage },
+  { key: "models", name: "Models", view: (app, parts) => parts[1] ? modelPage(app, parts) : modelsPage(app) },
+  { key: "jobs", name: "Jobs", view: (app, parts) => parts[1] ? jobPage(app, Number(parts[1])) : jobsPage(app) },
+  { key: "device", name: "Device", view: deviceView }
+];
+function titleOf({ parts }) {
+  const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
+  return parts.length > 1 ? `${parts[1]} · ${place?.name ?? ""} · Hone` : `${place?.name ?? "Not found"} · Hone`;
+}
+function pageView(app, forget) {
+  const { parts } = app.route;
+  const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
+  return [
+    navigation(app, place, forget),
+    h(
+      "div",
+      { class: "content", "data-key": "content" },
+      noticesView(app),
+      pinnedView(app),
+      h("main", { id: "main", "data-key": parts.join("/") }, place ? place.view(app, parts) : missing())
+    ),
+    toastsView(app)
+  ];
+}
+function navigation(app, current, forget) {
+  const { connection } = app.state;
+  return h(
+    "header",
+    { class: "side", "data-key": "side" },
+    h("a", { class: "brand", href: HOME, "aria-label": "Hone, overview" }, "Hone"),
+    h(
+      "nav",
+      { "aria-label": "Console" },
+      PLACES.map(
+        (place) => h(
+          "a",
+          { href: to(place.key === "" ? [] : [place.key]), "aria-current": place === current ? "page" : null },
+          place.name
+        )
+      )
+    ),
+    h(
+      "div",
+      { class: "aside" },
+      h("p", { class: `connection ${connection}`, role: "status" }, CONNECTIONS[connection]),
+      h("a", { href: "/docs" }, "API"),
+      h("button", { type: "button", class: "plain", onclick: forget }, "Forget token")
+    )
+  );
+}
+function noticesView(app) {
+  const { connection, lostSince } = app.state;
+  return h(
+    "div",
+    { class: "notices", "aria-live": "polite", "data-key": "notices" },
+    connection === "lost" && h(
+      "p",
+      { class: "notice bad", "data-key": "lost" },
+      h("strong", {}, "The daemon does not answer."),
+      ` What you see is from ${lostSince === null ? "before" : clock(lostSince)}. Trying again …`
+    ),
+    app.resources.problems().map((problem) => h("p", { class: "notice bad", "data-key": problem }, problem))
+  );
+}
+function toastsView(app) {
+  return h(
+    "div",
+    { class: "toasts", role: "status", "data-key": "toasts" },
+    app.state.toasts.map(
+      ({ id, text, link }) => h(
+        "p",
+        { class: "toast", "data-key": `toast-${id}` },
+        link === null ? text : h("a", { href: link }, text),
+        h(
+          "button",
+          { type: "button", class: "plain", "aria-label": "Dismiss this message", onclick: () => app.forgetToast(id) },
+          "×"
+        )
+      )
+    )
+  );
+}
+function missing() {
+  return [
+    heading("There is no such page"),
+    h("p", {}, h("a", { href: HOME }, "Go to the overview"), ".")
+  ];
 }
 
 // src/views/token.ts
@@ -1265,8 +2341,8 @@ function tokenView(problem) {
 // src/main.ts
 var TOKEN_KEY = "honed.token";
 var REDRAW_MS = 15e3;
-var WIDEST_CURVE = 1100;
 var root = element("page", HTMLElement);
+var dialog = element("dialog", HTMLDialogElement);
 function askForToken(problem) {
   patch(root, h("div", { id: "page" }, tokenView(problem)));
   const field = element("token", HTMLInputElement);
@@ -1290,32 +2366,33 @@ async function open() {
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     sessionStorage.removeItem(TOKEN_KEY);
-    askForToken("The daemon does not know this token.");
+    askForToken(`The daemon refuses this token: ${error.message}.`);
   } finally {
     session.close();
   }
 }
 var Session = class {
-  #state = emptyState();
   #ended = new AbortController();
-  #api;
-  #live;
+  #app;
   #isDue = false;
+  #shown = "";
   constructor(token) {
-    this.#api = new Api(token);
-    this.#live = new Live(this.#api, this.#state, () => this.#draw());
+    this.#app = new App(new Api(token), () => this.#draw());
   }
   async run() {
     const { signal } = this.#ended;
-    root.addEventListener("click", (event) => this.#click(event), { signal });
+    document.addEventListener("click", (event) => this.#click(event), { signal });
+    window.addEventListener("popstate", () => this.#app.moved(), { signal });
     window.addEventListener("resize", () => this.#draw(), { signal });
+    dialog.addEventListener("close", () => this.#app.dialog && this.#app.close(), { signal });
     const redraw = setInterval(() => this.#draw(), REDRAW_MS);
     signal.addEventListener("abort", () => clearInterval(redraw));
-    this.#draw();
-    return await this.#live.run();
+    this.#drawNow();
+    return await new Live(this.#app).run();
   }
   close() {
     this.#ended.abort();
+    dialog.close();
   }
   /** At most once for each frame of the screen. */
   #draw() {
@@ -1323,41 +2400,51 @@ var Session = class {
     this.#isDue = true;
     requestAnimationFrame(() => {
       this.#isDue = false;
-      if (!this.#ended.signal.aborted) patch(root, pageView(this.#state, this.#curveWidth()));
+      if (!this.#ended.signal.aborted) this.#drawNow();
     });
   }
-  #curveWidth() {
-    const card2 = root.querySelector(".now");
-    const room = card2 === null ? 600 : card2.clientWidth - 2 * parseFloat(getComputedStyle(card2).paddingLeft);
-    return Math.max(240, Math.min(room, WIDEST_CURVE));
+  #drawNow() {
+    const { resources, state, route } = this.#app;
+    resources.beginDraw();
+    const page = h(
+      "div",
+      { id: "page", class: state.connection === "lost" ? "stale" : null },
+      pageView(this.#app, () => this.#forget())
+    );
+    const asked = this.#app.dialog?.() ?? null;
+    patch(root, page);
+    resources.endDraw();
+    document.title = titleOf(route);
+    this.#showDialog(asked);
+    this.#arrive();
+  }
+  #showDialog(asked) {
+    if (asked === null) {
+      dialog.close();
+      return;
+    }
+    patch(dialog, h("dialog", { id: "dialog", "aria-labelledby": "dialog-title" }, asked));
+    if (!dialog.open) dialog.showModal();
+  }
+  /** After a change of page its heading takes the focus, and readers say it. */
+  #arrive() {
+    const path = this.#app.route.parts.join("/");
+    if (path === this.#shown) return;
+    const isFirst = this.#shown === "";
+    this.#shown = path || " ";
+    if (isFirst) return;
+    window.scrollTo(0, 0);
+    root.querySelector("main h1")?.focus({ preventScroll: true });
   }
   #click(event) {
-    const button2 = event.target instanceof Element ? event.target.closest("[data-action]") : null;
-    if (button2 === null) return;
-    const { action, subject = "" } = button2.dataset;
-    void this.#do(action, subject);
+    const href = followed(event);
+    if (href === null) return;
+    event.preventDefault();
+    this.#app.go(href);
   }
-  async #do(action, subject) {
-    if (action === "forget") {
-      sessionStorage.removeItem(TOKEN_KEY);
-      location.reload();
-    } else if (action === "dismiss") {
-      this.#state.notice = null;
-    } else if (action === "show") {
-      this.#state.chosen = Number(subject);
-      this.#live.reloader.mark(["curve"]);
-    } else if (action !== "cancel" || await confirmCancel(subject)) {
-      const done = act(
-        this.#api,
-        this.#state,
-        action,
-        subject,
-        (parts) => this.#live.reloader.reload(parts)
-      );
-      this.#draw();
-      await done;
-    }
-    this.#draw();
+  #forget() {
+    sessionStorage.removeItem(TOKEN_KEY);
+    location.reload();
   }
 };
 void open();

@@ -7,12 +7,19 @@ const TIMEOUT_MS = 15_000;
 /** Nobody answers, or the daemon is starting or stopping: ask again later. */
 export class Unreachable extends Error {}
 
+/** One error of a body: where it is, as a JSON pointer, and what would be right. */
+export interface Fault {
+  pointer: string;
+  detail: string;
+}
+
 /** The daemon refuses; the message is the problem document's detail. */
 export class Refused extends Error {
   constructor(
     readonly status: number,
     readonly code: string,
     detail: string,
+    readonly faults: readonly Fault[] = [],
   ) {
     super(detail);
   }
@@ -31,6 +38,31 @@ export class Api {
 
   async post<T>(path: string, body?: object): Promise<T> {
     return (await this.#answer("POST", path, body)) as T;
+  }
+
+  async put<T>(path: string, body?: object): Promise<T> {
+    return (await this.#answer("PUT", path, body)) as T;
+  }
+
+  async patch<T>(path: string, body: object): Promise<T> {
+    return (await this.#answer("PATCH", path, body)) as T;
+  }
+
+  async remove<T>(path: string): Promise<T> {
+    return (await this.#answer("DELETE", path)) as T;
+  }
+
+  /** Sends files, however long that takes. */
+  async upload<T>(path: string, body: FormData | Blob, signal?: AbortSignal): Promise<T> {
+    const request: RequestInit = { method: "POST", body, ...(signal ? { signal } : {}) };
+    return (await answered(await this.#send(path, request))) as T;
+  }
+
+  /** The bytes of an answer. */
+  async bytes(path: string, signal?: AbortSignal): Promise<Blob> {
+    const response = await this.#send(path, signal ? { signal } : {}, "default");
+    if (!response.ok) throw await refusal(response);
+    return await response.blob();
   }
 
   /** Every item of a list, page by page. */
@@ -63,26 +95,21 @@ export class Api {
       request.body = JSON.stringify(body);
       request.headers = { "Content-Type": "application/json" };
     }
-    const response = await this.#send(path, request);
-    if (!response.ok) throw await refusal(response);
-    try {
-      return await response.json();
-    } catch (error) {
-      throw new Unreachable("the answer broke off", { cause: error });
-    }
+    return await answered(await this.#send(path, request));
   }
 
-  async #send(path: string, request: RequestInit): Promise<Response> {
+  async #send(path: string, request: RequestInit, cache: RequestCache = "no-store"): Promise<Response> {
     const headers = { ...request.headers, Authorization: `Bearer ${this.#token}` };
     try {
       return await fetch(path, {
         ...request,
         headers,
-        cache: "no-store",
+        cache,
         credentials: "omit",
         redirect: "error",
       });
     } catch (error) {
+      if (request.signal?.aborted && request.signal.reason?.name !== "TimeoutError") throw error;
       throw new Unreachable("no answer", { cause: error });
     }
   }
@@ -100,11 +127,23 @@ export function modelPath(name: string, rest = ""): string {
   return `/v1/models/${encodeURIComponent(name)}${rest}`;
 }
 
+/** The body of an answer, null if it has none. Rejects with what went wrong. */
+async function answered(response: Response): Promise<unknown> {
+  if (!response.ok) throw await refusal(response);
+  if (response.status === 204) return null;
+  try {
+    return await response.json();
+  } catch (error) {
+    throw new Unreachable("the answer broke off", { cause: error });
+  }
+}
+
 async function refusal(response: Response): Promise<Refused | Unreachable> {
   const told: unknown = await response.json().catch(() => null);
   const problem = typeof told === "object" && told !== null ? told : {};
   const code = "code" in problem ? String(problem.code) : "";
   const detail = "detail" in problem ? String(problem.detail) : `HTTP ${response.status}`;
   if (code === "not_ready") return new Unreachable(detail);
-  return new Refused(response.status, code, detail);
+  const faults = "errors" in problem && Array.isArray(problem.errors) ? (problem.errors as Fault[]) : [];
+  return new Refused(response.status, code, detail, faults);
 }

@@ -1,7 +1,27 @@
 /** Builds elements from data as text, never as markup, and patches the page to look like them. */
 
 export type Child = Node | string | null | false | Child[];
-export type Attributes = Record<string, string | number | boolean | null>;
+/** `onclick` and its like are functions; all else becomes text. */
+export type Attributes = Record<string, string | number | boolean | null | Handler>;
+// Handlers of all kinds of events stand in one record.
+export type Handler = (event: any) => void;
+
+const HANDLERS = [
+  "onclick",
+  "onchange",
+  "oninput",
+  "onsubmit",
+  "onkeydown",
+  "onpointermove",
+  "onpointerdown",
+  "onpointerenter",
+  "onpointerleave",
+  "onfocus",
+  "onblur",
+  "ondragover",
+  "ondragleave",
+  "ondrop",
+] as const;
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -32,7 +52,8 @@ export function element<E extends Element>(id: string, kind: abstract new () => 
 
 function filled<E extends Element>(element: E, attributes: Attributes, children: Child[]): E {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== false) {
+    if (typeof value === "function") Object.assign(element, { [name]: value });
+    else if (value !== null && value !== false) {
       element.setAttribute(name, value === true ? "" : String(value));
     }
   }
@@ -98,8 +119,11 @@ function keyOf(node: ChildNode): string | null {
 }
 
 function patchAttributes(present: Element, wanted: Element): void {
+  const handlers = present as unknown as Record<string, unknown>;
+  for (const name of HANDLERS) handlers[name] = (wanted as unknown as Record<string, unknown>)[name];
   for (const name of present.getAttributeNames()) {
-    if (!wanted.hasAttribute(name)) present.removeAttribute(name);
+    // What a person has opened stays open.
+    if (!wanted.hasAttribute(name) && name !== "open") present.removeAttribute(name);
   }
   for (const { name, value } of [...wanted.attributes]) {
     if (present.getAttribute(name) !== value) present.setAttribute(name, value);

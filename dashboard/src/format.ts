@@ -50,3 +50,11 @@ export function clock(moment: string | Date): string {
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/** Bytes with three significant digits. */
+export function bytes(value: number): string {
+  const power = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
+  return `${(value / 1024 ** power).toLocaleString("en", { maximumSignificantDigits: 3 })} ${UNITS[power]}`;
+}

@@ -1,10 +1,9 @@
-/** Keeps the state true: follows the daemon's events, and comes back when it was away. */
+/** Keeps what is shown true: follows the daemon's events, and comes back when it was away. */
 
-import { type Api, Refused, Unreachable } from "./api";
+import { Refused, Unreachable } from "./api";
+import type { App } from "./app";
 import { EventParser, type Frame, readEvents } from "./events";
-import { ALL, applyProgress, parse, staleAfter } from "./parts";
-import { Reloader } from "./reloader";
-import type { State } from "./state";
+import { applyProgress, EVERYTHING, parse, staleAfter } from "./happenings";
 import { pause, visible, Watchdog } from "./waiting";
 
 const POLL_MS = 2_000;
@@ -12,21 +11,14 @@ const RETRY_MS = 1_000;
 const SLOWEST_RETRY_MS = 5_000;
 /** The daemon sends a comment every 15 s at the latest, unless it is set otherwise. */
 const SILENCE_MS = 60_000;
-/** Why a job waits may change its numbers without an event. */
+/** The device's signals, and why a job waits, may change without an event. */
 const LOOK_AGAIN_MS = 10_000;
 
 export class Live {
-  readonly reloader: Reloader;
   #lastId = "";
   #failures = 0;
 
-  constructor(
-    private readonly api: Api,
-    private readonly state: State,
-    private readonly render: () => void,
-  ) {
-    this.reloader = new Reloader(api, state, render);
-  }
+  constructor(private readonly app: App) {}
 
   /** Until the token is refused; rejects with that refusal. A hidden page asks nothing. */
   async run(): Promise<never> {
@@ -46,24 +38,28 @@ export class Live {
   async #connected(): Promise<void> {
     const controller = new AbortController();
     const { signal } = controller;
+    const { resources, api } = this.app;
     const hide = (): void => controller.abort();
     document.addEventListener("visibilitychange", hide, { once: true });
-    const again = setInterval(() => this.#lookAgain(), LOOK_AGAIN_MS);
+    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs"]), LOOK_AGAIN_MS);
     const watchdog = new Watchdog(SILENCE_MS, controller);
     try {
       const headers: Record<string, string> = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
-      const stream = await this.api.stream("/v1/events", headers, signal);
-      this.state.curves.clear();
-      await this.reloader.all();
-      this.#connect(stream === null ? "polling" : "live");
+      const stream = await api.stream("/v1/events", headers, signal);
+      const failed = new Promise<never>((_, reject) => {
+        void resources.open(reject).then((isWhole) => {
+          if (isWhole) this.#connect(stream === null ? "polling" : "live");
+        });
+      });
       const told = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
-      await Promise.race([told, this.reloader.run(signal)]);
+      await Promise.race([told, failed]);
     } catch (error) {
       if (!(signal.aborted && document.hidden)) throw error;
     } finally {
       document.removeEventListener("visibilitychange", hide);
       clearInterval(again);
       watchdog.stop();
+      resources.close();
       controller.abort();
     }
   }
@@ -85,39 +81,37 @@ export class Live {
     while (!signal.aborted) {
       await pause(POLL_MS, signal);
       watchdog.alive();
-      this.reloader.mark(ALL);
+      this.app.resources.mark(EVERYTHING);
     }
   }
 
   #take(frame: Frame): void {
     const happened = parse(frame.data);
     if (happened === null) return;
-    if (happened.type === "job.progress" && applyProgress(this.state, happened.data)) {
-      this.reloader.mark(["curve"]);
-      this.render();
+    const { resources } = this.app;
+    if (happened.type === "job.progress" && applyProgress(resources, happened.data)) {
+      resources.mark([`/v1/jobs/${String(happened.data.job_id)}/metrics`]);
+      this.app.draw();
     } else {
-      this.reloader.mark(staleAfter(happened));
+      resources.mark(staleAfter(happened));
     }
   }
 
-  #lookAgain(): void {
-    if (this.state.waiting.length > 0) this.reloader.mark(["device", "jobs"]);
-  }
-
   #connect(connection: "live" | "polling"): void {
+    const { state, draw } = this.app;
     this.#failures = 0;
-    this.state.connection = connection;
-    this.state.lostSince = null;
-    this.render();
+    state.connection = connection;
+    state.lostSince = null;
+    draw();
   }
 
   /** The daemon may only be restarting: it counts as lost when it does not answer again. */
   #lose(error: unknown): void {
+    const { state, draw } = this.app;
     console.info("honed: the connection is lost;", error);
-    if (error instanceof Refused) this.state.notice = error.message;
     this.#failures += 1;
-    this.state.lostSince ??= new Date();
-    this.state.connection = this.#failures > 1 ? "lost" : "connecting";
-    this.render();
+    state.lostSince ??= new Date();
+    state.connection = this.#failures > 1 ? "lost" : "connecting";
+    draw();
   }
 }

@@ -1,21 +1,19 @@
-/** Starts the page: asks for the token, follows the daemon, draws, and hears clicks. */
+/** Starts the console: signs in, follows the daemon, and draws. */
 
-import { act } from "./actions";
 import { Api, Refused } from "./api";
+import { App } from "./app";
 import { element, h, patch } from "./dom";
 import { Live } from "./live";
-import { confirmCancel } from "./question";
-import { emptyState, type State } from "./state";
-import { pageView } from "./views/page";
-import type { Action } from "./views/parts";
+import { followed } from "./route";
+import { pageView, titleOf } from "./views/page";
 import { tokenView } from "./views/token";
 
 const TOKEN_KEY = "honed.token";
 /** Times are told as "3 min ago". */
 const REDRAW_MS = 15_000;
-const WIDEST_CURVE = 1_100;
 
 const root = element("page", HTMLElement);
+const dialog = element("dialog", HTMLDialogElement);
 
 function askForToken(problem: string | null): void {
   patch(root, h("div", { id: "page" }, tokenView(problem)));
@@ -41,7 +39,7 @@ async function open(): Promise<void> {
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     sessionStorage.removeItem(TOKEN_KEY);
-    askForToken("The daemon does not know this token.");
+    askForToken(`The daemon refuses this token: ${error.message}.`);
   } finally {
     session.close();
   }
@@ -49,29 +47,31 @@ async function open(): Promise<void> {
 
 /** One stay with one token. */
 class Session {
-  readonly #state: State = emptyState();
   readonly #ended = new AbortController();
-  readonly #api: Api;
-  readonly #live: Live;
+  readonly #app: App;
   #isDue = false;
+  #shown = "";
 
   constructor(token: string) {
-    this.#api = new Api(token);
-    this.#live = new Live(this.#api, this.#state, () => this.#draw());
+    this.#app = new App(new Api(token), () => this.#draw());
   }
 
   async run(): Promise<never> {
     const { signal } = this.#ended;
-    root.addEventListener("click", (event) => this.#click(event), { signal });
+    document.addEventListener("click", (event) => this.#click(event), { signal });
+    window.addEventListener("popstate", () => this.#app.moved(), { signal });
     window.addEventListener("resize", () => this.#draw(), { signal });
+    dialog.addEventListener("close", () => this.#app.dialog && this.#app.close(), { signal });
     const redraw = setInterval(() => this.#draw(), REDRAW_MS);
     signal.addEventListener("abort", () => clearInterval(redraw));
-    this.#draw();
-    return await this.#live.run();
+    // Drawn once now, so that it is known what to load.
+    this.#drawNow();
+    return await new Live(this.#app).run();
   }
 
   close(): void {
     this.#ended.abort();
+    dialog.close();
   }
 
   /** At most once for each frame of the screen. */
@@ -80,40 +80,56 @@ class Session {
     this.#isDue = true;
     requestAnimationFrame(() => {
       this.#isDue = false;
-      if (!this.#ended.signal.aborted) patch(root, pageView(this.#state, this.#curveWidth()));
+      if (!this.#ended.signal.aborted) this.#drawNow();
     });
   }
 
-  #curveWidth(): number {
-    const card = root.querySelector<HTMLElement>(".now");
-    const room = card === null ? 600 : card.clientWidth - 2 * parseFloat(getComputedStyle(card).paddingLeft);
-    return Math.max(240, Math.min(room, WIDEST_CURVE));
+  #drawNow(): void {
+    const { resources, state, route } = this.#app;
+    resources.beginDraw();
+    const page = h(
+      "div",
+      { id: "page", class: state.connection === "lost" ? "stale" : null },
+      pageView(this.#app, () => this.#forget()),
+    );
+    const asked = this.#app.dialog?.() ?? null;
+    patch(root, page);
+    resources.endDraw();
+    document.title = titleOf(route);
+    this.#showDialog(asked);
+    this.#arrive();
   }
 
-  #click(event: Event): void {
-    const button = event.target instanceof Element ? event.target.closest("[data-action]") : null;
-    if (button === null) return;
-    const { action, subject = "" } = (button as HTMLElement).dataset;
-    void this.#do(action as Action, subject);
-  }
-
-  async #do(action: Action, subject: string): Promise<void> {
-    if (action === "forget") {
-      sessionStorage.removeItem(TOKEN_KEY);
-      location.reload();
-    } else if (action === "dismiss") {
-      this.#state.notice = null;
-    } else if (action === "show") {
-      this.#state.chosen = Number(subject);
-      this.#live.reloader.mark(["curve"]);
-    } else if (action !== "cancel" || (await confirmCancel(subject))) {
-      const done = act(this.#api, this.#state, action, subject, (parts) =>
-        this.#live.reloader.reload(parts),
-      );
-      this.#draw();
-      await done;
+  #showDialog(asked: HTMLElement | null): void {
+    if (asked === null) {
+      dialog.close();
+      return;
     }
-    this.#draw();
+    patch(dialog, h("dialog", { id: "dialog", "aria-labelledby": "dialog-title" }, asked));
+    if (!dialog.open) dialog.showModal();
+  }
+
+  /** After a change of page its heading takes the focus, and readers say it. */
+  #arrive(): void {
+    const path = this.#app.route.parts.join("/");
+    if (path === this.#shown) return;
+    const isFirst = this.#shown === "";
+    this.#shown = path || " ";
+    if (isFirst) return;
+    window.scrollTo(0, 0);
+    root.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
+  }
+
+  #click(event: MouseEvent): void {
+    const href = followed(event);
+    if (href === null) return;
+    event.preventDefault();
+    this.#app.go(href);
+  }
+
+  #forget(): void {
+    sessionStorage.removeItem(TOKEN_KEY);
+    location.reload();
   }
 }
 

@@ -57,3 +57,21 @@ export function thinned(dots: Dot[], most: number): Dot[] {
   }
   return means;
 }
+
+const MOST_SMOOTHED = 50;
+
+/** Each dot as the mean of itself and those before it: of a fiftieth of all. */
+export function smoothed(dots: Dot[]): Dot[] {
+  const size = Math.ceil(dots.length / MOST_SMOOTHED);
+  if (size <= 1) return dots;
+  let sum = 0;
+  return dots.map(({ step, value }, at) => {
+    sum += value - (at >= size ? (dots[at - size]?.value ?? 0) : 0);
+    return { step, value: sum / Math.min(size, at + 1) };
+  });
+}
+
+/** The mean of the newest dots, null without any. */
+export function latestMean(dots: Dot[]): number | null {
+  return smoothed(dots).at(-1)?.value ?? null;
+}

@@ -30,9 +30,20 @@ export interface Job {
   blocked_by: Blocker[];
   trigger: string;
   ignore_policy: boolean;
+  hyperparameters: Record<string, unknown>;
+  /** Hyperparameters that the job has chosen, each with the reason. */
+  choices: Record<string, string>;
   progress: Progress;
-  metrics: { train_loss: number | null; validation: Metrics | null; baseline: Metrics | null };
+  metrics: {
+    train_loss: number | null;
+    validation: Metrics | null;
+    baseline: Metrics | null;
+    promoted: boolean | null;
+    reason: string | null;
+    warnings: string[];
+  };
   version: number | null;
+  engine: string | null;
   restarts: number;
   error: { code: string; detail: string } | null;
   created_at: string;
@@ -40,24 +51,58 @@ export interface Job {
   finished_at: string | null;
 }
 
+export interface Input {
+  name: string;
+  dtype: string;
+  shape: number[];
+}
+
 export interface Model {
   name: string;
+  created_at: string;
+  inputs: Input[];
+  target: Input & { num_classes: number | null; classes: string[] | null };
+  loss: string | { output: string };
+  optimizer: string;
+  engine: string;
+  output: string;
+  parameters: { trainable: number; frozen: number; names: string[] };
+  hyperparameters: Record<string, unknown>;
   samples: { train: number; validation: number; unlabelled: number; base: number };
   latest_version: number | null;
-  gate: { metric: string };
+  gate: Gate;
+  retention: { max_versions: number | null; max_age_days: number | null; max_bytes: number | null };
   /** Since when jobs must not move `latest`. */
   held_since: string | null;
+  notes: string[];
+  preprocess: (Record<string, unknown> & { kind: string })[];
+  quota: { max_samples: number | null; max_bytes: number | null; when_full: string };
+}
+
+export interface Gate {
+  mode: string;
+  metric: string;
+  margin: number;
+  min_validation_samples: number;
+  min_per_class: number;
+  base_set: boolean;
+  base_margin: number;
 }
 
 export interface Version {
   version: number;
+  sha256: string;
   size_bytes: number;
   created_at: string;
   job_id: number | null;
   metrics: Metrics;
   baseline: Metrics;
+  aliases: string[];
   promoted: boolean;
   reason: string;
+  classes: string[] | null;
+  provenance: Record<string, unknown>;
+  variants: { variant: string; size_bytes: number | null; reason: string }[];
 }
 
 export interface Point {
@@ -66,12 +111,36 @@ export interface Point {
   values: Record<string, number>;
 }
 
+export interface Signal {
+  value: unknown;
+  unit: string;
+  source: string;
+  age_seconds: number;
+  detail: string;
+}
+
 export interface Device {
   eligible: boolean;
   blocked_by: Blocker[];
   since: string;
   /** All training, by hand. */
   paused: boolean;
+  snoozed_until: string | null;
+  trained_today_seconds: number;
+  signals: Record<string, Signal>;
+}
+
+/** Settings by name; docs/policy.md explains each. */
+export type Policy = Record<string, unknown>;
+
+export interface SampleStats {
+  train: number;
+  validation: number;
+  unlabelled: number;
+  base: number;
+  labels: { split: string; label: number | null; name: string | null; count: number }[];
+  size_bytes: number;
+  quarantined: number;
 }
 
 /** What an event of /v1/events carries. */

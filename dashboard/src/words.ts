@@ -27,8 +27,26 @@ const CONDITIONS: Record<string, string> = {
   window: "Not in the hours for training",
 };
 
+/** The same where the signal behind a condition cannot be read. */
+const UNKNOWN: Record<string, string> = {
+  battery: "The battery’s charge is unknown",
+  battery_saver: "Whether battery saver is on is unknown",
+  cpu_pressure: "The load of the processor is unknown",
+  disk: "The free disk space is unknown",
+  foreign_cpu: "The load by other programs is unknown",
+  io_pressure: "The load of the disk is unknown",
+  memory: "The free memory is unknown",
+  memory_pressure: "The load of the memory is unknown",
+  power: "Whether mains power is on is unknown",
+  processes: "Which programs run is unknown",
+  temperature: "The temperature is unknown",
+  user_idle: "Whether somebody uses the device is unknown",
+  window: "The local time is unknown",
+};
+
 export function condition(blocker: Blocker): string {
-  const known = CONDITIONS[blocker.condition];
+  const isUnknown = /^(\w+ is|the local time is) unknown\b/.test(blocker.detail);
+  const known = (isUnknown ? UNKNOWN : CONDITIONS)[blocker.condition] ?? CONDITIONS[blocker.condition];
   if (known !== undefined) return known;
   const words = blocker.condition.replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);

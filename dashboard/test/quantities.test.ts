@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { ago, decimal, duration } from "../src/format";
-import { powers, thinned, ticks } from "../src/scale";
-import { measure } from "../src/words";
+import { latestMean, powers, smoothed, thinned, ticks } from "../src/scale";
+import { condition, measure } from "../src/words";
 
 test("ticks are round, and inside the range", () => {
   assert.deepEqual(ticks({ low: 0, high: 3.4 }, 4), [0, 1, 2, 3]);
@@ -22,6 +22,21 @@ test("a long curve is thinned to its means and keeps its last step", () => {
   assert.equal(shown.length, 100);
   assert.equal(shown.at(-1)?.step, 999);
   assert.ok(shown.every((dot) => dot.value === 0.5));
+});
+
+test("a curve is smoothed by the mean of the last fiftieth of its dots", () => {
+  const dots = Array.from({ length: 1000 }, (_, step) => ({ step, value: step % 2 }));
+  assert.equal(smoothed(dots).length, 1000);
+  assert.ok(smoothed(dots).slice(20).every((dot) => dot.value === 0.5));
+  assert.equal(latestMean(dots), 0.5);
+  assert.equal(latestMean([]), null);
+  assert.equal(smoothed(dots.slice(0, 40))[39]?.value, 1);
+});
+
+test("a signal that is unknown is not said to be too low", () => {
+  const detail = "battery_percent is unknown (no battery that tells its charge); unknown.battery is block";
+  assert.equal(condition({ condition: "battery", detail }), "The battery’s charge is unknown");
+  assert.equal(condition({ condition: "battery", detail: "battery at 20 %" }), "The battery is low");
 });
 
 test("quantities are short", () => {

@@ -21,4 +21,9 @@ def test_the_page_needs_no_token_and_lets_nothing_else_in(served: Served) -> Non
         assert {"connect-src 'self'", "frame-ancestors 'none'", "form-action 'none'"} <= set(policy)
         tag = {"If-None-Match": answer.headers["etag"]}
         assert served.tokenless.get(path, headers=tag).status_code == 304
-    assert served.tokenless.get("/dashboard/x").status_code == 404
+
+
+def test_every_address_of_the_console_is_the_page(served: Served) -> None:
+    page = served.tokenless.get("/dashboard")
+    for place in ("/dashboard/models", "/dashboard/models/digits/samples?label=3"):
+        assert served.tokenless.get(place).content == page.content

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from browser import ARGUMENTS, CHROMIUM, Tab
+from npm import Npm
 from support import Served
 
 
@@ -19,6 +20,17 @@ def chromium() -> Iterator[Any]:
         browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def npm(tmp_path_factory: pytest.TempPathFactory) -> Npm:
+    return Npm(tmp_path_factory.mktemp("npm"))
+
+
+@pytest.fixture(scope="session")
+def axe(npm: Npm) -> str:
+    """The script of axe-core, which finds what keeps people from using a page."""
+    return (npm.folder / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
 @pytest.fixture

@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
-import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from npm import Npm
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "dashboard"
 BUILT = ROOT / "api" / "static"
 FILES = {"index.html", "dashboard.js", "dashboard.css"}
-NPM = shutil.which("npm")
-INSTALL_S = 120
-
-Npm = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def npm(tmp_path_factory: pytest.TempPathFactory) -> Npm:
-    """Run npm in a copy of dashboard/ in which the pinned tools are installed."""
-    if NPM is None:
-        pytest.skip("there is no npm on this machine")
-    copy = tmp_path_factory.mktemp("dashboard") / "dashboard"
-    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("node_modules"))
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [NPM, *arguments],
-            cwd=copy,
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_S,
-            check=False,
-        )
-
-    try:
-        installed = run("ci")
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"npm did not install within {INSTALL_S} s")
-    if installed.returncode:
-        pytest.skip(f"npm cannot install: {installed.stderr.strip()[-300:]}")
-    return run
+MOST_BYTES = 150_000
 
 
 def test_what_is_committed_is_what_the_sources_build(npm: Npm, tmp_path: Path) -> None:
@@ -76,6 +44,10 @@ def test_the_tools_are_pinned_by_hash_and_no_registry_is_named() -> None:
     for path, package in packages.items():
         assert "resolved" not in package, path
         assert not path or package["integrity"].startswith("sha512-"), path
+
+
+def test_all_files_together_are_small() -> None:
+    assert sum(len(gzip.compress(path.read_bytes())) for path in BUILT.iterdir()) <= MOST_BYTES
 
 
 def test_the_page_names_no_other_host() -> None:

@@ -25,7 +25,7 @@ def test_the_token_is_asked_for_once_and_stays_in_its_tab(
     one.give("wrong")
 
     alert = one.page.get_by_role("alert")
-    alert.filter(has_text="does not know this token").wait_for()
+    alert.filter(has_text="refuses this token").wait_for()
     one.forgive("401")
     one.give(served.token)
     one.page.locator(".connection.live").wait_for()
@@ -47,12 +47,12 @@ def test_a_daemon_that_goes_away_is_missed_and_found_again(
     served = serve()
     served.register("before", mlp(4, 3))
     one = tab(served)
-    page = one.open()
+    page = one.open("/models/before")
     port = served.url.rpartition(":")[2]
 
     served.stop()
     page.get_by_text("The daemon does not answer.").wait_for()
-    assert page.get_by_role("button", name="Train before").is_disabled()
+    assert page.get_by_role("button", name="Download version 1").is_disabled()
     command = [sys.executable, "-m", "cli", "serve", "--port", port]
     again = subprocess.Popen(
         [*command, "--data-dir", str(served.data_dir)],
@@ -65,31 +65,31 @@ def test_a_daemon_that_goes_away_is_missed_and_found_again(
         with httpx.Client(base_url=served.url, trust_env=False) as client:
             token = {"Authorization": f"Bearer {served.token}"}
             client.delete("/v1/models/before", headers=token).raise_for_status()
-        page.get_by_text("No model yet").wait_for()
+        page.get_by_role("heading", name="There is no model before").wait_for()
     finally:
         page.goto("about:blank")
         again.terminate()
         again.wait(30)
     one.forgive("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
-    one.forgive("ERR_EMPTY_RESPONSE", "503")
+    one.forgive("ERR_EMPTY_RESPONSE", "503", "404")
 
 
 def test_a_page_that_nobody_sees_asks_nothing_and_comes_back_where_it_left(
     tab: Callable[..., Tab], served: Served
 ) -> None:
-    page = tab(served).open()
+    page = tab(served).open("/models")
     served.register("seen", mlp(4, 3))
-    page.get_by_role("article", name="seen").wait_for()
+    page.get_by_role("link", name="seen").wait_for()
     asked: list[Any] = []
     page.on("request", lambda request: asked.append(request))  # noqa: PLW0108 - Playwright marks it
 
     page.evaluate(SET_HIDDEN, True)
     served.register("unseen", mlp(4, 3))
-    assert page.get_by_role("article", name="unseen").count() == 0
+    assert page.get_by_role("link", name="unseen").count() == 0
     assert not asked
     page.evaluate(SET_HIDDEN, False)
 
-    page.get_by_role("article", name="unseen").wait_for()
+    page.get_by_role("link", name="unseen").wait_for()
     assert asked[0].url.endswith("/v1/events")
     assert int(asked[0].headers["last-event-id"]) > 0
 
@@ -97,11 +97,11 @@ def test_a_page_that_nobody_sees_asks_nothing_and_comes_back_where_it_left(
 def test_without_events_the_page_asks_again(tab: Callable[..., Tab], served: Served) -> None:
     one = tab(served)
     one.page.route("**/v1/events", lambda route: route.fulfill(status=404, body="{}"))
-    one.page.goto(f"{served.url}/dashboard")
+    one.page.goto(f"{served.url}/dashboard/models")
     one.give(served.token)
     one.page.locator(".connection.polling").wait_for()
 
     served.register("polled", mlp(4, 3))
 
-    one.page.get_by_role("article", name="polled").wait_for()
+    one.page.get_by_role("link", name="polled").wait_for()
     one.forgive("404")

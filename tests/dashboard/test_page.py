@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: what it shows, and what its buttons do."""
+"""The console in a real browser: jobs from the button to the version, and what apps send."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from browser import LOW_CONTRAST, Tab
+from browser import Tab
 from support import Served, blobs, mlp, wait_until
 
 SLOW = {"epochs": 100_000, "learning_rate": 1e-4, "ignore_policy": True}
-CLICK = "(selectors) => selectors.forEach((each) => document.querySelector(each).click())"
-"""All clicks before the page draws anew."""
 NOTE_ENABLED = """
 () => {
   window.enabled = [];
@@ -26,6 +24,7 @@ NOTE_ENABLED = """
 """
 """Which buttons can be pressed again."""
 MARKUP = "<img src=x onerror=alert(1)><b>bold</b>"
+PINNED = "Running job"
 
 
 @pytest.fixture
@@ -51,28 +50,50 @@ def test_a_job_is_seen_from_the_button_to_its_version(
 ) -> None:
     unlimited = {"require_ac_power": False, "min_battery_percent": None, "windows": []}
     served.http.put("/v1/policy", json=unlimited).raise_for_status()
-    page = tab(served).open()
+    page = tab(served).open("/models")
     page.get_by_text("No model yet").wait_for()
 
-    served.register(
-        "digits", mlp(16, 256, 4), hyperparameters={"max_seconds": 4, "epochs": 100_000}
-    )
-    model = page.get_by_role("article", name="digits")
-    model.get_by_text("no samples yet").wait_for()
+    ends = {"max_seconds": 4, "epochs": 100_000}
+    served.register("digits", mlp(16, 256, 4), hyperparameters=ends)
+    page.get_by_role("link", name="digits").click()
+    page.get_by_text("no samples yet").wait_for()
     served.upload("digits", **blobs(1000, 16, 4))
-    model.get_by_text(re.compile(r"\d+ train")).wait_for()
-    page.get_by_role("button", name="Train digits").click()
+    page.locator(".facts").get_by_text("validation").wait_for()
+    page.get_by_role("button", name="Train … digits").click()
+    page.get_by_placeholder("100000, the model").wait_for()
+    page.get_by_role("button", name="Queue the job").click()
 
-    page.get_by_role("heading", name="Training now").wait_for()
-    page.get_by_role("progressbar").wait_for()
+    page.get_by_role("link", name=re.compile("was queued")).click()
     page.get_by_role("img", name=re.compile("training loss went from")).wait_for()
     page.get_by_text(re.compile(r"^(step )?\d.*, epoch [1-9]")).wait_for()
-    model.get_by_text("Version 2").wait_for()
-    model.locator(".measure").get_by_text("validation accuracy").wait_for()
+    page.get_by_role("link", name="version 2").click()
     version = served.http.get("/v1/models/digits/versions/2").json()
-    model.get_by_text(version["reason"]).wait_for()
-    page.get_by_role("heading", name="Nothing is training").wait_for()
-    assert page.locator(".curve polyline").count() == 2
+    made = page.get_by_role("listitem", name="Version 2")
+    made.get_by_text(version["reason"]).wait_for()
+    made.locator(".measure").get_by_text("validation accuracy").wait_for()
+    page.get_by_role("region", name=PINNED).wait_for(state="hidden")
+
+
+def test_the_running_job_is_pinned_while_another_is_looked_at(
+    tab: Callable[..., Tab], served: Served, slow: Callable[[str], int]
+) -> None:
+    served.register("earlier", mlp(4, 3))
+    served.upload("earlier", **blobs(100, 4, 3))
+    ended = served.train("earlier", epochs=2, ignore_policy=True)["id"]
+    job = slow("pinned")
+    page = tab(served).open("/jobs")
+
+    page.get_by_role("link", name=f"job {ended}", exact=True).click()
+
+    page.get_by_role("heading", name=f"Job {ended}", exact=True).wait_for()
+    pinned = page.get_by_role("region", name=PINNED)
+    pinned.get_by_role("button", name=f"Pause job {job}").wait_for()
+    chart = page.get_by_role("img", name=re.compile("^Loss curve"))
+    chart.focus()
+    page.keyboard.press("ArrowLeft")
+    page.locator(".legend").first.get_by_text(re.compile(r"^step \d+")).wait_for()
+    page.go_back()
+    page.get_by_role("heading", name="Jobs", exact=True).wait_for()
 
 
 def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
@@ -84,34 +105,19 @@ def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
 
     press(page, f"Pause job {job}")
     page.get_by_text("Paused by a person").first.wait_for()
-    page.get_by_role("heading", name="Nothing is training").wait_for()
+    page.get_by_role("region", name=PINNED).wait_for(state="hidden")
     press(page, f"Resume job {job}")
-    page.get_by_role("heading", name="Training now").wait_for()
+    page.get_by_role("region", name=PINNED).wait_for()
     press(page, f"Cancel job {job}")
+    page.get_by_role("dialog").wait_for()
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="hidden")
     assert served.job(job)["state"] == "running"
     press(page, f"Cancel job {job}")
     press(page, "Cancel the job")
     served.wait_for_job(job, "cancelled")
+    page.get_by_role("status").get_by_text(f"Job {job} was cancelled.").wait_for()
     page.locator(f"[data-key=job-{job}] .badge.cancelled").wait_for()
-
-
-def test_a_question_that_is_asked_again_at_once_is_answered_once(
-    tab: Callable[..., Tab], served: Served, slow: Callable[[str], int]
-) -> None:
-    job = slow("asked")
-    page = tab(served).open()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(f"{request.method} {request.url}"))
-    page.get_by_role("button", name=f"Cancel job {job}").first.wait_for()
-
-    cancel = f"[data-key='cancel:{job}']"
-    page.evaluate(CLICK, [cancel, "#question-no", cancel, "#question-yes"])
-
-    served.wait_for_job(job, "cancelled")
-    page.locator(f"[data-key=job-{job}] .badge.cancelled").wait_for()
-    assert len([each for each in asked if each.endswith("/cancel")]) == 1
 
 
 def test_a_button_waits_until_the_page_shows_what_it_did(
@@ -120,12 +126,12 @@ def test_a_button_waits_until_the_page_shows_what_it_did(
     job = slow("twice")
     page = tab(served).open()
     page.get_by_role("button", name=f"Pause job {job}").click()
-    page.locator("#waiting").wait_for()
+    page.get_by_text("Paused by a person").wait_for()
     page.evaluate(NOTE_ENABLED)
 
     page.get_by_role("button", name=f"Resume job {job}").first.dblclick()
 
-    page.get_by_role("heading", name="Training now").wait_for()
+    page.get_by_role("region", name=PINNED).wait_for()
     assert page.evaluate("() => window.enabled") == []
 
 
@@ -133,18 +139,19 @@ def test_a_button_keeps_its_focus_when_its_neighbour_goes(
     tab: Callable[..., Tab], served: Served, slow: Callable[[str], int]
 ) -> None:
     job = slow("focused")
-    page = tab(served).open()
-    page.get_by_role("button", name=f"Pause job {job}").click()
-    page.get_by_role("button", name=f"focused job {job} with its curve").click()
-    page.locator(".now").get_by_text("Paused by a person").wait_for()
-    cancel = page.locator(".now").get_by_role("button", name=f"Cancel job {job}")
+    page = tab(served).open("/jobs")
+    cancel = page.get_by_role("main").get_by_role("button", name=f"Cancel job {job}")
+    page.get_by_role("region", name=PINNED).get_by_role("button", name="Pause").click()
+    page.get_by_text("Paused by a person").wait_for()
+    page.get_by_role("button", name=f"Resume job {job}").wait_for()
     cancel.focus()
 
-    served.http.post(f"/v1/jobs/{job}/resume").raise_for_status()
+    served.http.post(f"/v1/jobs/{job}/cancel").raise_for_status()
+    other = slow("beside")
+    page.get_by_role("region", name=PINNED).get_by_role("link", name=f"job {other}").wait_for()
 
-    page.get_by_role("heading", name="Training now").wait_for()
-    page.locator(".now").get_by_role("button", name=f"Pause job {job}").wait_for()
-    assert cancel.evaluate("it => it === document.activeElement")
+    page.locator(f"[data-key=job-{job}] .badge.cancelled").wait_for()
+    assert page.get_by_role("main").get_by_role("button", name=f"Resume job {job}").count() == 0
 
 
 def press(page: Any, name: str) -> None:
@@ -164,11 +171,15 @@ def test_a_waiting_job_says_why_and_all_training_is_paused(
     page = tab(served).open()
 
     page.get_by_role("button", name="Pause all training").click()
-    page.get_by_text("All training is paused by hand.").wait_for()
+    page.get_by_text("All training is paused by hand").wait_for()
     job = served.ask_for_job("waits")["id"]
     page.locator(f"[data-key=job-{job}]").get_by_text("training is paused by hand").wait_for()
     page.get_by_role("button", name="Resume all training").click()
     page.get_by_role("button", name="Pause all training").wait_for()
+    page.get_by_role("button", name="Snooze 30 min").click()
+    page.get_by_text("Training is snoozed until").wait_for()
+    page.get_by_role("button", name="End the snooze").click()
+    page.get_by_role("button", name="Snooze 30 min").wait_for()
 
 
 def test_what_apps_send_is_shown_as_text(tab: Callable[..., Tab], served: Served) -> None:
@@ -177,51 +188,46 @@ def test_what_apps_send_is_shown_as_text(tab: Callable[..., Tab], served: Served
     answer = served.http.post("/v1/models/untrusted/triggers", json=trigger)
     assert answer.status_code == 201, answer.text
     one = tab(served)
-    page = one.open()
     served.upload("untrusted", split="train", **blobs(20, 4, 3))
     jobs = {"model": "untrusted"}
     wait_until(lambda: served.http.get("/v1/jobs", params=jobs).json()["items"], "the trigger")
     job = served.http.get("/v1/jobs", params=jobs).json()["items"][0]["id"]
 
-    page.get_by_role("button", name=f"untrusted job {job} with its curve").click()
+    page = one.open(f"/jobs/{job}")
 
-    page.locator(".now").get_by_text(MARKUP).wait_for()
+    page.get_by_role("main").get_by_text(MARKUP).first.wait_for()
+    page.goto(f"{served.url}/dashboard/models/untrusted")
+    page.get_by_role("main").get_by_text(MARKUP).first.wait_for()
     assert page.locator("#page img, #page b").count() == 0
     refused = "() => { try { document.body.innerHTML = '<b></b>' } catch (e) { return e.name } }"
     assert page.evaluate(refused) == "TypeError"
     one.forgive("TrustedHTML", "require-trusted-types-for")
 
 
-def test_a_refusal_is_told_in_the_daemons_words(tab: Callable[..., Tab], served: Served) -> None:
+def test_a_refusal_is_told_beside_its_button(tab: Callable[..., Tab], served: Served) -> None:
     served.register("bare", mlp(4, 3))
     one = tab(served)
-    page = one.open()
+    page = one.open("/models/bare")
 
-    page.get_by_role("button", name="Train bare").click()
+    page.get_by_role("button", name="Train … bare").click()
+    page.get_by_role("button", name="Queue the job").click()
 
-    page.get_by_text("Training bare did not work").wait_for()
-    page.get_by_text("no labelled training samples").wait_for()
-    page.get_by_role("button", name="Dismiss this message").click()
-    page.get_by_text("Training bare did not work").wait_for(state="hidden")
+    told = page.get_by_role("dialog").get_by_role("alert")
+    told.get_by_text("no labelled training samples").wait_for()
     one.forgive("409")
 
 
-def test_the_page_is_readable_and_fits_on_a_phone_and_a_desk_by_day_and_by_night(
-    tab: Callable[..., Tab], served: Served, slow: Callable[[str], int]
-) -> None:
-    slow("read")
+def test_fields_say_what_is_wrong_with_them(tab: Callable[..., Tab], served: Served) -> None:
+    served.register("fields", mlp(4, 3))
+    served.upload("fields", **blobs(20, 4, 3))
     one = tab(served)
-    one.page.goto(f"{served.url}/dashboard")
-    one.page.get_by_label("Admin token").wait_for()
-    for scheme in ("light", "dark"):
-        one.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        assert one.page.evaluate(LOW_CONTRAST) == []
-    page = one.open()
-    page.get_by_role("img", name=re.compile("Loss curve")).wait_for()
+    page = one.open("/models/fields")
+    page.get_by_role("button", name="Train … fields").click()
 
-    for width in (390, 1280):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            assert page.evaluate(LOW_CONTRAST) == [], (width, scheme)
+    page.get_by_label("Batch size").fill("0")
+    page.get_by_role("button", name="Queue the job").click()
+
+    page.locator("label", has_text="Batch size").get_by_text(
+        "greater than or equal to 1"
+    ).wait_for()
+    one.forgive("422")

@@ -70,9 +70,9 @@ class Tab:
         self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
-    def open(self, token: str | None = None) -> Any:
-        """The page, once the token is accepted."""
-        self.page.goto(f"{self.served.url}/dashboard")
+    def open(self, place: str = "", token: str | None = None) -> Any:
+        """A page of the console, once the token is accepted. place: as `/models`."""
+        self.page.goto(f"{self.served.url}/dashboard{place}")
         self.give(token or self.served.token)
         self.page.locator(".connection.live").wait_for()
         return self.page

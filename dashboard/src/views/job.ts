@@ -1,95 +1,75 @@
-/** The job that trains now, or was looked at: progress, numbers, loss curve. */
+/** One job: progress, figures, curves, what it chose, and why it waits or failed. */
 
+import type { App } from "../app";
 import { type Child, h } from "../dom";
-import { count, decimal, duration, percent, plural } from "../format";
-import { shownJob, type State } from "../state";
+import { count, decimal, percent } from "../format";
+import { curve, isOver, job, jobs } from "../queries";
+import { to } from "../route";
+import { latestMean } from "../scale";
 import type { Job, Point } from "../types";
-import { curveView } from "./curve";
-import { badge, blockers, fact, jobButtons, when } from "./parts";
+import { chartView, seriesOf } from "./chart";
+import { badge, blockers, fact, heading, jobButtons, loading, section, when } from "./parts";
+import { progressBar, progressText } from "./pinned";
+import { verdictBadge } from "./overview";
 
-const GOES_ON = new Set(["running", "paused", "queued"]);
-
-/** width: of the curve, in pixels. */
-export function jobView(state: State, width: number): HTMLElement {
-  const job = shownJob(state);
-  const heading = job === null || job.state !== "running" ? "Nothing is training" : "Training now";
-  if (job === null) {
-    return card(heading, h("p", { class: "quiet" }, "A job shows here with its loss curve."));
+export function jobPage(app: App, id: number): Child[] {
+  const known = Number.isInteger(id) && id > 0 ? job(app, id) : null;
+  if (known === undefined) return [heading(`Job ${id}`), loading()];
+  if (known === null) {
+    return [heading("There is no such job"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
   }
-  const isOther = state.running.length > 0 && job.state !== "running";
-  const points = pointsOf(state, job);
-  return card(
-    isOther ? "An earlier job" : heading,
-    h(
-      "div",
-      { class: "job-head" },
-      h("p", { class: "job-title" }, h("strong", {}, job.model), ` job ${job.id}`),
-      badge(job.state),
-      h("p", { class: "quiet" }, beginning(job)),
-      GOES_ON.has(job.state) && h("div", { class: "buttons" }, jobButtons(state, job)),
-    ),
-    GOES_ON.has(job.state) && progressView(job),
-    job.blocked_by.length > 0 && h("ul", { class: "blockers" }, blockers(job.blocked_by)),
-    job.error !== null && h("p", { class: "problem" }, job.error.detail),
-    h("dl", { class: "facts" }, facts(job, points)),
-    curveView(job, points, width),
-  );
+  const points = curve(app, known) ?? [];
+  return [
+    head(app, known),
+    known.state === "paused" ? progressView(known) : null,
+    known.blocked_by.length > 0 ? blockers(known.blocked_by) : null,
+    known.error !== null ? h("p", { class: "notice bad", "data-key": "error" }, known.error.detail) : null,
+    known.metrics.reason !== null ? h("p", { class: "reason" }, known.metrics.reason) : null,
+    known.metrics.warnings.map((warning) => h("p", { class: "notice held", "data-key": warning }, warning)),
+    h("dl", { class: "facts" }, facts(known, points)),
+    curvesView(app, known, points),
+    h("div", { class: "columns", "data-key": "columns" }, choicesView(known), settingsView(known)),
+  ];
 }
 
-function card(heading: string, ...children: Child[]): HTMLElement {
+function head(app: App, known: Job): HTMLElement {
   return h(
-    "section",
-    { class: "card now", "aria-labelledby": "now" },
-    h("h2", { id: "now" }, heading),
-    children,
+    "div",
+    { class: "heading", "data-key": "heading" },
+    h("h1", { tabindex: -1 }, `Job ${known.id}`),
+    h("a", { href: to(["models", known.model]) }, known.model),
+    isOver(known) ? verdictBadge(known) : badge(known.state),
+    h("p", { class: "quiet" }, beginning(known)),
+    // The running job and its buttons are pinned above every page.
+    isOver(known) || known.state === "running" ? null : h("div", { class: "buttons" }, jobButtons(app, known)),
   );
 }
 
-function pointsOf(state: State, job: Job): Point[] {
-  const curve = state.curves.get(job.id);
-  return curve === undefined ? [] : [...curve.complete, ...curve.tail];
-}
-
-function beginning(job: Job): Child {
-  const by = job.trigger === "request" ? "asked for" : `by ${job.trigger},`;
-  const parts: Child[] = [`${by} `, when(job.created_at)];
-  if (job.ignore_policy) parts.push(", in spite of the policy");
-  if (job.finished_at !== null) parts.push(", ended ", when(job.finished_at));
+function beginning(known: Job): Child {
+  const by = known.trigger === "request" ? "asked for" : `by ${known.trigger},`;
+  const parts: Child[] = [`${by} `, when(known.created_at)];
+  if (known.ignore_policy) parts.push(", in spite of the policy");
+  if (known.finished_at !== null) parts.push(", ended ", when(known.finished_at));
   return parts;
 }
 
-function progressView(job: Job): HTMLElement {
-  const { step, total_steps: total, epoch, epochs, eta_seconds: eta } = job.progress;
-  const steps = total === null ? plural(step, "step") : `step ${count(step)} of ${count(total)}`;
-  const turn = epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(epoch)} of ${count(epochs)}`;
-  return h(
-    "div",
-    { class: "progress" },
-    h("progress", { max: total ?? 1, value: barValue(job), "aria-label": `Progress of job ${job.id}` }),
-    h("p", {}, step > 0 || total !== null ? `${steps}, ${turn}` : "no step yet"),
-    h("p", {}, eta !== null && job.state === "running" ? `about ${duration(eta)} left` : null),
-  );
+function progressView(known: Job): HTMLElement {
+  return h("div", { class: "progress", "data-key": "progress" }, progressBar(known), h("p", { class: "quiet" }, progressText(known)));
 }
 
-/** Without a value the bar says only that something happens: when time ends a job. */
-function barValue(job: Job): number | null {
-  const { step, total_steps: total } = job.progress;
-  if (total !== null) return step;
-  return job.state === "running" ? null : 0;
-}
-
-function facts(job: Job, points: Point[]): Child[] {
-  const { samples_per_second: speed } = job.progress;
-  const train = last(points, "train_loss") ?? job.metrics.train_loss;
+function facts(known: Job, points: Point[]): Child[] {
+  const { samples_per_second: speed } = known.progress;
+  const train = isOver(known) ? known.metrics.train_loss : latestMean(seriesOf(points, "train_loss"));
   const loss = last(points, "validation_loss");
   const accuracy = last(points, "validation_accuracy");
   return [
-    train !== null && fact("training loss", decimal(train)),
+    train !== null && fact(isOver(known) ? "training loss, last epoch" : "training loss, running mean", decimal(train)),
     loss !== null && fact("validation loss", decimal(loss)),
     accuracy !== null && fact("validation accuracy", percent(accuracy)),
     speed !== null && speed > 0 && fact("samples a second", count(speed)),
-    job.version !== null && fact("made", `version ${job.version}`),
-    job.restarts > 0 && fact("restarts", count(job.restarts)),
+    known.version !== null && fact("made", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
+    known.restarts > 0 && fact("restarts", count(known.restarts)),
+    known.engine !== null && fact("engine", known.engine),
   ];
 }
 
@@ -99,4 +79,75 @@ function last(points: Point[], key: string): number | null {
     if (value !== undefined) return value;
   }
   return null;
+}
+
+/** Loss and metric by step, and those of another job where the address names one. */
+function curvesView(app: App, known: Job, points: Point[]): Child {
+  const otherId = Number(app.route.query.get("with"));
+  const other = otherId > 0 ? job(app, otherId) : null;
+  const others = other ? (curve(app, other) ?? []) : [];
+  const metric = ["validation_accuracy", "validation_mae"].find((key) => last(points, key) !== null);
+  const overlaid = other ? { name: `job ${other.id}`, points: others } : null;
+  return h(
+    "div",
+    { class: "charts", "data-key": "charts" },
+    section(
+      "Loss",
+      { id: "loss" },
+      chartView(app, { id: `loss-${known.id}`, title: "loss", keys: { train: "train_loss", validation: "validation_loss" }, points, overlaid }),
+    ),
+    metric === undefined
+      ? null
+      : section(
+          metric === "validation_accuracy" ? "Accuracy" : "Mean absolute error",
+          { id: "metric" },
+          chartView(app, { id: `metric-${known.id}`, title: metric.slice("validation_".length), keys: { validation: metric }, points, overlaid }),
+        ),
+    overlayField(app, known),
+  );
+}
+
+/** Which other job of the model is drawn over this one. */
+function overlayField(app: App, known: Job): Child {
+  const others = (jobs(app)?.ended ?? []).filter(({ model, id }) => model === known.model && id !== known.id);
+  if (others.length === 0) return null;
+  const now = app.route.query.get("with") ?? "";
+  const choose = (event: Event): void =>
+    app.go(to(["jobs", known.id], { with: (event.currentTarget as HTMLSelectElement).value }), { isSame: true });
+  return h(
+    "label",
+    { class: "inline", "data-key": "overlay" },
+    h("span", {}, "Compare with"),
+    h(
+      "select",
+      { onchange: choose },
+      h("option", { value: "", selected: now === "" }, "no other job"),
+      others.map(({ id }) => h("option", { value: id, selected: String(id) === now }, `job ${id}`)),
+    ),
+  );
+}
+
+function choicesView({ choices }: Job): HTMLElement | null {
+  const chosen = Object.entries(choices);
+  if (chosen.length === 0) return null;
+  return section(
+    "What the job chose",
+    { id: "choices" },
+    h("dl", { class: "pairs" }, chosen.map(([name, reason]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, reason)))),
+  );
+}
+
+function settingsView({ hyperparameters }: Job): HTMLElement {
+  const set = Object.entries(hyperparameters).filter(([, value]) => value !== null);
+  return section(
+    "Hyperparameters",
+    { id: "hyperparameters" },
+    h(
+      "dl",
+      { class: "pairs" },
+      set.map(([name, value]) =>
+        h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value))),
+      ),
+    ),
+  );
 }

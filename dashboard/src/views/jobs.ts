@@ -1,65 +1,76 @@
-/** Jobs that wait, with the reasons, and jobs that have ended. */
+/** All jobs: those that run, wait and have ended. */
 
+import type { App } from "../app";
 import { type Child, h } from "../dom";
-import { shownJob, type State } from "../state";
+import { duration } from "../format";
+import { jobs } from "../queries";
+import { to } from "../route";
 import type { Job } from "../types";
-import { badge, blockers, button, jobButtons, when } from "./parts";
+import { jobLink, verdictBadge, waitingRow } from "./overview";
+import { badge, heading, jobButtons, loading, scrolled, section, when } from "./parts";
+import { progressText } from "./pinned";
 
-export function waitingView(state: State): HTMLElement | null {
-  if (state.waiting.length === 0) return null;
-  return list(
-    "Waiting",
-    state.waiting.map((job) =>
-      row(
-        state,
-        job,
-        h("div", { class: "buttons" }, jobButtons(state, job)),
-        job.blocked_by.length > 0
-          ? h("ul", { class: "blockers" }, blockers(job.blocked_by))
-          : h("p", { class: "quiet" }, "Its turn comes next."),
-      ),
-    ),
-  );
+export function jobsPage(app: App): Child[] {
+  const queue = jobs(app);
+  const title = heading("Jobs", filterField(app));
+  if (queue === undefined) return [heading("Jobs"), loading()];
+  const wanted = app.route.query.get("model") ?? "";
+  const chosen = (list: Job[]): Job[] => list.filter(({ model }) => model.includes(wanted));
+  const [running, waiting, ended] = [queue.running, queue.waiting, queue.ended].map(chosen);
+  return [
+    title,
+    running && running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job) => runningRow(app, job)))) : null,
+    waiting && waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job) => waitingRow(app, job)))) : null,
+    ended && ended.length > 0 ? section("Ended", { id: "ended" }, endedTable(ended)) : null,
+    [running, waiting, ended].every((list) => list?.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null,
+  ];
 }
 
-export function endedView(state: State): HTMLElement | null {
-  if (state.ended.length === 0) return null;
-  return list(
-    "Last jobs",
-    state.ended.map((job) =>
-      row(
-        state,
-        job,
-        h("p", { class: "quiet" }, job.finished_at === null ? null : when(job.finished_at)),
-        outcome(job),
-      ),
-    ),
-  );
+function filterField(app: App): HTMLElement {
+  return h("input", {
+    type: "search",
+    "aria-label": "Jobs of this model",
+    placeholder: "Model",
+    value: app.route.query.get("model"),
+    oninput: (event: InputEvent) => {
+      app.go(to(["jobs"], { model: (event.currentTarget as HTMLInputElement).value }), { isSame: true });
+    },
+  });
 }
 
-function list(title: string, rows: HTMLElement[]): HTMLElement {
-  const id = title.toLowerCase().replaceAll(" ", "-");
-  return h(
-    "section",
-    { class: "card jobs", "data-key": id, "aria-labelledby": id },
-    h("h2", { id }, title),
-    h("ul", { class: "rows" }, rows),
-  );
-}
-
-function row(state: State, job: Job, aside: HTMLElement, below: Child): HTMLElement {
-  const isShown = shownJob(state)?.id === job.id;
-  const show = button(state, "show", job.id, `${job.model} job ${job.id}`, "with its curve");
-  show.classList.add("link");
+function runningRow(app: App, job: Job): HTMLElement {
   return h(
     "li",
-    { "data-key": `job-${job.id}`, class: isShown ? "shown" : null },
-    h("div", { class: "row-head" }, show, badge(job.state), aside),
-    below,
+    { "data-key": `job-${job.id}` },
+    h("div", { class: "row-head" }, jobLink(job), badge(job.state), h("div", { class: "buttons" }, jobButtons(app, job))),
+    h("p", { class: "quiet" }, progressText(job)),
   );
 }
 
-function outcome(job: Job): Child {
-  if (job.error !== null) return h("p", { class: "problem" }, job.error.detail);
-  return job.version === null ? null : h("p", { class: "quiet" }, `made version ${job.version}`);
+function endedTable(ended: Job[]): HTMLElement {
+  const columns = ["Job", "Model", "Result", "Reason", "Took", "Ended"];
+  return scrolled(
+    "Ended jobs",
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
+      h("tbody", {}, ended.map(endedRow)),
+    ),
+  );
+}
+
+function endedRow(job: Job): HTMLElement {
+  const { id, model, started_at: started, finished_at: finished, error, metrics } = job;
+  const seconds = started && finished ? (Date.parse(finished) - Date.parse(started)) / 1000 : null;
+  return h(
+    "tr",
+    { "data-key": `job-${id}` },
+    h("th", { scope: "row" }, h("a", { href: to(["jobs", id]) }, `job ${id}`)),
+    h("td", {}, h("a", { href: to(["models", model]) }, model)),
+    h("td", {}, verdictBadge(job)),
+    h("td", { class: error ? "problem reason" : "quiet reason" }, error?.detail ?? metrics.reason),
+    h("td", { class: "number" }, seconds === null ? "–" : duration(seconds)),
+    h("td", { class: "quiet" }, finished === null ? null : when(finished)),
+  );
 }

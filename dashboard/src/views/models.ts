@@ -1,110 +1,197 @@
-/** A card for each model: samples, newest version against its baseline, promotion. */
+/** All models as one table: sorted, searched, with the metric's course. */
 
-import { type Child, h, s } from "../dom";
+import { modelPath } from "../api";
+import type { App } from "../app";
+import { type Child, h } from "../dom";
 import { count, decimal, percent } from "../format";
-import type { KnownModel, State } from "../state";
+import { models, versions } from "../queries";
+import { to } from "../route";
 import type { Model, Version } from "../types";
 import { type Measure, measure } from "../words";
-import { badge, button, when } from "./parts";
+import { badge, heading, loading, press, scrolled, when } from "./parts";
+import { sparkline } from "./spark";
 
-export function modelsView(state: State): HTMLElement {
-  const models = [...(state.models?.values() ?? [])];
-  return h(
-    "section",
-    { class: "models", "aria-labelledby": "models" },
-    h("h2", { id: "models" }, "Models"),
-    models.length > 0 ? models.map((each) => modelView(state, each)) : emptyView(),
-  );
+type Order = "name" | "samples" | "metric" | "changed";
+
+interface Row {
+  model: Model;
+  /** Newest first, undefined until they are loaded. */
+  versions: Version[] | undefined;
+  newest: Version | null;
+  metric: Measure | null;
 }
 
-function emptyView(): HTMLElement {
+const COLUMNS: { order: Order | null; title: string }[] = [
+  { order: "name", title: "Name" },
+  { order: "samples", title: "Samples" },
+  { order: null, title: "Version" },
+  { order: "metric", title: "Metric" },
+  { order: null, title: "Course" },
+  { order: "changed", title: "Changed" },
+  { order: null, title: "" },
+];
+
+export function modelsPage(app: App): Child[] {
+  const all = models(app);
+  if (all === undefined) return [heading("Models"), loading()];
+  const title = heading("Models");
+  if (all === null || all.length === 0) return [title, addModelHint()];
+  const { query } = app.route;
+  const search = (query.get("q") ?? "").toLowerCase();
+  const found = all.filter(({ name }) => name.toLowerCase().includes(search));
+  const isEmpty = ({ samples }: Model): boolean => Object.values(samples).every((each) => each === 0);
+  const rows = found.filter((model) => !isEmpty(model)).map((model) => rowOf(app, model));
+  const order = (query.get("sort") as Order | null) ?? "name";
+  const isDown = query.has("down");
+  rows.sort((a, b) => (isDown ? -1 : 1) * compared(a, b, order));
+  const empty = found.filter(isEmpty);
+  return [
+    heading("Models", searchField(app, search)),
+    h("p", { class: "visually-hidden", role: "status" }, `${found.length} models`),
+    rows.length > 0 ? table(app, rows, order, isDown) : null,
+    found.length === 0 ? h("p", { class: "quiet" }, `No model’s name contains “${search}”.`) : null,
+    empty.length > 0 ? emptyView(empty, rows.length === 0) : null,
+  ];
+}
+
+export function addModelHint(): HTMLElement {
   return h(
-    "div",
-    { class: "card empty", "data-key": "empty" },
+    "section",
+    { class: "card empty", "data-key": "empty", "aria-label": "No model yet" },
     h("p", {}, "No model yet. Register a forward ONNX file, then send it samples:"),
     h("pre", {}, h("code", {}, "honed models add base.onnx --name digits --loss cross_entropy")),
     h("p", { class: "quiet" }, "or POST /v1/models from any app; it shows here at once."),
   );
 }
 
-function modelView(state: State, { model, newest }: KnownModel): HTMLElement {
-  const title = `model-${model.name}`;
-  return h(
-    "article",
-    { class: "card model", "data-key": title, "aria-labelledby": title },
-    h(
-      "div",
-      { class: "model-head" },
-      h("h3", { id: title }, model.name),
-      button(state, "train", model.name, "Train", model.name),
-    ),
-    h("p", { class: "samples" }, samples(model)),
-    newest === null ? null : versionView(model, newest),
-  );
+function rowOf(app: App, model: Model): Row {
+  const known = versions(app, model.name) ?? undefined;
+  const newest = known?.[0] ?? null;
+  const metric = newest && measure(newest.metrics, newest.baseline, model.gate.metric);
+  return { model, versions: known, newest, metric };
 }
 
-function samples({ samples: { train, validation, unlabelled, base } }: Model): Child[] {
-  if (train + validation + unlabelled + base === 0) return ["no samples yet"];
-  const one = (value: number, name: string): Child =>
-    h("span", { "data-key": name }, h("strong", {}, count(value)), ` ${name}`);
-  const ordinary = [one(train, "train"), one(validation, "validation")];
-  const known = base === 0 ? [] : [one(base, "base set")];
-  return [...ordinary, ...known, one(unlabelled, "unlabelled")];
+function compared(a: Row, b: Row, order: Order): number {
+  const byName = a.model.name.localeCompare(b.model.name);
+  if (order === "samples") return total(a.model) - total(b.model) || byName;
+  if (order === "metric") return (a.metric?.after ?? -Infinity) - (b.metric?.after ?? -Infinity) || byName;
+  if (order === "changed") return (a.newest?.created_at ?? "").localeCompare(b.newest?.created_at ?? "") || byName;
+  return byName;
 }
 
-function versionView(model: Model, newest: Version): HTMLElement {
-  const judged = measure(newest.metrics, newest.baseline, model.gate.metric);
-  const isLatest = model.latest_version === newest.version;
-  return h(
-    "div",
-    { class: "version" },
-    h(
-      "p",
-      { class: "version-head" },
-      h("strong", {}, `Version ${newest.version}`),
-      newest.job_id !== null && promotion(newest),
-      h("span", { class: "quiet" }, when(newest.created_at)),
-    ),
-    judged === null ? null : measureView(judged),
-    newest.job_id === null
-      ? h("p", { class: "quiet" }, "The model as it was registered.")
-      : h("p", { class: "reason" }, newest.reason),
-    !isLatest &&
-      model.latest_version !== null &&
-      h("p", { class: "quiet" }, `Apps fetch version ${model.latest_version}.`),
-    model.held_since !== null &&
-      h("p", { class: "quiet" }, "Held by hand ", when(model.held_since), ": jobs do not change it."),
-  );
+function total({ samples }: Model): number {
+  return samples.train + samples.validation + samples.unlabelled + samples.base;
 }
 
-function promotion({ promoted }: Version): HTMLElement {
-  return promoted ? badge("promoted", "promoted") : badge("held", "not promoted");
+function searchField(app: App, search: string): HTMLElement {
+  const { query } = app.route;
+  return h("input", {
+    type: "search",
+    "aria-label": "Search models",
+    placeholder: "Search",
+    value: search,
+    oninput: (event: InputEvent) => {
+      const field = event.currentTarget as HTMLInputElement;
+      app.go(to(["models"], { q: field.value, sort: query.get("sort"), down: query.get("down") }), { isSame: true });
+    },
+  });
 }
 
-function measureView({ name, isShare, after, before }: Measure): HTMLElement {
-  const show = isShare ? percent : decimal;
-  const isBetter = before === null || (isShare ? after >= before : after <= before);
+function table(app: App, rows: Row[], order: Order, isDown: boolean): HTMLElement {
   return h(
     "div",
-    { class: "measure" },
-    h("p", {}, h("span", { class: "value" }, show(after)), ` validation ${name}`),
-    before !== null &&
+    { class: "card", "data-key": "table" },
+    scrolled(
+      "Models",
       h(
-        "p",
-        { class: isBetter ? "better" : "worse" },
-        `${after >= before ? "up" : "down"} from its baseline’s ${show(before)}`,
+        "table",
+        { class: "models" },
+        h("thead", {}, h("tr", {}, COLUMNS.map((column) => columnHead(app, column, order, isDown)))),
+        h("tbody", {}, rows.map((row) => modelRow(app, row))),
       ),
-    isShare && bar(after, before),
+    ),
   );
 }
 
-/** The value as a bar, the baseline as a notch in it. */
-function bar(after: number, before: number | null): SVGElement {
-  return s(
-    "svg",
-    { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
-    s("rect", { class: "track", width: 100, height: 8 }),
-    s("rect", { class: "fill", width: after * 100, height: 8 }),
-    before !== null && s("rect", { class: "notch", x: before * 100 - 0.4, width: 0.8, height: 8 }),
+function columnHead(app: App, { order, title }: (typeof COLUMNS)[number], now: Order, isDown: boolean): HTMLElement {
+  if (order === null) return h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"));
+  const isNow = order === now;
+  const turn = (): void =>
+    app.go(to(["models"], { q: app.route.query.get("q"), sort: order, down: isNow && !isDown ? 1 : null }), { isSame: true });
+  return h(
+    "th",
+    { scope: "col", "aria-sort": isNow ? (isDown ? "descending" : "ascending") : null },
+    h("button", { type: "button", class: "sort", onclick: turn }, title),
+  );
+}
+
+function modelRow(app: App, { model, versions: known, newest, metric }: Row): HTMLElement {
+  const { name, samples } = model;
+  return h(
+    "tr",
+    { "data-key": `model-${name}`, "aria-label": name },
+    h("th", { scope: "row" }, h("a", { href: to(["models", name]) }, name)),
+    h(
+      "td",
+      { class: "number" },
+      h("a", { class: "plain", href: to(["models", name, "samples"]) }, count(total(model))),
+      samples.unlabelled > 0 && h("span", { class: "quiet" }, ` ${count(samples.unlabelled)} unlabelled`),
+    ),
+    h("td", {}, newest ? versionCell(model, newest) : null),
+    h("td", { class: "number" }, metric && h("span", { title: `validation ${metric.name}` }, shown(metric))),
+    h("td", {}, courseOf(model, known ?? [])),
+    h("td", { class: "quiet" }, newest ? when(newest.created_at) : null),
+    h("td", { class: "act" }, trainButton(app, name)),
+  );
+}
+
+/** The newest version, and which one apps fetch if it is another. */
+function versionCell(model: Model, newest: Version): Child[] {
+  const isLatest = model.latest_version === newest.version;
+  if (newest.job_id === null) return [`${newest.version}`];
+  if (isLatest) return [`${newest.version} `, badge("latest", "latest")];
+  return [`${newest.version} `, badge("held", "not promoted"), h("span", { class: "quiet" }, ` latest ${model.latest_version ?? "–"}`)];
+}
+
+export function shown({ isShare, after }: Pick<Measure, "isShare" | "after">): string {
+  return isShare ? percent(after) : decimal(after);
+}
+
+/** The metric of each version, oldest first; those that were promoted are filled. */
+export function courseOf(model: Model, known: Version[]): Element {
+  const judged = known
+    .map((version) => ({ version, metric: measure(version.metrics, version.baseline, model.gate.metric) }))
+    .filter(({ metric }) => metric !== null)
+    .reverse();
+  const values = judged.map(({ metric }) => metric?.after ?? 0);
+  const [name] = judged.map(({ metric }) => metric?.name);
+  const label = `${name ?? "metric"} from ${decimal(values[0] ?? 0)} to ${decimal(values.at(-1) ?? 0)}`;
+  return sparkline(values, label, judged.map(({ version }) => version.promoted));
+}
+
+/** Trains with the model's defaults. */
+export function trainButton(app: App, name: string): HTMLElement {
+  return press(app, {
+    name: `train:${name}`,
+    label: "Train",
+    about: name,
+    stale: ["/v1/jobs", "/v1/device"],
+    run: async () => {
+      const job = await app.api.post<{ id: number }>(modelPath(name, "/jobs"), {});
+      return { text: `Job ${job.id} was queued.`, link: to(["jobs", job.id]) };
+    },
+  });
+}
+
+function emptyView(empty: Model[], isOpen: boolean): HTMLElement {
+  return h(
+    "details",
+    { class: "card", "data-key": "without", open: isOpen },
+    h("summary", {}, `Without samples (${empty.length})`),
+    h(
+      "ul",
+      { class: "names" },
+      empty.map(({ name }) => h("li", { "data-key": name }, h("a", { href: to(["models", name]) }, name))),
+    ),
   );
 }

@@ -1,28 +1,127 @@
-/** The page after signing in. */
+/** The frame of every page: navigation, the running job, notices, toasts. */
 
-import { h } from "../dom";
-import type { State } from "../state";
-import { deviceView, headerView, noticesView } from "./header";
-import { jobView } from "./job";
-import { endedView, waitingView } from "./jobs";
-import { modelsView } from "./models";
+import type { App } from "../app";
+import { type Child, h } from "../dom";
+import { clock } from "../format";
+import { HOME, type Route, to } from "../route";
+import type { Connection } from "../state";
+import { deviceView } from "./device";
+import { jobPage } from "./job";
+import { jobsPage } from "./jobs";
+import { modelPage } from "./model";
+import { modelsPage } from "./models";
+import { overviewPage } from "./overview";
+import { heading } from "./parts";
+import { pinnedView } from "./pinned";
 
-/** curveWidth: in pixels. */
-export function pageView(state: State, curveWidth: number): HTMLElement {
+const CONNECTIONS: Record<Connection, string> = {
+  connecting: "connecting",
+  live: "live",
+  polling: "live, asked every 2 s",
+  lost: "no answer",
+};
+
+interface Place {
+  /** The first part of the address. */
+  key: string;
+  name: string;
+  view: (app: App, parts: string[]) => Child;
+}
+
+const PLACES: readonly Place[] = [
+  { key: "", name: "Overview", view: overviewPage },
+  { key: "models", name: "Models", view: (app, parts) => (parts[1] ? modelPage(app, parts) : modelsPage(app)) },
+  { key: "jobs", name: "Jobs", view: (app, parts) => (parts[1] ? jobPage(app, Number(parts[1])) : jobsPage(app)) },
+  { key: "device", name: "Device", view: deviceView },
+];
+
+export function titleOf({ parts }: Route): string {
+  const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
+  return parts.length > 1 ? `${parts[1]} · ${place?.name ?? ""} · Hone` : `${place?.name ?? "Not found"} · Hone`;
+}
+
+/** forget: signs out. */
+export function pageView(app: App, forget: () => void): Child[] {
+  const { parts } = app.route;
+  const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
+  return [
+    navigation(app, place, forget),
+    h(
+      "div",
+      { class: "content", "data-key": "content" },
+      noticesView(app),
+      pinnedView(app),
+      h("main", { id: "main", "data-key": parts.join("/") }, place ? place.view(app, parts) : missing()),
+    ),
+    toastsView(app),
+  ];
+}
+
+function navigation(app: App, current: Place | undefined, forget: () => void): HTMLElement {
+  const { connection } = app.state;
+  return h(
+    "header",
+    { class: "side", "data-key": "side" },
+    h("a", { class: "brand", href: HOME, "aria-label": "Hone, overview" }, "Hone"),
+    h(
+      "nav",
+      { "aria-label": "Console" },
+      PLACES.map((place) =>
+        h(
+          "a",
+          { href: to(place.key === "" ? [] : [place.key]), "aria-current": place === current ? "page" : null },
+          place.name,
+        ),
+      ),
+    ),
+    h(
+      "div",
+      { class: "aside" },
+      h("p", { class: `connection ${connection}`, role: "status" }, CONNECTIONS[connection]),
+      h("a", { href: "/docs" }, "API"),
+      h("button", { type: "button", class: "plain", onclick: forget }, "Forget token"),
+    ),
+  );
+}
+
+function noticesView(app: App): HTMLElement {
+  const { connection, lostSince } = app.state;
   return h(
     "div",
-    { id: "page", class: state.connection === "lost" ? "stale" : null },
-    headerView(state),
-    noticesView(state),
-    state.models === null
-      ? h("main", { class: "loading" }, h("p", { class: "quiet" }, "Asking the daemon …"))
-      : h(
-          "main",
-          {},
-          deviceView(state),
-          jobView(state, curveWidth),
-          modelsView(state),
-          h("div", { class: "side", "data-key": "side" }, waitingView(state), endedView(state)),
-        ),
+    { class: "notices", "aria-live": "polite", "data-key": "notices" },
+    connection === "lost" &&
+      h(
+        "p",
+        { class: "notice bad", "data-key": "lost" },
+        h("strong", {}, "The daemon does not answer."),
+        ` What you see is from ${lostSince === null ? "before" : clock(lostSince)}. Trying again …`,
+      ),
+    app.resources.problems().map((problem) => h("p", { class: "notice bad", "data-key": problem }, problem)),
   );
+}
+
+function toastsView(app: App): HTMLElement {
+  return h(
+    "div",
+    { class: "toasts", role: "status", "data-key": "toasts" },
+    app.state.toasts.map(({ id, text, link }) =>
+      h(
+        "p",
+        { class: "toast", "data-key": `toast-${id}` },
+        link === null ? text : h("a", { href: link }, text),
+        h(
+          "button",
+          { type: "button", class: "plain", "aria-label": "Dismiss this message", onclick: () => app.forgetToast(id) },
+          "×",
+        ),
+      ),
+    ),
+  );
+}
+
+function missing(): Child[] {
+  return [
+    heading("There is no such page"),
+    h("p", {}, h("a", { href: HOME }, "Go to the overview"), "."),
+  ];
 }

@@ -1,0 +1,164 @@
+/** What the page has read of the API, by address: views read it, events make it stale. */
+
+import { type Api, Refused } from "./api";
+
+/** before: what was loaded last. Rejects with Refused or Unreachable. */
+export type Load = (api: Api, before: unknown) => Promise<unknown>;
+
+interface Entry {
+  load: Load;
+  /** undefined until it is loaded, null where the daemon has no such thing. */
+  value: unknown;
+  problem: Refused | null;
+  isStale: boolean;
+  /** Whether the page that is shown needs it. */
+  isWanted: boolean;
+  loading: Promise<void> | null;
+  loadedAt: number;
+}
+
+/** Samples may arrive a hundred times a second; the page asks twice. */
+const SHORTEST_MS = 500;
+const MOST_KEPT = 200;
+
+export class Resources {
+  readonly #entries = new Map<string, Entry>();
+  #fail: ((error: unknown) => void) | null = null;
+  #hasFailed = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly api: Api,
+    private readonly onLoaded: () => void,
+  ) {}
+
+  /** What was loaded of an address; it is loaded if need be, and drawn then. */
+  read<T>(key: string, load: Load = (api) => api.get(key)): T | null | undefined {
+    const entry = this.#entries.get(key) ?? this.#begin(key, load);
+    entry.isWanted = true;
+    entry.load = load;
+    return entry.value as T | null | undefined;
+  }
+
+  /** What has gone wrong with what the page needs. */
+  problems(): string[] {
+    const wrong = [...this.#entries.values()].filter((entry) => entry.isWanted && entry.problem);
+    return [...new Set(wrong.map((entry) => entry.problem?.message ?? ""))];
+  }
+
+  /** Changes what is known without asking. */
+  update<T>(key: string, change: (value: T) => void): boolean {
+    const value = this.#entries.get(key)?.value;
+    if (value === undefined || value === null) return false;
+    change(value as T);
+    return true;
+  }
+
+  /** Before the views read. */
+  beginDraw(): void {
+    for (const entry of this.#entries.values()) entry.isWanted = false;
+  }
+
+  /** After the views have read: load what they miss, forget what nobody has shown for long. */
+  endDraw(): void {
+    for (const [key, entry] of this.#entries) {
+      if (entry.isWanted) continue;
+      entry.isStale = true;
+      if (this.#entries.size > MOST_KEPT) this.#entries.delete(key);
+    }
+    this.#kick();
+  }
+
+  /** The addresses at or below these were changed. */
+  mark(places: readonly string[]): void {
+    for (const [key, entry] of this.#entries) entry.isStale ||= places.some((place) => isBelow(key, place));
+    this.#kick();
+  }
+
+  /** The same, and resolves when what the page shows of them is loaded anew. */
+  async refresh(places: readonly string[]): Promise<void> {
+    const shown = [...this.#entries].filter(
+      ([key, entry]) => entry.isWanted && places.some((place) => isBelow(key, place)),
+    );
+    this.mark(places);
+    await Promise.all(shown.map(async ([, entry]) => {
+      await entry.loading;
+      if (entry.isStale) await this.#load(entry);
+    }));
+  }
+
+  /** Load from now on, beginning with all that the page needs. Resolves with whether that is there. */
+  async open(fail: (error: unknown) => void): Promise<boolean> {
+    this.#fail = fail;
+    this.#hasFailed = false;
+    for (const entry of this.#entries.values()) entry.isStale = true;
+    const wanted = [...this.#entries.values()].filter((entry) => entry.isWanted);
+    await Promise.all(wanted.map((entry) => this.#load(entry)));
+    return !this.#hasFailed;
+  }
+
+  close(): void {
+    this.#fail = null;
+    clearTimeout(this.#timer);
+  }
+
+  #begin(key: string, load: Load): Entry {
+    const entry: Entry = {
+      load,
+      value: undefined,
+      problem: null,
+      isStale: true,
+      isWanted: true,
+      loading: null,
+      loadedAt: -Infinity,
+    };
+    this.#entries.set(key, entry);
+    return entry;
+  }
+
+  #kick(): void {
+    clearTimeout(this.#timer);
+    if (this.#fail === null) return;
+    const now = performance.now();
+    let next = Infinity;
+    for (const entry of this.#entries.values()) {
+      if (!entry.isWanted || !entry.isStale || entry.loading !== null) continue;
+      const due = entry.loadedAt + SHORTEST_MS;
+      if (due <= now) void this.#load(entry);
+      else next = Math.min(next, due);
+    }
+    if (next < Infinity) this.#timer = setTimeout(() => this.#kick(), next - now);
+  }
+
+  async #load(entry: Entry): Promise<void> {
+    entry.loading ??= this.#loaded(entry).finally(() => {
+      entry.loading = null;
+      this.#kick();
+    });
+    await entry.loading;
+  }
+
+  async #loaded(entry: Entry): Promise<void> {
+    entry.isStale = false;
+    try {
+      entry.value = await entry.load(this.api, entry.value);
+      entry.problem = null;
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status === 401) {
+        entry.isStale = true;
+        this.#hasFailed = true;
+        this.#fail?.(error);
+        return;
+      }
+      entry.value = null;
+      entry.problem = error.status === 404 ? null : error;
+    }
+    entry.loadedAt = performance.now();
+    this.onLoaded();
+  }
+}
+
+/** Whether an address is this place, or lies below it. */
+export function isBelow(key: string, place: string): boolean {
+  return key.startsWith(place) && (/[/?]$/.test(place) || /^([/?]|$)/.test(key.slice(place.length)));
+}

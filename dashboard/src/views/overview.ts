@@ -1,0 +1,124 @@
+/** Whether the device trains, what waits and why, and what has become of the last jobs. */
+
+import type { App } from "../app";
+import { type Child, h } from "../dom";
+import { bytes, count, plural } from "../format";
+import { type Jobs, device, isOver, jobs, models, policy, stats } from "../queries";
+import { to } from "../route";
+import type { Job, Model } from "../types";
+import { conditionsView, verdictView } from "./device";
+import { addModelHint } from "./models";
+import { badge, blockers, heading, jobButtons, loading, section, when } from "./parts";
+
+const OUTCOMES_SHOWN = 8;
+
+export function overviewPage(app: App): Child[] {
+  const [now, rules, queue, all] = [device(app), policy(app), jobs(app), models(app)];
+  if (queue === undefined || all === undefined) return [heading("Overview"), loading()];
+  return [
+    heading("Overview"),
+    now ? verdictView(app, now) : null,
+    h(
+      "div",
+      { class: "columns", "data-key": "columns" },
+      h(
+        "div",
+        { class: "stack" },
+        waitingView(app, queue),
+        all?.length === 0 ? addModelHint() : outcomesView(queue),
+      ),
+      h(
+        "div",
+        { class: "stack" },
+        now && rules ? section("Conditions", { id: "conditions" }, conditionsView(now, rules, { isShort: true })) : null,
+        storageView(app, all ?? []),
+      ),
+    ),
+  ];
+}
+
+function waitingView(app: App, { waiting }: Jobs): HTMLElement {
+  return section(
+    "Waiting",
+    { id: "waiting" },
+    waiting.length === 0
+      ? h("p", { class: "quiet" }, "No job waits.")
+      : h("ul", { class: "rows" }, waiting.map((job) => waitingRow(app, job))),
+  );
+}
+
+export function waitingRow(app: App, job: Job): HTMLElement {
+  return h(
+    "li",
+    { "data-key": `job-${job.id}` },
+    h("div", { class: "row-head" }, jobLink(job), badge(job.state), h("div", { class: "buttons" }, jobButtons(app, job))),
+    job.blocked_by.length > 0 ? blockers(job.blocked_by) : h("p", { class: "quiet" }, "Its turn comes next."),
+  );
+}
+
+export function jobLink(job: Job): HTMLElement {
+  return h("p", {}, h("a", { href: to(["jobs", job.id]) }, h("strong", {}, job.model), ` job ${job.id}`));
+}
+
+function outcomesView({ ended }: Jobs): HTMLElement {
+  const shown = ended.filter(isOver).slice(0, OUTCOMES_SHOWN);
+  return section(
+    "Last jobs",
+    { id: "last-jobs" },
+    shown.length === 0
+      ? h("p", { class: "quiet" }, "No job has ended yet.")
+      : h("ul", { class: "rows" }, shown.map(outcomeRow)),
+  );
+}
+
+export function outcomeRow(job: Job): HTMLElement {
+  return h(
+    "li",
+    { "data-key": `job-${job.id}` },
+    h(
+      "div",
+      { class: "row-head" },
+      jobLink(job),
+      verdictBadge(job),
+      h("p", { class: "quiet" }, job.finished_at === null ? null : when(job.finished_at)),
+    ),
+    h("p", { class: job.error ? "problem short" : "quiet short", title: job.metrics.reason }, job.error?.detail ?? job.metrics.reason),
+  );
+}
+
+/** What has become of its version, else how it ended. */
+export function verdictBadge(job: Job): HTMLElement {
+  if (job.version === null || job.metrics.promoted === null) return badge(job.state);
+  const made = `version ${job.version}`;
+  return job.metrics.promoted ? badge("promoted", `${made} promoted`) : badge("held", `${made} not promoted`);
+}
+
+/** Bytes of samples by model, the largest first. */
+function storageView(app: App, all: Model[]): HTMLElement {
+  const full = all.filter(({ samples }) => samples.train + samples.validation + samples.unlabelled + samples.base > 0);
+  const sizes = full
+    .map((model) => ({ model, size: stats(app, model.name)?.size_bytes ?? 0 }))
+    .sort((a, b) => b.size - a.size)
+    .slice(0, 6);
+  const largest = Math.max(1, ...sizes.map(({ size }) => size));
+  return section(
+    "Samples",
+    { id: "storage" },
+    sizes.length === 0
+      ? h("p", { class: "quiet" }, "No samples are stored.")
+      : h("ul", { class: "bars" }, sizes.map(({ model, size }) => storageRow(model, size, largest))),
+    full.length > sizes.length && h("p", { class: "quiet" }, `and ${plural(full.length - sizes.length, "more model")}`),
+  );
+}
+
+function storageRow({ name, samples, quota }: Model, size: number, largest: number): HTMLElement {
+  const total = samples.train + samples.validation + samples.unlabelled + samples.base;
+  const limit = quota.max_bytes;
+  return h(
+    "li",
+    { "data-key": name },
+    h("a", { href: to(["models", name]) }, name),
+    h("span", { class: "quiet number" }, `${count(total)} · ${bytes(size)}${limit === null ? "" : ` of ${bytes(limit)}`}`),
+    h("meter", { min: 0, max: limit ?? largest, value: size, "aria-label": `Bytes of ${name}` }),
+  );
+}

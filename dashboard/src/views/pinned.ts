@@ -1,0 +1,51 @@
+/** The running job, on every page. */
+
+import type { App } from "../app";
+import { h } from "../dom";
+import { count, duration } from "../format";
+import { jobs } from "../queries";
+import { to } from "../route";
+import type { Job } from "../types";
+import { jobButtons } from "./parts";
+
+export function pinnedView(app: App): HTMLElement | null {
+  const running = jobs(app)?.running ?? [];
+  if (running.length === 0) return null;
+  return h(
+    "section",
+    { class: "pinned", "data-key": "pinned", "aria-label": "Running job" },
+    running.map((job) =>
+      h(
+        "div",
+        { class: "pinned-job", "data-key": `pinned-${job.id}` },
+        h(
+          "p",
+          { class: "pinned-name" },
+          h("span", { class: "dot", "aria-hidden": "true" }),
+          h("a", { href: to(["models", job.model]) }, job.model),
+          " ",
+          h("a", { class: "quiet", href: to(["jobs", job.id]) }, `job ${job.id}`),
+        ),
+        progressBar(job),
+        h("p", { class: "quiet" }, progressText(job)),
+        h("div", { class: "buttons" }, jobButtons(app, job)),
+      ),
+    ),
+  );
+}
+
+/** Without a value the bar says only that something happens: when time ends a job. */
+export function progressBar(job: Job): HTMLElement {
+  const { step, total_steps: total } = job.progress;
+  const value = total !== null ? step : job.state === "running" ? null : 0;
+  return h("progress", { max: total ?? 1, value, "aria-label": `Progress of job ${job.id}` });
+}
+
+export function progressText(job: Job): string {
+  const { step, total_steps: total, epoch, epochs, eta_seconds: eta } = job.progress;
+  if (step === 0 && total === null) return "no step yet";
+  const steps = total === null ? `step ${count(step)}` : `step ${count(step)} of ${count(total)}`;
+  const turn = epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(epoch)} of ${count(epochs)}`;
+  const left = eta !== null && job.state === "running" ? `, about ${duration(eta)} left` : "";
+  return `${steps}, ${turn}${left}`;
+}

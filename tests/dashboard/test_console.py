@@ -1,0 +1,127 @@
+"""The console's frame: addresses, tables, and that everybody can read and use every page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from browser import LOW_CONTRAST, Tab
+from support import Served, blobs, mlp
+
+PLACES = ("", "/models", "/models/seen", "/jobs", "/jobs/1", "/device")
+WIDEST = "() => document.documentElement.scrollWidth"
+SERIOUS = """
+async () => {
+  const found = await axe.run(document, { resultTypes: ["violations"] });
+  return found.violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def filled(served: Served) -> Served:
+    """Models with versions: one of which was promoted, one that the gate has refused."""
+    served.register("seen", mlp(4, 16, 3), classes=["north", "east", "west"])
+    served.upload("seen", **blobs(300, 4, 3))
+    served.train("seen", epochs=3, learning_rate=0.01, ignore_policy=True)
+    served.train("seen", max_steps=3, learning_rate=90.0, ignore_policy=True)
+    for number in range(17):
+        served.register(f"empty-{number:02}", mlp(4, 3))
+    return served
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_page_is_readable_on_a_phone_and_a_desk_by_day_and_by_night(
+    tab: Callable[..., Tab], filled: Served, axe: str, place: str
+) -> None:
+    page = tab(filled).open(place)
+    page.evaluate(axe)
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(WIDEST) <= width
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            assert page.evaluate(LOW_CONTRAST) == [], (width, scheme)
+            assert page.evaluate(SERIOUS) == [], (width, scheme)
+
+
+def test_signing_in_is_readable(tab: Callable[..., Tab], filled: Served, axe: str) -> None:
+    page = tab(filled).page
+    page.goto(f"{filled.url}/dashboard/models/seen")
+    page.get_by_label("Admin token").wait_for()
+    page.evaluate(axe)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(LOW_CONTRAST) == []
+        assert page.evaluate(SERIOUS) == []
+
+
+def test_an_address_leads_back_to_its_page_after_signing_in(
+    tab: Callable[..., Tab], filled: Served
+) -> None:
+    page = tab(filled).open("/models/seen")
+
+    page.get_by_role("heading", name="seen", exact=True).wait_for()
+    assert page.title() == "seen · Models · Hone"
+    page.get_by_role("link", name="Device").click()
+    page.get_by_role("heading", name="Device").wait_for()
+    assert page.url.endswith("/dashboard/device")
+    assert page.evaluate("document.activeElement.textContent") == "Device"
+    page.goto(f"{filled.url}/dashboard/nothing")
+    page.get_by_role("heading", name="There is no such page").wait_for()
+
+
+def test_models_are_sorted_searched_and_the_empty_ones_folded(
+    tab: Callable[..., Tab], filled: Served
+) -> None:
+    page = tab(filled).open("/models")
+    page.get_by_role("row", name="seen").get_by_text("latest 2").wait_for()
+    assert page.evaluate("document.documentElement.scrollHeight") <= 900
+
+    page.get_by_role("button", name="Samples").click()
+    page.get_by_role("columnheader", name="Samples").and_(
+        page.locator("[aria-sort=ascending]")
+    ).wait_for()
+    page.get_by_text("Without samples (17)").click()
+    page.get_by_role("link", name="empty-16").wait_for()
+    page.get_by_label("Search models").fill("empty-03")
+    page.get_by_role("link", name="empty-16").wait_for(state="hidden")
+    assert page.url.endswith("/models?q=empty-03&sort=samples")
+    page.get_by_role("link", name="empty-03").click()
+    page.get_by_role("heading", name="empty-03").wait_for()
+
+
+def test_a_person_promotes_and_rolls_back(tab: Callable[..., Tab], filled: Served) -> None:
+    page = tab(filled).open("/models/seen")
+    refused = page.get_by_role("listitem", name="Version 3")
+    refused.get_by_text("not promoted", exact=True).wait_for()
+    assert refused.locator(".measure.held").count() == 1
+
+    refused.get_by_role("button", name="Promote version 3").click()
+    page.get_by_text("Apps fetch version 3 of seen now.").wait_for()
+    refused.get_by_role("button", name="Roll back … version 3").click()
+    page.get_by_role("button", name="Roll back", exact=True).click()
+
+    page.get_by_text("Apps fetch version 2 of seen now.").wait_for()
+    assert filled.http.get("/v1/models/seen/latest").json()["version"] == 2
+    page.get_by_role("button", name="Release seen").click()
+    page.get_by_text("The gate decides again.").wait_for()
+    assert filled.http.get("/v1/models/seen").json()["held_since"] is None
+
+
+def test_live_data_are_painted_soon(tab: Callable[..., Tab], filled: Served) -> None:
+    page = tab(filled).open()
+    painted: list[float] = []
+    for _ in range(5):
+        page.goto(f"{filled.url}/dashboard")
+        page.wait_for_selector("[data-key=storage] li")
+        painted.append(page.evaluate(PAINTED))
+    assert min(painted) <= 300, painted
+
+
+PAINTED: Any = """
+() => new Promise((resolve) => requestAnimationFrame(() => resolve(performance.now())))
+"""
