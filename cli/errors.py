@@ -23,7 +23,14 @@ COMMANDS = {
 
 
 class Failure(click.ClickException):
-    """The command failed; the message is ready to be read. Click ends with exit code 1."""
+    """The command failed; the message is ready to be read. Click ends with exit code 1.
+
+    faults: JSON pointer and detail of each thing that is wrong; the message tells them too.
+    """
+
+    def __init__(self, message: str, faults: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.faults = list(faults)
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the message to stderr."""
@@ -31,7 +38,7 @@ class Failure(click.ClickException):
 
     def within(self, before: str, after: str = "") -> Failure:
         """The same failure, with text before and after its message."""
-        return Failure(f"{before}{self.message}{after}")
+        return Failure(f"{before}{self.message}{after}", self.faults)
 
 
 def from_error(error: HoneError) -> Failure:
@@ -49,10 +56,11 @@ def from_response(response: httpx.Response) -> Failure:
     text = str(document.get("detail") or document.get("title"))
     for route, command in COMMANDS.items():
         text = text.replace(route, command)
-    faults = document.get("errors") or ()
-    return Failure(
-        _join(text, ((fault.get("pointer", ""), fault.get("detail", "")) for fault in faults))
-    )
+    faults = [
+        (fault.get("pointer", ""), fault.get("detail", ""))
+        for fault in document.get("errors") or ()
+    ]
+    return Failure(_join(text, faults), faults)
 
 
 def _join(text: str, faults: Iterable[tuple[str, str]]) -> str:

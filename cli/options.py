@@ -11,9 +11,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
-from cli.client import Client
+from cli import completion
 from service.training.hyperparameters import CHOSEN, declared
-from storage.errors import HoneError
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 MAX_SENTENCE = 200
@@ -46,19 +45,12 @@ class Group(click.Group):
             )
 
 
-def _models(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Names of the daemon's models that begin so; none if it cannot be asked."""
-    given_options = ctx.find_root().params
-    client = Client(url=given_options.get("url"), token=given_options.get("token"))
-    try:
-        names = [model["name"] for model in client.items("/v1/models")]
-    except (HoneError, click.ClickException):
-        return []
-    return [name for name in names if name.startswith(begun)]
-
-
-model_argument = click.argument("model", shell_complete=_models)
-optional_model_argument = click.argument("model", required=False, shell_complete=_models)
+model_argument = click.argument("model", shell_complete=completion.models)
+optional_model_argument = click.argument("model", required=False, shell_complete=completion.models)
+version_argument = click.argument("version", shell_complete=completion.versions)
+job_argument = click.argument("job_id", type=int, shell_complete=completion.jobs)
+sample_argument = click.argument("sample_id", type=int)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 output_option = click.option(
@@ -89,6 +81,23 @@ def lora_options(command: Command) -> Command:
     )
     for option in reversed(listed):
         command = option(command)
+    return command
+
+
+_FILTERS: dict[str, dict[str, Any]] = {
+    "label": {"help": "Of this class, its name or index.", "shell_complete": completion.classes},
+    "split": {"type": click.Choice(["train", "validation", "base"]), "help": "Of this split."},
+    "unlabelled": {"is_flag": True, "default": None, "help": "Without a label."},
+    "pinned": {"is_flag": True, "default": None, "help": "That no quota takes away."},
+    "quarantined": {"is_flag": True, "default": None, "help": "That training leaves out."},
+    "key": {"help": "With this key of the app."},
+}
+
+
+def filters(command: Command) -> Command:
+    """Add the options that say which samples."""
+    for name, option in reversed(_FILTERS.items()):
+        command = click.option(f"--{name}", name, **option)(command)
     return command
 
 

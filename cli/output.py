@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -12,6 +12,19 @@ import click
 def echo_json(value: Any) -> None:
     """One JSON document on stdout."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def echo(value: Any, show: Callable[[Any], None], *, as_json: bool) -> None:
+    """An answer as JSON, or as `show` prints it for people."""
+    if as_json:
+        echo_json(value)
+    else:
+        show(value)
+
+
+def echo_done(told: str, *, as_json: bool, **facts: Any) -> None:
+    """What was done where the answer has no body: one line, or the facts as JSON."""
+    echo(facts, lambda _: click.echo(told), as_json=as_json)
 
 
 def echo_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

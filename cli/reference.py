@@ -25,18 +25,19 @@ The shell completes commands, options and names of models after
 
 def render() -> str:
     """The whole page, in Markdown."""
-    sections = [INTRODUCTION, *(_section(path, command) for path, command in _walk("honed", honed))]
+    sections = [INTRODUCTION, *(_section(path, command) for path, command in walk("honed", honed))]
     return "\n".join(sections)
 
 
-def _walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+def walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """A command and all below it, each with its words."""
     yield path, command
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             assert below is not None
-            yield from _walk(f"{path} {name}", below)
+            yield from walk(f"{path} {name}", below)
 
 
 def _section(path: str, command: click.Command) -> str:

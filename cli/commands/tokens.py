@@ -8,10 +8,11 @@ from typing import Any, TypeVar, get_args
 
 import click
 
+from cli import completion
 from cli.client import Client
 from cli.errors import Failure
 from cli.options import Group, Time, as_json, given
-from cli.output import echo_json, echo_table, plain
+from cli.output import echo, echo_done, echo_fields, echo_json, echo_table, plain
 from service.access.principal import SCOPES
 from storage.records.access import EntryKind
 
@@ -23,6 +24,9 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "predictions_per_second": {"type": float, "help": "Most requests for predictions a second."},
     "bytes_per_day": {"type": int, "help": "Most bytes of request bodies in a day (UTC)."},
 }
+
+MOMENTS = ("created_at", "last_used_at", "expires_at", "revoked_at")
+token_argument = click.argument("token", shell_complete=completion.tokens)
 
 
 def _limits(command: Command) -> Command:
@@ -82,18 +86,48 @@ def list_tokens(client: Client, *, everything: bool, as_json: bool) -> None:
     )
 
 
-@tokens.command("revoke")
-@click.argument("token")
+@tokens.command("show")
+@token_argument
+@as_json
 @click.pass_obj
-def revoke(client: Client, token: str) -> None:
+def show(client: Client, token: str, *, as_json: bool) -> None:
+    """Show TOKEN, its id or name: what it may do, its limits, its last use."""
+    echo(_find(client, token), _echo_token, as_json=as_json)
+
+
+@tokens.command("change")
+@token_argument
+@click.option("--name", help="Another name.")
+@click.option(
+    "--expires", "expires_at", type=Time(ahead=True), help="When it ends: 30d, 12h, or a date."
+)
+@_limits
+@as_json
+@click.pass_obj
+def change(client: Client, /, token: str, *, as_json: bool, **options: Any) -> None:
+    """Change name, limits or end of TOKEN, its id or name. Scopes and models never change."""
+    limits = given({name: options.pop(name) for name in _LIMITS})
+    changes = given({**options, "limits": limits or None})
+    if not changes:
+        raise click.UsageError("name what to change: --name, --expires or a limit")
+    path = f"/v1/tokens/{_find(client, token)['id']}"
+    echo(client.request("PATCH", path, json=changes).json(), _echo_token, as_json=as_json)
+
+
+@tokens.command("revoke")
+@token_argument
+@as_json
+@click.pass_obj
+def revoke(client: Client, token: str, *, as_json: bool) -> None:
     """End TOKEN, its id or name, for good; its open requests end within seconds."""
     found = _find(client, token)
     client.request("DELETE", f"/v1/tokens/{found['id']}")
-    click.echo(f"token {found['id']} ({found['name']}) is revoked")
+    told = f"token {found['id']} ({found['name']}) is revoked"
+    echo_done(told, revoked=found["id"], as_json=as_json)
 
 
 @tokens.command("rotate")
-@click.argument("token")
+@token_argument
 @as_json
 @click.pass_obj
 def rotate(client: Client, token: str, *, as_json: bool) -> None:
@@ -111,6 +145,17 @@ def _find(client: Client, token: str) -> dict[str, Any]:
         if each["name"] == token and not each["revoked_at"]:
             return each
     raise Failure(f"no valid token is named {token!r}; see `honed tokens list`")
+
+
+def _echo_token(token: dict[str, Any]) -> None:
+    echo_fields(
+        [
+            *((name, token[name]) for name in ("id", "name", "scopes")),
+            ("models", token["models"] or "all models"),
+            ("limits", given(token["limits"])),
+            *((name[:-3].replace("_", " "), token[name]) for name in MOMENTS),
+        ]
+    )
 
 
 def _echo_secret(token: dict[str, Any], *, as_json: bool) -> None:

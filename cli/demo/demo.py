@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.commands.training import watch_job
-from cli.commands.versions import download
+from cli.commands.jobs.training import watch_job
+from cli.commands.versions.fetch import download
 from cli.demo import digits, story
 from cli.demo.daemon import DaemonProcess, start
 from cli.errors import Failure

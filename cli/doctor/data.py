@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.client import Client
-from cli.commands.status import damage_line
+from cli.commands.device.status import damage_line
 from cli.doctor.checks import Check
 from cli.output import file_size
 from cli.progress import bar

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from cli.client import Client
-from cli.commands.status import damage_line, restored_line
+from cli.commands.device.status import damage_line, restored_line
 from cli.doctor import data
 from cli.doctor.checks import (
     Check,

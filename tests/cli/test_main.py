@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -56,7 +55,7 @@ def test_a_daemon_that_is_not_there_is_said_with_the_remedy() -> None:
     [
         (["statsu"], "did you mean status?"),
         (["models", "lst"], "did you mean list?"),
-        (["triggers", "delete"], "the commands are add, disable, enable, list, remove"),
+        (["triggers", "delete"], "the commands are add, disable, enable, list, remove, show"),
     ],
 )
 def test_a_mistyped_command_is_told_what_was_meant(mistyped: list[str], told: str) -> None:
@@ -78,33 +77,33 @@ def test_help_shows_the_default_of_every_hyperparameter(command: list[str]) -> N
     assert "Steps in which the learning rate rises to its peak. Default: 0." in text
 
 
-def test_every_listing_has_json() -> None:
-    listings = [["audit"], ["status"]]
-    for name in COMMANDS:
-        command = honed.get_command(click.Context(honed), name)
-        if isinstance(command, click.Group) and "list" in command.commands:
-            listings.append([name, "list"])
-    assert len(listings) == 8
-    for words in listings:
-        assert "--json" in CliRunner().invoke(honed, [*words, "--help"]).stdout, words
-
-
 def test_help_tells_the_whole_sentence_of_each_command() -> None:
     listed = CliRunner().invoke(honed, ["--help"]).stdout.partition("Commands:")[2]
     assert listed
     assert "..." not in listed
 
 
-@pytest.mark.parametrize("command", ["models show", "triggers list"], ids=["models", "triggers"])
-def test_the_shell_completes_names_of_models(
-    add_model: Callable[..., str], variables: Any, command: str
+@pytest.mark.parametrize(
+    ("command", "completed"),
+    [
+        ("models show {begun}", "{name}"),
+        ("triggers list {begun}", "{name}"),
+        ("versions show {name} l", "latest"),
+        ("promote {name} ", "1"),
+        ("aliases remove {name} lat", "latest"),
+    ],
+    ids=["show", "list", "alias", "number", "remove"],
+)
+def test_the_shell_completes_names(
+    add_model: Callable[..., str], variables: Any, command: str, completed: str
 ) -> None:
     name = add_model()
-    words = {"COMP_WORDS": f"honed {command} {name[:6]}", "COMP_CWORD": "3"}
+    line = f"honed {command.format(name=name, begun=name[:6])}"
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     asked = {**os.environ, **variables, **words, "_HONED_COMPLETE": "bash_complete"}
     program = [sys.executable, "-c", "from cli.main import main; main()"]
     done = subprocess.run(program, env=asked, capture_output=True, text=True, check=True)
-    assert name in done.stdout
+    assert f"plain,{completed.format(name=name)}" in done.stdout.splitlines()
 
 
 def test_the_shell_completes_nothing_where_no_daemon_is() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from api.schemas import JobHyperparameters
-from cli.commands.training import train
+from cli.commands.jobs.training import train
 from service.training.hyperparameters import Hyperparameters, declared
 
 NAMES = [field.name for field in fields(Hyperparameters)]

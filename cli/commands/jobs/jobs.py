@@ -6,20 +6,22 @@ from typing import Any
 
 import click
 
+from cli import completion
 from cli.client import Client
-from cli.options import Group, as_json, given
-from cli.output import echo_fields, echo_json, echo_table, plain
+from cli.commands.versions.versions import scalars
+from cli.options import Group, as_json, given, job_argument
+from cli.output import echo, echo_fields, echo_json, echo_table, plain
 
 STATES = ("queued", "running", "paused", "succeeded", "failed", "cancelled")
 
 
 @click.group(cls=Group)
 def jobs() -> None:
-    """List, show, cancel, pause and resume jobs."""
+    """List, show, cancel, pause and resume jobs, and show their curves."""
 
 
 @jobs.command("list")
-@click.option("--model", help="Only jobs of this model.")
+@click.option("--model", help="Only jobs of this model.", shell_complete=completion.models)
 @click.option("--state", type=click.Choice(STATES), help="Only jobs in this state.")
 @as_json
 @click.pass_obj
@@ -47,7 +49,7 @@ def list_jobs(client: Client, *, model: str | None, state: str | None, as_json: 
 
 
 @jobs.command("show")
-@click.argument("job_id", type=int)
+@job_argument
 @as_json
 @click.pass_obj
 def show(client: Client, job_id: int, *, as_json: bool) -> None:
@@ -56,7 +58,7 @@ def show(client: Client, job_id: int, *, as_json: bool) -> None:
 
 
 @jobs.command("cancel")
-@click.argument("job_id", type=int)
+@job_argument
 @as_json
 @click.pass_obj
 def cancel(client: Client, job_id: int, *, as_json: bool) -> None:
@@ -65,7 +67,7 @@ def cancel(client: Client, job_id: int, *, as_json: bool) -> None:
 
 
 @jobs.command("pause")
-@click.argument("job_id", type=int)
+@job_argument
 @as_json
 @click.pass_obj
 def pause(client: Client, job_id: int, *, as_json: bool) -> None:
@@ -74,7 +76,7 @@ def pause(client: Client, job_id: int, *, as_json: bool) -> None:
 
 
 @jobs.command("resume")
-@click.argument("job_id", type=int)
+@job_argument
 @click.option(
     "--now",
     "ignore_policy",
@@ -88,6 +90,25 @@ def resume(client: Client, job_id: int, *, ignore_policy: bool, as_json: bool) -
     """Go on from the checkpoint of a paused job."""
     wish = {"ignore_policy": True} if ignore_policy else None
     _echo_job(client.post(f"/v1/jobs/{job_id}/resume", wish), as_json=as_json)
+
+
+@jobs.command("metrics")
+@job_argument
+@as_json
+@click.pass_obj
+def metrics(client: Client, job_id: int, *, as_json: bool) -> None:
+    """Show the curves of a job: a row for each step that was measured."""
+    found = list(client.items(f"/v1/jobs/{job_id}/metrics", limit=1000))
+
+    def show(points: list[dict[str, Any]]) -> None:
+        names = list(dict.fromkeys(name for point in points for name in point["values"]))
+        rows = (
+            [point["step"], point["epoch"], *(point["values"].get(name) for name in names)]
+            for point in points
+        )
+        echo_table(("STEP", "EPOCH", *map(str.upper, names)), rows)
+
+    echo(found, show, as_json=as_json)
 
 
 def in_spite(job: dict[str, Any]) -> str:
@@ -132,12 +153,6 @@ def _echo_job(job: dict[str, Any], *, as_json: bool) -> None:
             ("finished", job["finished_at"]),
         ]
     )
-
-
-def scalars(metrics: dict[str, Any] | None) -> str | None:
-    """The single numbers among metrics, without confusion matrices."""
-    numbers = {k: v for k, v in (metrics or {}).items() if isinstance(v, int | float)}
-    return plain(numbers) if numbers else None
 
 
 def why_not(job: dict[str, Any]) -> str:

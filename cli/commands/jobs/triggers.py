@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from cli import completion
 from cli.client import Client, model_path
 from cli.options import (
     Group,
@@ -16,7 +17,7 @@ from cli.options import (
     model_argument,
     optional_model_argument,
 )
-from cli.output import echo_json, echo_table, plain
+from cli.output import echo_done, echo_json, echo_table, plain
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,6 +39,9 @@ _RULE: dict[str, dict[str, Any]] = {
     "priority": {"type": int, "help": "Priority of its jobs, -100 to 100."},
 }
 _SHOWN = tuple(name for name in _RULE if name not in ("name", "priority"))
+
+
+trigger_argument = click.argument("trigger_id", type=int, shell_complete=completion.triggers)
 
 
 def _rule(command: Command) -> Command:
@@ -82,9 +86,19 @@ def list_triggers(client: Client, model: str | None, *, as_json: bool) -> None:
         _echo_table(found)
 
 
+@triggers.command("show")
+@model_argument
+@trigger_argument
+@as_json
+@click.pass_obj
+def show(client: Client, model: str, trigger_id: int, *, as_json: bool) -> None:
+    """Show a trigger, with the result of its last try."""
+    _echo(client.get(f"{_path(model)}/{trigger_id}"), as_json=as_json)
+
+
 @triggers.command("enable")
 @model_argument
-@click.argument("trigger_id", type=int)
+@trigger_argument
 @as_json
 @click.pass_obj
 def enable(client: Client, model: str, trigger_id: int, *, as_json: bool) -> None:
@@ -94,7 +108,7 @@ def enable(client: Client, model: str, trigger_id: int, *, as_json: bool) -> Non
 
 @triggers.command("disable")
 @model_argument
-@click.argument("trigger_id", type=int)
+@trigger_argument
 @as_json
 @click.pass_obj
 def disable(client: Client, model: str, trigger_id: int, *, as_json: bool) -> None:
@@ -104,12 +118,14 @@ def disable(client: Client, model: str, trigger_id: int, *, as_json: bool) -> No
 
 @triggers.command("remove")
 @model_argument
-@click.argument("trigger_id", type=int)
+@trigger_argument
+@as_json
 @click.pass_obj
-def remove(client: Client, model: str, trigger_id: int) -> None:
+def remove(client: Client, model: str, trigger_id: int, *, as_json: bool) -> None:
     """Remove a trigger; the jobs that it has asked for stay."""
     client.request("DELETE", f"{_path(model)}/{trigger_id}")
-    click.echo(f"trigger {trigger_id} of {model} is removed")
+    told = f"trigger {trigger_id} of {model} is removed"
+    echo_done(told, model=model, removed=trigger_id, as_json=as_json)
 
 
 def _path(model: str) -> str:

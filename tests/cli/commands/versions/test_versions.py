@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cli.client import Client, model_path
-from cli.commands import versions
+from cli.commands.versions import fetch
 from cli.demo import digits
+from cli.errors import Failure
 
 
 def test_the_newest_version_is_fetched_once(
@@ -57,8 +58,8 @@ def test_a_body_that_is_not_the_version_is_not_kept(
     client: Client, add_model: Callable[..., str], tmp_path: Path
 ) -> None:
     version = client.get(model_path(add_model(), "latest"))
-    with pytest.raises(versions.Failure, match="nothing was written"):
-        versions.download(client, {**version, "sha256": "0" * 64}, tmp_path / "model.onnx")
+    with pytest.raises(Failure, match="nothing was written"):
+        fetch.download(client, {**version, "sha256": "0" * 64}, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from cli.client import Client, model_path
 
 def clean(folder: Path) -> Path:
     """The digits that the demo's model was pre-trained on, as no camera has seen them."""
-    rows = np.loadtxt(Path(__file__).parents[3] / "examples/digits/digits.csv.gz", delimiter=",")
+    rows = np.loadtxt(Path(__file__).parents[4] / "examples/digits/digits.csv.gz", delimiter=",")
     known = rows[np.random.default_rng(0).permutation(len(rows))[:400]]
     images = (known[:, :64] / 16).astype(np.float32).reshape(-1, 1, 8, 8)
     path = folder / "clean.npz"

@@ -12,6 +12,7 @@ from typing import IO, Any, get_args
 
 import click
 
+from cli import assignments
 from cli.client import Client, model_path
 from cli.errors import Failure
 from cli.options import (
@@ -23,8 +24,9 @@ from cli.options import (
     model_argument,
     output_option,
     trainable_option,
+    yes_option,
 )
-from cli.output import echo_fields, echo_json, echo_table
+from cli.output import echo, echo_done, echo_fields, echo_json, echo_table
 from cli.progress import Watched, bar
 from storage.records.models import BatchNorm, NamedLoss
 
@@ -34,7 +36,7 @@ LOSSES = get_args(NamedLoss)
 
 @click.group(cls=Group)
 def models() -> None:
-    """Register, list, show and remove models."""
+    """Register, list, show, change and remove models."""
 
 
 @models.command("add")
@@ -113,10 +115,39 @@ def list_models(client: Client, *, as_json: bool) -> None:
 @click.pass_obj
 def show(client: Client, model: str, *, as_json: bool) -> None:
     """Show one model."""
-    found = client.get(model_path(model))
-    if as_json:
-        echo_json(found)
-        return
+    echo(client.get(model_path(model)), _echo_model, as_json=as_json)
+
+
+@models.command("set")
+@model_argument
+@click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
+@as_json
+@click.pass_obj
+def set_fields(client: Client, model: str, settings: tuple[str, ...], *, as_json: bool) -> None:
+    """Change MODEL: honed models set digits hyperparameters.epochs=10 duplicates=keep.
+
+    hyperparameters are the defaults of its jobs; null removes one. See also honed gate, honed quota
+    and honed retention.
+    """
+    changes = assignments.parse(settings)
+    changed = client.request("PATCH", model_path(model), json=changes).json()
+    echo(changed, _echo_model, as_json=as_json)
+
+
+@models.command("remove")
+@model_argument
+@yes_option
+@as_json
+@click.pass_obj
+def remove(client: Client, model: str, *, yes: bool, as_json: bool) -> None:
+    """Remove a model with its samples, jobs and versions."""
+    if not yes:
+        click.confirm(f"Remove {model} with its samples, jobs and versions?", abort=True, err=True)
+    client.request("DELETE", model_path(model))
+    echo_done(f"{model} is removed", removed=model, as_json=as_json)
+
+
+def _echo_model(found: dict[str, Any]) -> None:
     echo_fields(
         [
             ("name", found["name"]),
@@ -131,18 +162,6 @@ def show(client: Client, model: str, *, as_json: bool) -> None:
             ("latest version", found["latest_version"]),
         ]
     )
-
-
-@models.command("remove")
-@model_argument
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.pass_obj
-def remove(client: Client, model: str, *, yes: bool) -> None:
-    """Remove a model with its samples, jobs and versions."""
-    if not yes:
-        click.confirm(f"Remove {model} with its samples, jobs and versions?", abort=True, err=True)
-    client.request("DELETE", model_path(model))
-    click.echo(f"{model} is removed")
 
 
 def _spec(

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.commands.jobs import scalars, why_not
-from cli.commands.versions import on_base_set
+from cli.commands.jobs.jobs import why_not
+from cli.commands.versions.versions import find_version, on_base_set, scalars
 from cli.errors import Failure
 from cli.options import as_json, given, hyperparameters, model_argument
 from cli.output import echo_fields, echo_json
@@ -152,11 +152,7 @@ def _echo_end(client: Client, job: dict[str, Any]) -> None:
 
 
 def _version(client: Client, job: dict[str, Any], which: str | int | None) -> dict[str, Any] | None:
-    if which is None:
-        return None
-    place = ("latest",) if which == "latest" else ("versions", which)
-    found: dict[str, Any] = client.get(model_path(job["model"], *place))
-    return found
+    return None if which is None else find_version(client, job["model"], which)
 
 
 def _headline(

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from watcher import Watcher
 
-from cli.commands.watch_input import Watch
+from cli.commands.device.watch_input import Watch
 from cli.demo.daemon import DaemonProcess
 from cli.main import honed as group
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from cli import completion
 from cli.client import Client, model_path
 from cli.options import Group, as_json, model_argument
-from cli.output import echo_json, echo_table
+from cli.output import echo_done, echo_json, echo_table
 
-name_argument = click.argument("name")
+name_argument = click.argument("name", shell_complete=completion.classes)
 
 
 @click.group(cls=Group)
@@ -33,7 +34,7 @@ def list_classes(client: Client, model: str, *, as_json: bool) -> None:
 
 @classes.command("add")
 @model_argument
-@name_argument
+@click.argument("name")
 @as_json
 @click.pass_obj
 def add(client: Client, model: str, name: str, *, as_json: bool) -> None:
@@ -57,7 +58,7 @@ def rename(client: Client, model: str, name: str, new_name: str, *, as_json: boo
 @classes.command("merge")
 @model_argument
 @name_argument
-@click.argument("into")
+@click.argument("into", shell_complete=completion.classes)
 @as_json
 @click.pass_obj
 def merge(client: Client, model: str, name: str, into: str, *, as_json: bool) -> None:
@@ -70,12 +71,14 @@ def merge(client: Client, model: str, name: str, into: str, *, as_json: bool) ->
 @model_argument
 @name_argument
 @click.option("--unlabel", is_flag=True, help="Take their label from the samples of the class.")
+@as_json
 @click.pass_obj
-def remove(client: Client, model: str, name: str, *, unlabel: bool) -> None:
+def remove(client: Client, model: str, name: str, *, unlabel: bool, as_json: bool) -> None:
     """Remove the class NAME of MODEL. Refused while samples have it, unless --unlabel."""
     params = {"unlabel": unlabel}
     client.request("DELETE", model_path(model, "classes", name), params=params)
-    click.echo(f"class {name} of {model} is removed")
+    told = f"class {name} of {model} is removed"
+    echo_done(told, model=model, removed=name, as_json=as_json)
 
 
 def _echo(found: dict[str, Any], *, as_json: bool) -> None:

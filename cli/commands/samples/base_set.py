@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.commands import media
-from cli.commands.samples import add_file, add_media, echo_result
+from cli.commands.samples import media
+from cli.commands.samples.upload import add_file, add_media, echo_result
 from cli.options import Group, as_json, model_argument
 from cli.output import echo_fields, echo_json
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cli.client import Client, model_path
-from cli.commands import samples
+from cli.commands.samples import upload as samples
 
 
 def gray(row: int) -> list[Any]:

@@ -12,7 +12,7 @@ from pictures import PREPROCESS, image_model, photo
 from support import mlp
 
 from cli.client import Client, model_path
-from cli.commands import media
+from cli.commands.samples import media
 
 Honed = Callable[..., Any]
 

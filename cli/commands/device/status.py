@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from cli.client import Client
-from cli.commands.jobs import in_spite
-from cli.commands.policy import verdict_line
+from cli.commands.jobs.jobs import in_spite
 from cli.options import as_json
 from cli.output import echo_fields, echo_json
 
@@ -38,6 +37,13 @@ def status(client: Client, *, as_json: bool) -> None:
             *(("model", _model(model)) for model in models),
         ]
     )
+
+
+def verdict_line(verdict: dict[str, Any]) -> str:
+    """Whether the device trains, and everything that prevents it."""
+    if verdict["eligible"]:
+        return "yes, nothing keeps a job from training"
+    return "not now: " + "; ".join(blocker["detail"] for blocker in verdict["blocked_by"])
 
 
 def restored_line(health: dict[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""`honed samples …`: what a model learns from."""
+"""`honed samples add`: what a model learns from, on its way to the daemon."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import IO, Any
 import click
 
 from cli.client import Client, model_path
-from cli.commands import media
+from cli.commands.samples import media
 from cli.errors import Failure
-from cli.options import Group, as_json, given, model_argument
+from cli.options import as_json, given, model_argument
 from cli.output import echo_json
 from cli.progress import Advance, bar
 
@@ -21,12 +21,7 @@ BATCH_BYTES = 4 * 2**20
 """Lines of a .jsonl file that travel in one request."""
 
 
-@click.group(cls=Group)
-def samples() -> None:
-    """Add samples."""
-
-
-@samples.command("add")
+@click.command("add")
 @model_argument
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(

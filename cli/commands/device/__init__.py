@@ -1,0 +1,1 @@
+"""Commands of the device: status, signals, policy, events, live screen."""

@@ -1,0 +1,96 @@
+"""`honed events`: what happened, and what happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from cli import completion
+from cli.client import Client
+from cli.errors import Failure
+from cli.options import as_json
+from cli.output import plain
+
+EVENTS = "/v1/events"
+
+
+@click.command()
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    shell_complete=completion.models,
+    help="Events of this model only; may be repeated.",
+)
+@click.option(
+    "--type", "types", multiple=True, metavar="PREFIX", help="Types that begin so, as job."
+)
+@click.option(
+    "--last", type=click.IntRange(0), default=20, help="How many of all stored events to look at."
+)
+@click.option("--after", type=click.IntRange(0), help="All after the event with this id instead.")
+@click.option("--follow", is_flag=True, help="Go on with what happens, until Ctrl-C.")
+@as_json
+@click.pass_obj
+def events(
+    client: Client,
+    *,
+    models: tuple[str, ...],
+    types: tuple[str, ...],
+    last: int,
+    after: int | None,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Print what happened last, an event a line; docs/events.md lists the types.
+
+    With --json each line is a JSON object.
+    """
+    newest = newest_id(client)
+    seen = max(0, newest - last) if after is None else after
+    for event in follow_events(client, seen, until=None if follow else newest):
+        if (not models or event["model"] in models) and event["type"].startswith(types or ""):
+            click.echo(json.dumps(event, ensure_ascii=False) if as_json else _line(event))
+
+
+def newest_id(client: Client) -> int:
+    """The id of the newest stored event; a stream without a last id tells it first."""
+    with client.stream("GET", EVENTS) as response:
+        for line in response.iter_lines():
+            if line.startswith("id: "):
+                return int(line[4:])
+    raise Failure(f"{EVENTS}: the stream ended before it told an id; is the daemon stopping?")
+
+
+def follow_events(client: Client, seen: int, *, until: int | None) -> Iterator[dict[str, Any]]:
+    """Events after the id `seen`, up to the id `until`; None for all that are to come.
+
+    A stream that ends is opened anew where it ended; a daemon that is not there is a Failure.
+    """
+    while until is None or seen < until:
+        with client.stream("GET", EVENTS, params={"last_event_id": seen}) as response:
+            for event in _parsed(response.iter_lines()):
+                if event is not None:
+                    yield event
+                    seen = event["id"] or seen
+                # A token that is bound to models is not told of the last event of all; then the
+                # comment that nothing happens ends the list.
+                if until is not None and (event is None or seen >= until):
+                    return
+
+
+def _parsed(lines: Iterator[str]) -> Iterator[dict[str, Any] | None]:
+    """Events of a stream; None for a comment, which comes when nothing happens."""
+    for line in lines:
+        if line.startswith("data: "):
+            yield json.loads(line[6:])
+        elif line.startswith(":"):
+            yield None
+
+
+def _line(event: dict[str, Any]) -> str:
+    about = f" {event['model']}" if event["model"] else ""
+    return f"{event['created_at'][:19]}  {event['type']}{about}  {plain(event['data'])}"

@@ -1,0 +1,58 @@
+"""`honed snooze`, `honed pause`, `honed resume`: training held by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from cli.client import Client
+from cli.commands.device.status import verdict_line
+from cli.options import as_json
+from cli.output import echo
+
+
+@click.command()
+@click.argument("minutes", type=float, required=False)
+@click.option("--morning", is_flag=True, help="Until seven in the morning.")
+@click.option("--off", is_flag=True, help="End the snooze.")
+@as_json
+@click.pass_obj
+def snooze(
+    client: Client, *, minutes: float | None, morning: bool, off: bool, as_json: bool
+) -> None:
+    """Stop training for MINUTES; a running job is saved and paused."""
+    if (minutes is not None) + morning + off != 1:
+        raise click.UsageError("give MINUTES, --morning or --off")
+    if minutes is not None and not math.isfinite(minutes):
+        raise click.UsageError(
+            f"{minutes} is not a number of minutes; to pause without an end, use `honed pause`"
+        )
+    if off:
+        verdict = client.request("DELETE", "/v1/snooze").json()
+    else:
+        verdict = client.post(
+            "/v1/snooze", {"until": "morning"} if morning else {"minutes": minutes}
+        )
+    echo(verdict, _echo, as_json=as_json)
+
+
+@click.command()
+@as_json
+@click.pass_obj
+def pause(client: Client, *, as_json: bool) -> None:
+    """Stop training until `honed resume`; a running job is saved and paused."""
+    echo(client.post("/v1/pause"), _echo, as_json=as_json)
+
+
+@click.command()
+@as_json
+@click.pass_obj
+def resume(client: Client, *, as_json: bool) -> None:
+    """End `honed pause`: train again when the policy allows it."""
+    echo(client.post("/v1/resume"), _echo, as_json=as_json)
+
+
+def _echo(verdict: dict[str, Any]) -> None:
+    click.echo(verdict_line(verdict))

@@ -1,0 +1,1 @@
+"""Commands of jobs: training, control, curves, triggers."""

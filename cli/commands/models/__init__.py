@@ -1,0 +1,1 @@
+"""Commands of models: registration, classes, settings, what versions are judged by."""

@@ -1,0 +1,52 @@
+"""`honed reference …`: validation samples that are frozen for the gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.options import Group, as_json, model_argument
+from cli.output import echo, echo_done, echo_fields
+
+
+@click.group(cls=Group)
+def reference() -> None:
+    """Freeze the validation samples that the gate also uses; docs/promotion.md explains it."""
+
+
+@reference.command("show")
+@model_argument
+@as_json
+@click.pass_obj
+def show(client: Client, model: str, *, as_json: bool) -> None:
+    """Show how many samples the reference set of MODEL has, and since when."""
+    echo(client.get(_path(model)), _echo, as_json=as_json)
+
+
+@reference.command("freeze")
+@model_argument
+@as_json
+@click.pass_obj
+def freeze(client: Client, model: str, *, as_json: bool) -> None:
+    """Make the labelled validation samples of MODEL, as they are now, its reference set."""
+    echo(client.request("PUT", _path(model)).json(), _echo, as_json=as_json)
+
+
+@reference.command("remove")
+@model_argument
+@as_json
+@click.pass_obj
+def remove(client: Client, model: str, *, as_json: bool) -> None:
+    """Have the gate of MODEL use the validation samples only; the samples stay."""
+    client.request("DELETE", _path(model))
+    echo_done(f"the reference set of {model} is removed", removed=model, as_json=as_json)
+
+
+def _path(model: str) -> str:
+    return model_path(model, "reference")
+
+
+def _echo(found: dict[str, Any]) -> None:
+    echo_fields([("samples", found["samples"]), ("frozen", found["frozen_at"] or "never")])

@@ -1,0 +1,1 @@
+"""Commands of samples: upload, lists, labels, deletion, archive, base set."""

@@ -1,0 +1,49 @@
+"""`honed archive …`: all samples of a model as one file, for another device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cli.client import Client, model_path
+from cli.commands.samples.upload import add_file, echo_result
+from cli.download import save
+from cli.options import Group, as_json, model_argument
+from cli.output import echo, echo_done, file_size
+
+
+@click.group(cls=Group)
+def archive() -> None:
+    """Export and import all samples of a model as one zip."""
+
+
+@archive.command("export")
+@model_argument
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write. Default: MODEL-samples.zip in the current folder.",
+)
+@as_json
+@click.pass_obj
+def export(client: Client, model: str, *, output: Path | None, as_json: bool) -> None:
+    """Write the samples of MODEL, with key, label, split and pin, to a zip."""
+    output = output or Path(f"{model}-samples.zip")
+    path = model_path(model, "samples", "archive")
+    size_bytes = save(client, path, output, show=not as_json)
+    told = f"{output}: samples of {model}, {file_size(size_bytes)}"
+    echo_done(told, output=str(output), size_bytes=size_bytes, as_json=as_json)
+
+
+@archive.command("import")
+@model_argument
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@as_json
+@click.pass_obj
+def import_archive(client: Client, model: str, file: Path, *, as_json: bool) -> None:
+    """Add the samples of FILE, which `honed archive export` wrote, to MODEL: all or none."""
+    path = model_path(model, "samples", "archive")
+    result = add_file(client, path, file, params={}, archives=True)
+    echo({"file": str(file), **result}, echo_result, as_json=as_json)

@@ -1,0 +1,156 @@
+"""`honed samples …`: what a model learns from."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.commands.samples.changes import delete, label
+from cli.commands.samples.upload import add
+from cli.download import save
+from cli.options import Group, as_json, filters, given, model_argument, sample_argument
+from cli.output import echo, echo_fields, echo_table, file_size
+
+COLUMNS = ("id", "split", "label", "key", "weight", "pinned", "quarantine", "created_at")
+PAGE = 1000
+"""Most items of a page of the API."""
+
+
+@click.group(cls=Group)
+def samples() -> None:
+    """Add, list, show, label and delete samples."""
+
+
+samples.add_command(add)
+samples.add_command(label)
+samples.add_command(delete)
+
+
+@samples.command("list")
+@model_argument
+@filters
+@click.option(
+    "--most-uncertain",
+    is_flag=True,
+    help="Those without a label, first those that are most worth labelling.",
+)
+@click.option("--limit", type=click.IntRange(1), default=50, help="Most samples.")
+@as_json
+@click.pass_obj
+def list_samples(
+    client: Client, /, model: str, *, most_uncertain: bool, limit: int, as_json: bool, **where: Any
+) -> None:
+    """List samples of MODEL, oldest first. The options are conditions; all of them hold."""
+    asked = given(where)
+    if most_uncertain:
+        asked |= {"unlabelled": True, "order": "uncertainty"}
+    found = _first(client, model, limit, **asked)
+    extra = ("uncertainty",) if most_uncertain else ()
+    echo(found, lambda each: _echo_table(each, extra), as_json=as_json)
+
+
+@samples.command("suspects")
+@model_argument
+@click.option("--limit", type=click.IntRange(1), default=50, help="Most samples.")
+@as_json
+@click.pass_obj
+def suspects(client: Client, model: str, *, limit: int, as_json: bool) -> None:
+    """List samples of MODEL whose label the current version takes for wrong, worst first."""
+    found = _first(client, model, limit, suspect=True)
+    echo(found, lambda each: _echo_table(each, ("predicted", "doubt")), as_json=as_json)
+
+
+@samples.command("show")
+@model_argument
+@sample_argument
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write its content here: the image, or inputs and label as .npz.",
+)
+@click.option(
+    "--thumbnail",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a small picture of an image here, as PNG.",
+)
+@as_json
+@click.pass_obj
+def show(
+    client: Client,
+    model: str,
+    sample_id: int,
+    *,
+    output: Path | None,
+    thumbnail: Path | None,
+    as_json: bool,
+) -> None:
+    """Show a sample of MODEL, and download its content."""
+    path = model_path(model, "samples", sample_id)
+    found = client.get(path)
+    for part, file in (("content", output), ("thumbnail", thumbnail)):
+        if file is not None:
+            save(client, f"{path}/{part}", file, show=not as_json)
+    echo(found, _echo_sample, as_json=as_json)
+
+
+@samples.command("stats")
+@model_argument
+@as_json
+@click.pass_obj
+def stats(client: Client, model: str, *, as_json: bool) -> None:
+    """Count the samples of MODEL by split and label."""
+    echo(client.get(model_path(model, "samples", "stats")), _echo_stats, as_json=as_json)
+
+
+@samples.command("duplicates")
+@model_argument
+@click.option("--limit", type=click.IntRange(1, PAGE), default=100, help="Most groups.")
+@as_json
+@click.pass_obj
+def duplicates(client: Client, model: str, *, limit: int, as_json: bool) -> None:
+    """List the samples of MODEL that have the same content, a group a line."""
+    found = client.get(model_path(model, "samples", "duplicates"), limit=limit)["items"]
+
+    def show_groups(groups: list[dict[str, Any]]) -> None:
+        echo_table(("IDS", "SHA-256"), ((each["ids"], each["sha256"][:12]) for each in groups))
+
+    echo(found, show_groups, as_json=as_json)
+
+
+def _first(client: Client, model: str, limit: int, **where: Any) -> list[dict[str, Any]]:
+    path = model_path(model, "samples")
+    return list(islice(client.items(path, limit=min(limit, PAGE), **where), limit))
+
+
+def _echo_table(found: list[dict[str, Any]], extra: tuple[str, ...]) -> None:
+    columns = (*COLUMNS[:3], *extra, *COLUMNS[3:])
+    headers = [column.removesuffix("_at").upper() for column in columns]
+    echo_table(headers, ([each[column] for column in columns] for each in found))
+
+
+def _echo_sample(sample: dict[str, Any]) -> None:
+    echo_fields(
+        [
+            *((name.removesuffix("_at"), sample[name]) for name in COLUMNS),
+            ("size", file_size(sample["size_bytes"])),
+            ("sha-256", sample["sha256"]),
+        ]
+    )
+
+
+def _echo_stats(found: dict[str, Any]) -> None:
+    counts = ("train", "validation", "base", "unlabelled", "quarantined")
+    echo_fields(
+        [*((name, found[name]) for name in counts), ("size", file_size(found["size_bytes"]))]
+    )
+    rows = (
+        (each["split"], each["label"] if each["name"] is None else each["name"], each["count"])
+        for each in found["labels"]
+    )
+    click.echo()
+    echo_table(("SPLIT", "LABEL", "SAMPLES"), rows)

@@ -1,0 +1,1 @@
+"""Commands of versions: lists, comparison, files, aliases, checkpoints, prediction."""

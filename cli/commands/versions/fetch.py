@@ -1,0 +1,117 @@
+"""`honed fetch`: a version's file, whole and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from cli import completion
+from cli.client import Client, model_path
+from cli.commands.versions.versions import find_version
+from cli.download import save
+from cli.options import as_json, model_argument
+from cli.output import echo_json, file_size
+from storage.disk.digest import sha256_of
+from storage.records.versions import VariantName
+
+LONGEST_WAIT_S = 300
+"""How long the daemon holds an answer at most."""
+
+
+@click.command()
+@model_argument
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write the model.",
+)
+@click.option(
+    "--version",
+    "which",
+    default="latest",
+    shell_complete=completion.versions,
+    help="A version's number, or an alias.",
+)
+@click.option(
+    "--variant",
+    type=click.Choice(get_args(VariantName)),
+    help="Another form of the version; made when it is first asked for.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.IntRange(0, LONGEST_WAIT_S),
+    default=0,
+    metavar="SECONDS",
+    help="Wait so long for a newer version if the file is the newest already.",
+)
+@as_json
+@click.pass_obj
+def fetch(
+    client: Client,
+    model: str,
+    *,
+    output: Path,
+    which: str,
+    variant: str | None,
+    wait_s: int,
+    as_json: bool,
+) -> None:
+    """Fetch the newest inference model of MODEL, or one version.
+
+    The file appears whole or not at all, its SHA-256 checked. A file that is the newest already is
+    left alone.
+    """
+    if wait_s and (which != "latest" or variant):
+        raise click.UsageError("--wait is for the newest version itself: no other changes")
+    found = find_version(client, model, which)
+    if wait_s and _has(output, found["sha256"]):
+        found = _newer(client, found, wait_s)
+    fetched = variant is not None or not _has(output, found["sha256"])
+    if fetched:
+        download(client, found, output, variant=variant, show=not as_json)
+    _echo(found, output, fetched=fetched, as_json=as_json)
+
+
+def _newer(client: Client, known: dict[str, Any], wait_s: int) -> dict[str, Any]:
+    """What `latest` names once it is another file, or when the time is up."""
+    path = model_path(known["model"], "latest", "model.onnx")
+    asked = {"If-None-Match": f'"{known["sha256"]}"'}
+    answer = client.request("HEAD", path, params={"wait": wait_s}, headers=asked)
+    return known if answer.status_code == 304 else find_version(client, known["model"], "latest")
+
+
+def _has(output: Path, sha256: str) -> bool:
+    return output.is_file() and sha256_of(output) == sha256
+
+
+def _echo(version: dict[str, Any], output: Path, *, fetched: bool, as_json: bool) -> None:
+    if as_json:
+        echo_json({**version, "output": str(output), "fetched": fetched})
+        return
+    what = f"version {version['version']} of {version['model']}"
+    size = file_size(output.stat().st_size)
+    click.echo(f"{output}: {what}, {size}" if fetched else f"{output} is {what} already")
+
+
+def download(
+    client: Client,
+    version: dict[str, Any],
+    output: Path,
+    *,
+    variant: str | None = None,
+    show: bool = True,
+) -> None:
+    """Write a version's model to `output`, in one move, its SHA-256 checked.
+
+    show: whether a bar tells how far it is.
+    """
+    path = model_path(version["model"], "versions", version["version"], "model.onnx")
+    if variant is None:
+        save(client, path, output, sha256=version["sha256"], show=show)
+    else:
+        save(client, path, output, params={"variant": variant}, show=show)

@@ -1,0 +1,70 @@
+"""`honed predict`: what a model says of inputs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.options import as_json, model_argument
+from cli.output import echo, echo_table, plain
+
+KINDS = {
+    ".json": "application/json",
+    ".npz": "application/x-npz",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".webp": "image/webp",
+}
+STDIN = Path("-")
+
+
+@click.command()
+@model_argument
+@click.argument(
+    "inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+)
+@click.option("--keep", is_flag=True, help="Store the inputs as samples that wait for a label.")
+@as_json
+@click.pass_obj
+def predict(client: Client, model: str, inputs: Path, *, keep: bool, as_json: bool) -> None:
+    """Have the daemon predict with the promoted version of MODEL.
+
+    INPUTS is a file. .json: {"inputs": {NAME: VALUES}}, or {"instances": [...]} of these; - reads
+    it from stdin. .npz: one array per input, batch first. .png, .jpg, .webp: an image.
+    What is wrong can be corrected if it was kept: honed samples label MODEL ID LABEL.
+    """
+    kind = KINDS[".json"] if inputs == STDIN else KINDS.get(inputs.suffix.lower())
+    if kind is None:
+        raise click.UsageError(f"{inputs}: inputs are {', '.join(KINDS)} files")
+    found = client.request(
+        "POST",
+        model_path(model, "predict"),
+        params={"keep": keep},
+        content=sys.stdin.buffer.read() if inputs == STDIN else inputs.read_bytes(),
+        headers={"Content-Type": kind},
+    ).json()
+    echo(found, _echo, as_json=as_json)
+
+
+def _echo(found: dict[str, Any]) -> None:
+    click.echo(f"version {found['version']} of {found['model']}:")
+    ids = found.get("ids") or [None] * len(found["predictions"])
+    rows = [
+        (_answer(each), each.get("probability"), sample)
+        for each, sample in zip(found["predictions"], ids, strict=True)
+    ]
+    columns = 3 if found.get("ids") else 2
+    echo_table(("PREDICTION", "PROBABILITY", "SAMPLE")[:columns], (row[:columns] for row in rows))
+
+
+def _answer(prediction: dict[str, Any]) -> str:
+    """The label, or the numbers of a model that tells no classes apart."""
+    for name in ("label", "values", "probabilities"):
+        if prediction.get(name) is not None:
+            return plain(prediction[name])
+    return plain(prediction["outputs"])

@@ -1,0 +1,168 @@
+"""`honed versions …` and `honed variants`: what training made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli import completion
+from cli.client import Client, model_path
+from cli.options import Group, as_json, model_argument, version_argument
+from cli.output import echo, echo_fields, echo_json, echo_table, file_size, plain
+
+
+@click.group(cls=Group)
+def versions() -> None:
+    """List and show versions, and what they were trained on."""
+
+
+@versions.command("list")
+@model_argument
+@as_json
+@click.pass_obj
+def list_versions(client: Client, model: str, *, as_json: bool) -> None:
+    """List the versions of MODEL."""
+    found = list(client.items(model_path(model, "versions")))
+    if as_json:
+        echo_json(found)
+        return
+    echo_table(
+        (
+            "VERSION",
+            "ALIASES",
+            "METRIC",
+            "BASELINE",
+            "BASE SET",
+            "VERDICT",
+            "JOB",
+            "SIZE",
+            "SHA-256",
+            "CREATED",
+        ),
+        (
+            (
+                version["version"],
+                version["aliases"],
+                *judged(version),
+                version["job_id"],
+                file_size(version["size_bytes"]),
+                version["sha256"][:12],
+                version["created_at"],
+            )
+            for version in found
+        ),
+    )
+
+
+@versions.command("show")
+@model_argument
+@version_argument
+@as_json
+@click.pass_obj
+def show(client: Client, model: str, version: str, *, as_json: bool) -> None:
+    """Show VERSION of MODEL, its number or an alias: its metrics, and what the gate decided."""
+    echo(find_version(client, model, version), _echo_version, as_json=as_json)
+
+
+@versions.command("samples")
+@model_argument
+@version_argument
+@as_json
+@click.pass_obj
+def seen_samples(client: Client, model: str, version: str, *, as_json: bool) -> None:
+    """List the ids of the samples that VERSION of MODEL was trained on."""
+    number = find_version(client, model, version)["version"]
+    found = list(client.items(model_path(model, "versions", number, "samples")))
+
+    def show(items: list[dict[str, Any]]) -> None:
+        echo_table(("ID", "DELETED"), ((each["id"], each["deleted"]) for each in items))
+
+    echo(found, show, as_json=as_json)
+
+
+@click.command()
+@model_argument
+@click.argument("version", default="latest", shell_complete=completion.versions)
+@as_json
+@click.pass_obj
+def variants(client: Client, model: str, version: str, *, as_json: bool) -> None:
+    """List the other forms of VERSION of MODEL that were made; honed fetch --variant makes one."""
+    found = find_version(client, model, version)["variants"]
+    columns = ("variant", "method", "size_bytes", "metrics", "reason", "created_at")
+
+    def show(items: list[dict[str, Any]]) -> None:
+        headers = ("VARIANT", "METHOD", "BYTES", "METRICS", "VERDICT", "CREATED")
+        echo_table(headers, ([each[column] for column in columns] for each in items))
+
+    echo(found, show, as_json=as_json)
+
+
+def _echo_version(version: dict[str, Any]) -> None:
+    echo_fields(
+        [
+            ("model", version["model"]),
+            ("version", version["version"]),
+            ("aliases", plain(version["aliases"])),
+            ("gate", version["reason"]),
+            ("metrics", scalars(version["metrics"])),
+            ("baseline", scalars(version["baseline"])),
+            ("base set", on_base_set(version)),
+            ("job", version["job_id"]),
+            ("classes", version["classes"] and plain(version["classes"])),
+            ("variants", plain([each["variant"] for each in version["variants"]])),
+            ("size", file_size(version["size_bytes"])),
+            ("sha-256", version["sha256"]),
+            ("created", version["created_at"]),
+        ]
+    )
+
+
+def scalars(metrics: dict[str, Any] | None) -> str | None:
+    """The single numbers among metrics, without confusion matrices."""
+    numbers = {k: v for k, v in (metrics or {}).items() if isinstance(v, int | float)}
+    return plain(numbers) if numbers else None
+
+
+def judged(version: dict[str, Any]) -> tuple[str | None, str | None, str | None, str]:
+    """What the gate measured of the version, of the one before, of both on the base set, and what
+    it decided."""
+    found = version["verdict"].get("validation") or {}
+    decision = "promoted" if version["promoted"] else "not promoted"
+    if found.get("candidate") is None:
+        return None, None, None, decision if version["job_id"] else version["reason"]
+    metric = version["verdict"]["policy"]["metric"]
+    measured = f"{metric} {plain(found['candidate'])}"
+    said = f"{decision}, {found['outcome']}" + _if_forgotten(version["verdict"])
+    return measured, plain(found["baseline"]), on_base_set(version), said
+
+
+def _if_forgotten(verdict: dict[str, Any]) -> str:
+    found = [verdict.get(name) or {} for name in ("base_set", "best_on_base_set")]
+    forgot = any(each.get("outcome") == "worse" for each in found)
+    return ", worse on the base set" if forgot else ""
+
+
+def on_base_set(version: dict[str, Any]) -> str | None:
+    """What the version reaches on the base set, and the one before it."""
+    found = version["verdict"].get("base_set") or {}
+    if found.get("candidate") is None:
+        return None
+    metric = version["verdict"]["policy"]["metric"]
+    before = found["baseline"]
+    return f"{metric} {plain(found['candidate'])}" + (
+        "" if before is None else f", before {plain(before)}"
+    )
+
+
+def find_version(client: Client, model: str, which: str | int) -> dict[str, Any]:
+    """A version by its number, or by an alias, as the API describes it."""
+    if which == "latest":
+        path = model_path(model, "latest")
+    elif str(which).isdecimal():
+        path = model_path(model, "versions", which)
+    else:
+        named = client.get(model_path(model, "aliases", which))
+        path = model_path(model, "versions", named["version"])
+    found: dict[str, Any] = client.get(path)
+    return found

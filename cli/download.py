@@ -1,0 +1,61 @@
+"""Writes a file that the daemon sends: in one move, its SHA-256 checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from cli.client import Client
+from cli.errors import Failure
+from cli.progress import Advance, bar
+
+if TYPE_CHECKING:
+    import httpx
+
+
+def save(
+    client: Client,
+    path: str,
+    output: Path,
+    *,
+    params: Mapping[str, str] | None = None,
+    sha256: str | None = None,
+    show: bool = True,
+) -> int:
+    """Write the answer to a GET to `output`, which appears whole or not at all.
+
+    sha256: what the body must have; None for what its ETag says, if there is one. show: whether a
+    bar tells how far it is. Returns the number of bytes.
+    """
+    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file, client.stream("GET", path, params=params) as response:
+            total = int(response.headers.get("Content-Length", 0))
+            with bar(total, output.name, show=show) as advance:
+                digest = _copy(response, file, advance)
+        size_bytes = partial.stat().st_size
+        wanted = sha256 or response.headers.get("ETag", "").strip('"') or digest
+        if digest != wanted:
+            raise Failure(
+                f"{path}: the body's SHA-256 is {digest}, it should be {wanted}; "
+                "nothing was written, fetch again"
+            )
+        partial.replace(output)
+    except OSError as error:
+        raise Failure(f"cannot write {output}: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return size_bytes
+
+
+def _copy(response: httpx.Response, file: IO[bytes], advance: Advance) -> str:
+    """Returns the SHA-256 of what was copied."""
+    digest = hashlib.sha256()
+    for chunk in response.iter_bytes():
+        digest.update(chunk)
+        file.write(chunk)
+        advance(len(chunk))
+    return digest.hexdigest()

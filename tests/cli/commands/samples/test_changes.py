@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cli.client import Client, model_path
+
+
+def test_a_sample_is_known_by_its_id_or_by_the_key_of_the_app(
+    honed: Callable[..., Any], client: Client, add_model: Callable[..., str]
+) -> None:
+    name = add_model(samples=3)
+    path = model_path(name, "samples")
+    image = [[[0.5] * 8] * 8]
+    client.post(path, {"inputs": {"image": image}, "label": 1, "key": "17"})
+    by_key = json.loads(honed("samples", "label", name, "17", "2", "--by-key", "--json").stdout)
+    assert (by_key["key"], by_key["label"]) == ("17", 2)
+    by_id = honed("samples", "label", name, by_key["id"], "--none", "--weight", "0.5", "--pin")
+    assert f"sample {by_key['id']}: label -, " in by_id.stdout
+    assert by_id.stdout.endswith("weight 0.5, pinned\n")
+
+
+@pytest.mark.parametrize("wrong", [(), ("3", "--none")], ids=["nothing", "both"])
+def test_a_change_that_says_nothing_or_two_things_is_wrong_usage(
+    honed: Callable[..., Any], wrong: tuple[str, ...]
+) -> None:
+    assert honed("samples", "label", "none", "1", *wrong).returncode == 2
+
+
+def test_samples_are_deleted_by_id_or_by_condition_and_never_without_either(
+    honed: Callable[..., Any], client: Client, add_model: Callable[..., str]
+) -> None:
+    name = add_model(samples=40)
+    found = list(client.items(model_path(name, "samples")))
+    label = found[0]["label"]
+    others = [each for each in found if each["label"] != label]
+    assert honed("samples", "delete", name, "--yes").returncode == 2
+    assert honed("samples", "delete", name, "1", "--label", label, "--yes").returncode == 2
+
+    done = honed("samples", "delete", name, others[0]["id"], others[1]["id"], "--yes")
+    assert done.stdout == "2 deleted\n"
+    deleted = json.loads(
+        honed("samples", "delete", name, "--label", label, "--yes", "--json").stdout
+    )
+    assert deleted["deleted"] == len(found) - len(others)
+    left = {each["id"] for each in client.items(model_path(name, "samples"))}
+    assert left == {each["id"] for each in others[2:]}
+
+
+def test_samples_are_listed_by_the_conditions_and_as_many_as_wished(
+    honed: Callable[..., Any], client: Client, add_model: Callable[..., str]
+) -> None:
+    name = add_model(samples=30)
+    listed = json.loads(
+        honed("samples", "list", name, "--split", "train", "--limit", 7, "--json").stdout
+    )
+    assert len(listed) == 7
+    assert {each["split"] for each in listed} == {"train"}
+    stats = honed("samples", "stats", name).stdout
+    assert stats.splitlines()[0].split() == [
+        "train",
+        str(client.get(model_path(name))["samples"]["train"]),
+    ]

@@ -1,0 +1,98 @@
+"""What apps get, chosen by hand: promotion, comparison, variants, prediction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli.client import Client, model_path
+from cli.demo import digits
+
+
+@pytest.fixture
+def trained(honed: Callable[..., Any], add_model: Callable[..., str]) -> str:
+    """A model with a second version, which is promoted."""
+    name = add_model(samples=200)
+    honed("gate", name, "mode=always")
+    done = honed("train", name, "--epochs", 2, "--now", "--watch")
+    assert done.returncode == 0, done.stderr
+    return name
+
+
+def latest(client: Client, model: str) -> int:
+    return int(client.get(model_path(model, "latest"))["version"])
+
+
+def test_versions_are_promoted_rolled_back_and_released(
+    honed: Callable[..., Any], client: Client, trained: str
+) -> None:
+    assert f"apps fetch version 1 of {trained};" in honed("rollback", trained).stdout
+    assert latest(client, trained) == 1
+    honed("release", trained)
+    assert client.get(model_path(trained))["held_since"] is None
+    honed("aliases", "set", trained, "good", 2)
+    assert honed("promote", trained, "good").stdout == f"apps fetch version 2 of {trained}\n"
+    assert latest(client, trained) == 2
+
+
+def test_a_version_is_compared_with_what_it_had_to_beat_on_the_same_samples(
+    honed: Callable[..., Any], client: Client, trained: str
+) -> None:
+    found = json.loads(honed("compare", trained, 1, 2, "--json").stdout)
+    made = client.get(model_path(trained, "versions", 2))
+    rows = {row["metric"]: row for row in found["metrics"]}
+    assert found["same_samples"] is True
+    assert rows["accuracy"]["version"] == made["baseline"]["accuracy"]
+    assert rows["accuracy"]["other"] == made["metrics"]["accuracy"]
+    assert rows["recall of 9"]["other"] == made["metrics"]["recall"][9]
+    turned = json.loads(honed("compare", trained, 2, 1, "--json").stdout)
+    differences = [
+        {row["metric"]: row["difference"] for row in each["metrics"]} for each in (found, turned)
+    ]
+    assert differences[0]["loss"] == pytest.approx(-differences[1]["loss"])
+
+
+def test_fetch_waits_for_a_newer_version_only_if_the_file_is_the_newest(
+    honed: Callable[..., Any], trained: str, tmp_path: Path
+) -> None:
+    output = tmp_path / "model.onnx"
+    asked = ("fetch", trained, "-o", output, "--wait", 1, "--json")
+    assert json.loads(honed(*asked).stdout)["fetched"] is True
+    assert json.loads(honed(*asked).stdout)["fetched"] is False
+    honed("rollback", trained)
+    changed = json.loads(honed(*asked).stdout)
+    assert (changed["version"], changed["fetched"]) == (1, True)
+    assert honed("fetch", trained, "-o", output, "--wait", 1, "--version", 1).returncode == 2
+
+
+def test_a_variant_is_fetched_and_listed(
+    honed: Callable[..., Any], trained: str, tmp_path: Path
+) -> None:
+    done = honed("fetch", trained, "-o", tmp_path / "model.ort", "--variant", "ort")
+    assert done.returncode == 0, done.stderr
+    (variant,) = json.loads(honed("variants", trained, "--json").stdout)
+    assert (variant["variant"], variant["size_bytes"]) == (
+        "ort",
+        (tmp_path / "model.ort").stat().st_size,
+    )
+
+
+def test_predictions_are_kept_and_corrected(
+    honed: Callable[..., Any], client: Client, trained: str, tmp_path: Path
+) -> None:
+    images, _ = digits.kept_back()
+    np.savez(tmp_path / "inputs.npz", image=images[300:302])
+    found = json.loads(
+        honed("predict", trained, tmp_path / "inputs.npz", "--keep", "--json").stdout
+    )
+    assert len(found["predictions"]) == len(found["ids"]) == 2
+    sample = found["ids"][0]
+    assert client.get(model_path(trained, "samples", sample))["label"] is None
+    assert honed("samples", "label", trained, sample, 7).returncode == 0
+    assert client.get(model_path(trained, "samples", sample))["label"] == 7
+    assert honed("predict", trained, tmp_path).returncode == 2
