@@ -3,6 +3,7 @@ ARG BASE=python:3.12-slim
 FROM ${BASE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE hatch_build.py honed.py ./
+COPY docs/honed.1 docs/honed.1
 COPY api api
 COPY cli cli
 COPY examples examples

@@ -44,7 +44,7 @@ test-arm64: dist/.built
 test-python3.13: dist/.built
 	tests/platforms/run.sh $(ROOTS)/python3.13 "$$(dpkg --print-architecture)" trixie dist/*.whl $(IN_ROOT)
 
-dist/.built: $(INSTALLED) pyproject.toml honed.py $(shell find api cli service storage examples systemd -type f \
+dist/.built: $(INSTALLED) pyproject.toml honed.py docs/honed.1 $(shell find api cli service storage examples systemd -type f \
   -not -path '*/__pycache__/*')
 	rm -rf dist
 	$(BIN)/python -m hatchling build -t wheel -d dist

@@ -17,12 +17,12 @@ class OneFolder(BuildHookInterface):  # type: ignore[type-arg]
     """Not for an editable installation, which runs the repository itself."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Name the files, from the repository's root to the folder `honed` of the wheel."""
+        """Name the files, from the repository's root to the wheel."""
         if version == "editable":
             return
         build_data["force_include"] |= {
-            "honed.py": "__init__.py",
-            "cli/__main__.py": "__main__.py",
-            **{f"systemd/{name}": f"systemd/{name}" for name in UNITS},
-            **{f"examples/digits/{name}": f"cli/demo_data/{name}" for name in DIGITS},
+            "honed.py": "honed/__init__.py",
+            "cli/__main__.py": "honed/__main__.py",
+            **{f"systemd/{name}": f"honed/systemd/{name}" for name in UNITS},
+            **{f"examples/digits/{name}": f"honed/cli/demo_data/{name}" for name in DIGITS},
         }
