@@ -27,7 +27,6 @@ from cli.reference import walk
 Operation = tuple[str, str]
 V2 = "the Open Inference Protocol, for its own clients; `honed predict` asks …/predict"
 WITHOUT_COMMAND: dict[Operation, str] = {
-    ("GET", "/healthz"): "for supervisors; `honed status` asks /readyz, which tells more",
     ("GET", "/metrics"): "for Prometheus; `honed status`, `device` and `jobs` show the same",
     ("PUT", "/v1/device/input"): "`honed watch-input` sends it, without a token, on Windows alone",
     ("GET", "/v2"): V2,
@@ -43,11 +42,13 @@ WITHOUT_COMMAND: dict[Operation, str] = {
 """Operations that no command calls, and why."""
 
 NOT_ASKING = {"artifacts", "demo", "restore", "serve", "watch-input"} | {
-    f"service {what}" for what in ("install", "status", "uninstall")
+    f"service {what}" for what in ("install", "run", "status", "uninstall")
 }
 """Commands that ask no daemon, or one of their own."""
 
-WITHOUT_JSON = {"demo", "serve", "watch-input", "service install", "service uninstall"}
+WITHOUT_JSON = {"demo", "serve", "watch-input"} | {
+    f"service {what}" for what in ("install", "run", "uninstall")
+}
 """Commands that run until they are stopped, or tell a person what they do."""
 
 SESSION = """
