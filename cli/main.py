@@ -47,6 +47,7 @@ COMMANDS = {
     "snooze": "cli.commands.device.pauses",
     "status": "cli.commands.device.status",
     "tokens": "cli.commands.tokens",
+    "top": "cli.commands.device.top",
     "train": "cli.commands.jobs.training",
     "triggers": "cli.commands.jobs.triggers",
     "variants": "cli.commands.versions.versions",

@@ -54,6 +54,7 @@ WITHOUT_JSON = {"demo", "serve", "watch-input"} | {
 SESSION = """
 status
 device
+top
 models add {base} --name pets --loss cross_entropy
 models add {out}/picky.onnx --loss cross_entropy --class dark --class bright --preprocess {image}
 models list

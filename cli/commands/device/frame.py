@@ -1,0 +1,110 @@
+"""A frame of `honed top`: verdict, signals, job, curve, what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+from rich.columns import Columns
+from rich.console import ConsoleDimensions, Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from cli.commands.device.device import measured
+from cli.commands.device.status import verdict_line
+from cli.output import plain
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+MAX_CURVE_ROWS = 8
+LONGEST_VALUE = 16
+OTHER_ROWS = 6
+"""Of a frame, beside curve, signals and jobs that wait."""
+
+
+def frame(facts: dict[str, Any], size: ConsoleDimensions) -> RenderableType:
+    """All of the facts, as far as the size allows; the least important is left out first."""
+    device, shown = facts["device"], facts["shown"]
+    parts: list[RenderableType] = [_headline(facts), _verdict(device), Text(), _signals(device)]
+    if shown is not None:
+        parts += [Text(), *_job(shown, facts["curve"], size)]
+    waiting = [job for job in facts["jobs"] if job is not shown]
+    parts += [_waiting(job) for job in waiting]
+    return Group(*parts, Text("q quits", style="dim"))
+
+
+def _headline(facts: dict[str, Any]) -> Text:
+    if facts["trouble"]:
+        return Text(facts["trouble"].splitlines()[0] + "; trying again", style="bold red")
+    return Text(f"honed at {facts['endpoint']}", style="bold", no_wrap=True, overflow="ellipsis")
+
+
+def _verdict(device: dict[str, Any]) -> Text:
+    today = f"; {device['trained_today_seconds'] / 60:.0f} min today"
+    style = "green" if device["eligible"] else "yellow"
+    return Text(f"trains: {verdict_line(device)}{today}", style=style)
+
+
+def _signals(device: dict[str, Any]) -> Columns:
+    """Those that are known and short, as many beside each other as there is room for."""
+    shown = ((name, measured(each)) for name, each in device["signals"].items())
+    return Columns(
+        [
+            Text(f"{name} {value}", no_wrap=True)
+            for name, value in shown
+            if value != plain(None) and len(value) <= LONGEST_VALUE
+        ]
+    )
+
+
+def _job(
+    job: dict[str, Any], points: Sequence[tuple[int, float]], size: ConsoleDimensions
+) -> Iterator[RenderableType]:
+    yield Text(_progress(job), style="bold")
+    total = job["progress"]["total_steps"]
+    if total:
+        yield ProgressBar(total=total, completed=job["progress"]["step"], width=size.width)
+    if len(points) > 1:
+        losses = [loss for _, loss in points]
+        rows = max(2, min(MAX_CURVE_ROWS, size.height - OTHER_ROWS - MAX_CURVE_ROWS))
+        yield Text(
+            f"loss {plain(losses[-1])}, {plain(min(losses))} to {plain(max(losses))} "
+            f"in steps {points[0][0]} to {points[-1][0]}"
+        )
+        yield from (Text(line, style="cyan") for line in curve(losses, size.width, rows))
+
+
+def _progress(job: dict[str, Any]) -> str:
+    progress = job["progress"]
+    step, total = progress["step"], progress["total_steps"]
+    parts = [
+        f"job {job['id']} of {job['model']} is {job['state']}",
+        f"step {step}" + (f" of {total}" if total else ""),
+        progress["epochs"] and f"epoch {progress['epoch']} of {progress['epochs']}",
+        progress["samples_per_second"] and f"{progress['samples_per_second']:.0f} samples/s",
+        progress["eta_seconds"] is not None and f"{progress['eta_seconds']:.0f} s left",
+    ]
+    return ", ".join(part for part in parts if part) + _blockers(job)
+
+
+def _waiting(job: dict[str, Any]) -> Text:
+    return Text(f"job {job['id']} of {job['model']} is {job['state']}{_blockers(job)}")
+
+
+def _blockers(job: dict[str, Any]) -> str:
+    return "".join(f", waits: {each['detail']}" for each in job["blocked_by"] or ())
+
+
+def curve(values: Sequence[float], width: int, rows: int) -> list[str]:
+    """Lines of blocks, the first one on top; each column is the mean of its values."""
+    count = len(values)
+    edges = [column * count // width for column in range(width + 1)]
+    means = [fmean(values[a : max(a + 1, b)]) for a, b in pairwise(edges)]
+    low, high = min(means), max(means)
+    span = (high - low) or 1.0
+    eighths = [1 + round((mean - low) / span * (8 * rows - 1)) for mean in means]
+    return [
+        "".join(BLOCKS[max(0, min(8, eighth - 8 * row))] for eighth in eighths)
+        for row in reversed(range(rows))
+    ]

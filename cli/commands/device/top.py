@@ -1,0 +1,154 @@
+"""`honed top`: what the device and its job do, on a live screen."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from cli.client import Client
+from cli.errors import Failure
+from cli.options import as_json
+from cli.output import echo_json
+from cli.signals import termination_as_interrupt
+
+EVERY_S = 1.0
+LISTENING_S = 0.1
+QUIT = ("q", "Q", "\x03", "\x04")
+"""Also what a terminal sends for Ctrl-C and Ctrl-D where it makes no signal of them."""
+WORKING = ("running", "paused", "queued")
+PAGE = 1000
+
+
+@click.command()
+@as_json
+@click.pass_obj
+def top(client: Client, *, as_json: bool) -> None:
+    """Watch the device, the running job and its loss, until q or Ctrl-C.
+
+    Where the output is no terminal, it is printed once.
+    """
+    watched = Watched(client)
+    watched.look()
+    if as_json:
+        echo_json(watched.facts)
+        return
+    from rich.console import Console
+
+    from cli.commands.device.frame import frame
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.print(frame(watched.facts, console.size))
+        return
+    with termination_as_interrupt():
+        try:
+            _show(watched, console)
+        except KeyboardInterrupt:
+            return
+
+
+class Watched:
+    """What the daemon says, asked again and again; of a curve only what is new."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.facts: dict[str, Any] = {"endpoint": client.endpoint, "curve": [], "trouble": None}
+
+    def look(self) -> None:
+        """Ask once. Raises Failure."""
+        get = self._client.get
+        jobs = [job for state in WORKING for job in get("/v1/jobs", state=state)["items"]]
+        shown = next(iter(jobs), None) or next(iter(get("/v1/jobs", limit=1)["items"]), None)
+        before = self.facts.get("shown")
+        is_same = before is not None and shown is not None and before["id"] == shown["id"]
+        curve = self.facts["curve"] if is_same else []
+        if shown is not None:
+            curve = [*curve, *self._points(shown["id"], after=curve[-1][0] if curve else None)]
+        found = {"device": get("/v1/device"), "jobs": jobs, "shown": shown, "curve": curve}
+        self.facts |= {**found, "trouble": None}
+
+    def try_again(self) -> None:
+        """Ask once; what goes wrong is one of the facts."""
+        try:
+            self.look()
+        except Failure as failure:
+            self.facts["trouble"] = failure.message
+
+    def _points(self, job_id: int, *, after: int | None) -> list[tuple[int, float]]:
+        """Steps and training losses of a job after a step."""
+        path = f"/v1/jobs/{job_id}/metrics"
+        found = []
+        cursor = None if after is None else str(after)
+        while True:
+            page = self._client.get(path, cursor=cursor, limit=PAGE)
+            found += page["items"]
+            if (cursor := page["next"]) is None:
+                break
+        losses = ((point["step"], point["values"].get("train_loss")) for point in found)
+        return [(step, loss) for step, loss in losses if loss is not None]
+
+
+def _show(watched: Watched, console: Any) -> None:
+    """Draw a frame a second, and at once when the window changes, until a key ends it."""
+    from rich.live import Live
+
+    from cli.commands.device.frame import frame
+
+    with (
+        _keys() as pressed,
+        Live(console=console, screen=True, auto_refresh=False) as live,
+    ):
+        while True:
+            live.update(frame(watched.facts, console.size), refresh=True)
+            size, until = console.size, time.monotonic() + EVERY_S
+            while time.monotonic() < until and console.size == size:
+                if pressed(LISTENING_S) in QUIT:
+                    return
+            if time.monotonic() >= until:
+                watched.try_again()
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], str]]:
+    """A function that waits so many seconds for a key, "" for none. Restores the terminal."""
+    if not sys.stdin.isatty():
+        yield _no_key
+    elif sys.platform == "win32":
+        yield _windows_key
+    else:
+        import termios
+        import tty
+
+        descriptor = sys.stdin.fileno()
+        before = termios.tcgetattr(descriptor)
+        try:
+            tty.setcbreak(descriptor)
+            yield _posix_key
+        finally:
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _no_key(wait_s: float) -> str:
+    time.sleep(wait_s)
+    return ""
+
+
+def _posix_key(wait_s: float) -> str:
+    import os
+    import select
+
+    ready, _, _ = select.select([sys.stdin], [], [], wait_s)
+    # An end of file, as of a closed window, quits too.
+    return (os.read(sys.stdin.fileno(), 1).decode("latin-1") or QUIT[0]) if ready else ""
+
+
+def _windows_key(wait_s: float) -> str:
+    import msvcrt
+
+    time.sleep(wait_s)
+    return msvcrt.getwch() if msvcrt.kbhit() else ""  # type: ignore[attr-defined,unused-ignore]
