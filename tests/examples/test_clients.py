@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from support import Served, blobs, mlp, wait_until
 CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
 COMMANDS = {
     "curl": ["sh", "fetch_and_predict.sh"],
-    "python": [sys.executable, "fetch_and_predict.py"],
     "node": ["node", "fetch_and_predict.mjs"],
     "java": ["java", "FetchAndPredict.java"],
 }
@@ -33,7 +31,7 @@ def bell(served: Served) -> None:
 def client(
     served: Served, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[subprocess.Popen[str]]:
-    if shutil.which(request.param) is None and request.param != "python":
+    if shutil.which(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
     (tmp_path / "inputs.json").write_text(json.dumps({"inputs": {"x": [0.5] * 8}}))
     program, file = COMMANDS[request.param]

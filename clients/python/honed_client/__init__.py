@@ -1,0 +1,21 @@
+"""Asks Hone, the daemon that trains models on this device: samples, predictions, newest models."""
+
+from honed_client.aio import AsyncClient, AsyncModel
+from honed_client.calls import Job, Prediction, Sample, Version
+from honed_client.connection import HonedError, Unreachable
+from honed_client.sync import Client, Model
+from honed_client.watching import Watch
+
+__all__ = [
+    "AsyncClient",
+    "AsyncModel",
+    "Client",
+    "HonedError",
+    "Job",
+    "Model",
+    "Prediction",
+    "Sample",
+    "Unreachable",
+    "Version",
+    "Watch",
+]

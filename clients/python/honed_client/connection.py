@@ -1,0 +1,122 @@
+"""Where the daemon is, who asks, and what an error says."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+DEFAULT_URL = "http://127.0.0.1:8471"
+SOCKET_OF_SERVICE = Path("/run/honed/api.sock")
+ROOT = 0
+TIMEOUT = httpx.Timeout(600.0, connect=5.0)
+"""The check of a large model takes minutes; a wait for a newer one is longer than most answers."""
+
+
+class HonedError(Exception):
+    """The daemon refused. code: docs/errors.md lists them. errors: pointer and detail of each."""
+
+    def __init__(self, status: int, document: dict[str, Any]) -> None:
+        self.status = status
+        self.code: str = document.get("code", "")
+        self.detail: str = document.get("detail") or document.get("title") or f"HTTP {status}"
+        self.errors: list[dict[str, str]] = document.get("errors") or []
+        faults = "".join(f"; {each['pointer']}: {each['detail']}" for each in self.errors[:5])
+        super().__init__(self.detail + faults)
+
+
+class Unreachable(Exception):
+    """No daemon answers there."""
+
+
+def options(url: str | None, token: str | None) -> dict[str, Any]:
+    """What an httpx client is made with.
+
+    url: None for $HONED_URL, else for this machine's daemon by its Unix socket, where the kernel
+    tells who asks; where there is none, http://127.0.0.1:8471 with the token of the data folder.
+    token: None for $HONED_TOKEN.
+    """
+    url = url or os.environ.get("HONED_URL")
+    token = token or os.environ.get("HONED_TOKEN")
+    path = None if url else living_socket()
+    if url is None and path is None and token is None:
+        token = _token_of_this_machine()
+    return {
+        "base_url": url or (DEFAULT_URL if path is None else "http://localhost"),
+        "headers": {"Authorization": f"Bearer {token.strip()}"} if token else {},
+        "timeout": TIMEOUT,
+        "trust_env": False,  # a proxy has no business between an app and its device
+        "uds": None if path is None else str(path),
+    }
+
+
+def living_socket() -> Path | None:
+    """The Unix socket of this machine's daemon; None if nobody listens, or not on Linux.
+
+    Raises Unreachable if who listens is neither this user nor root, nor the folder's owner.
+    """
+    if sys.platform != "linux":
+        return None
+    named = os.environ.get("HONED_SOCKET")
+    for path in [Path(named)] if named else [data_dir() / "api.sock", SOCKET_OF_SERVICE]:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(5)
+            try:
+                probe.connect(str(path))
+                owner = path.parent.stat().st_uid
+            except OSError:
+                continue
+            credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        _, uid, _ = struct.unpack("iII", credentials)
+        if uid not in {ROOT, os.geteuid(), owner}:
+            raise Unreachable(f"a program of another user (uid {uid}) listens on {path}")
+        return path
+    return None
+
+
+def data_dir() -> Path:
+    """$HONED_DATA_DIR, else the platform's folder for user data, as the daemon chooses it."""
+    if named := os.environ.get("HONED_DATA_DIR"):
+        return Path(named)
+    home = Path.home()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "honed"
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "honed"
+    return Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "honed"
+
+
+def _token_of_this_machine() -> str | None:
+    """Not on Linux: there the socket needs none, and the port might be another user's."""
+    if sys.platform == "linux":
+        return None
+    try:
+        return (data_dir() / "admin.token").read_text("ascii")
+    except OSError:
+        return None
+
+
+@contextmanager
+def reaching(base_url: object) -> Iterator[None]:
+    """Raises Unreachable for what goes wrong on the way."""
+    try:
+        yield
+    except httpx.TransportError as error:
+        raise Unreachable(
+            f"no daemon answers at {base_url}: {error or type(error).__name__}"
+        ) from error
+
+
+def checked(response: httpx.Response) -> httpx.Response:
+    """The answer, whose body was read. Raises HonedError."""
+    if not response.is_error:
+        return response
+    is_json = "json" in response.headers.get("content-type", "")
+    raise HonedError(response.status_code, response.json() if is_json else {})
