@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from api.access.auditing import recorded_change
 from api.access.scopes import ThePrincipal, needs
-from api.bodies.samples import FILES, JSON, NPZ
+from api.bodies.samples import CSV, FILES, JSON, NPZ
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon
 from api.inference import near, not_loaded, read_body
@@ -54,6 +54,7 @@ INPUTS = body(
                 "batch": {"value": {"instances": [{"inputs": {"x": [0.1, 0.2]}}]}},
             },
         },
+        CSV: {"schema": {"type": "string"}, "example": "width,height\n0.1,0.2\n"},
         **dict.fromkeys((NPZ, *FILES), BINARY),
     }
 )

@@ -23,6 +23,7 @@ from service.models.prepared import MADE_OF, UPLOAD, describe, find_prepared
 from service.models.promotion.policy import merge_gate
 from service.processes.children import Children
 from service.samples.ingest.csv_header import check_features
+from service.samples.ingest.csv_windows import row_signature
 from service.samples.ingest.require import require_names
 from service.settings import Settings
 from service.training.errors import GraphRefused
@@ -178,7 +179,8 @@ class Registry:
         is_cut = prepared.artifacts.prefix_model is not None
         described = preprocess.parse(spec.preprocess, prepared.signature, is_cut=is_cut)
         require_names(prepared.signature, described)
-        features = check_features(prepared.signature, spec.features, at="/spec/features")
+        rows = row_signature(prepared.signature, described)
+        features = check_features(rows, spec.features, at="/spec/features")
         defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
         new = NewModel(
             name=spec.name,

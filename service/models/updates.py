@@ -10,6 +10,7 @@ from service.errors import InvalidInput
 from service.jobs.enqueue import check_recipe
 from service.models.promotion.policy import merge_gate
 from service.samples.ingest.csv_header import check_features
+from service.samples.ingest.csv_windows import row_signature
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import UNSET, Unset
@@ -75,7 +76,8 @@ def _checked(
         problems += error.problems
     try:
         given = None if isinstance(features, Unset) else features
-        names = check_features(model.signature, given, at="/features")
+        rows = row_signature(model.signature, model.preprocess)
+        names = check_features(rows, given, at="/features")
     except InvalidInput as error:
         problems += error.problems
     if problems:

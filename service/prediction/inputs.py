@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.errors import InvalidInput
+from service.errors import InvalidInput, TooLarge
 from service.prediction.frames import Tensors
 from service.samples.ingest import tensors
+from service.samples.ingest.csv_upload import CsvSamples
 from service.samples.ingest.intake import Faults, UploadOptions, stage
 from service.samples.ingest.json_upload import SampleParser
 from service.samples.ingest.json_value import read_json as parse_json
@@ -20,7 +21,7 @@ from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import NpzBatch
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import StageResult
+from storage.records.samples import Split, StageResult
 from storage.records.signatures import TensorSpec
 from storage.store import Store
 
@@ -85,7 +86,30 @@ def read_npz(model: Model, body: bytes, max_bytes: int) -> Batch:
     return Batch(np.concatenate(chunks))
 
 
-READERS: dict[str, Reader] = {"application/json": read_json, "application/x-npz": read_npz}
+def read_csv(model: Model, body: bytes, max_bytes: int) -> Batch:
+    """A header line, then an instance a row, or the rows of a recording that windows are cut of.
+
+    A label may be there. Raises InvalidInput, TooLarge.
+    """
+    faults, records, size = Faults(), [], 0
+    text = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
+    table = CsvSamples(model, text, UploadOptions(split=Split.TRAIN))
+    for chunk in table.chunks(faults):
+        records.append(chunk.records)
+        size += chunk.records.nbytes
+        if size > max_bytes:
+            raise TooLarge(f"its windows have more than {max_bytes} bytes; send fewer rows")
+    _refuse(faults, table.total)
+    if not records:
+        raise _wrong("", "its rows make no window: give each of them the same split, or none")
+    return Batch(np.concatenate(records))
+
+
+READERS: dict[str, Reader] = {
+    "application/json": read_json,
+    "application/x-npz": read_npz,
+    "text/csv": read_csv,
+}
 """By media type."""
 
 

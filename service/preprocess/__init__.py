@@ -23,6 +23,7 @@ from service.preprocess.checks import WrongDescription
 from service.preprocess.image import Image
 from service.preprocess.kind import TOO_LARGE, FileKind, Kind, TensorKind, Unreadable
 from service.preprocess.standardize import Standardize
+from service.preprocess.windows import Windows
 from storage.errors import Problem
 from storage.records.signatures import Signature, TensorSpec
 
@@ -38,13 +39,14 @@ __all__ = [
     "Standardize",
     "TensorKind",
     "Unreadable",
+    "Windows",
     "for_model",
     "parse",
 ]
 
 Array = NDArray[Any]
 Description = Mapping[str, Any]
-KINDS: dict[str, type[Kind]] = {each.kind: each for each in (Audio, Image, Standardize)}
+KINDS: dict[str, type[Kind]] = {each.kind: each for each in (Audio, Image, Standardize, Windows)}
 """Kind by name."""
 
 

@@ -1,11 +1,12 @@
-"""Stores samples from CSV: a header line, then one sample a line."""
+"""Stores samples from CSV: a header line, then a sample a line, or rows to be cut into windows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from service import allocator
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import Columns, read_header, wrong_csv
 from service.samples.ingest.csv_lines import Row, in_groups, most_line_characters, read_lines
+from service.samples.ingest.csv_windows import Cutter, Parsed, row_signature, windows_of
 from service.samples.ingest.intake import Faults, IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_upload import key_complaint, label_reader
 from service.samples.ingest.labels import SHOWN_CHARACTERS, Label, LabelReader
@@ -38,41 +40,72 @@ def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) ->
     every bad line.
     """
     require_tensors(model)
-    total = 0
     try:
         with (
             file_faults(READ_BACK),
             path.open(encoding="utf-8-sig", newline="") as text,
             Intake(store, model, options) as intake,
         ):
-            lines = read_lines(text, most_characters=most_line_characters(model))
-            columns = read_header(
-                model,
-                next(lines, (1, []))[1],
-                label_column=options.label_column,
-                ignore_columns=options.ignore_columns,
-                weight_column=options.weight_column,
-            )
-            for rows in in_groups(lines):
-                total += len(rows)
-                chunk = _Chunk(model, columns, rows)
-                chunk.check(intake.faults)
-                splits = [each or options.split for each in chunk.splits]
+            table = CsvSamples(model, text, options)
+            for chunk in table.chunks(intake.faults):
                 intake.add(
                     chunk.records,
                     chunk.labels,
                     key=chunk.keys,
-                    split=splits,
+                    split=[each or options.split for each in chunk.splits],
                     weights=chunk.weights,
                 )
-            if total == 0:
-                raise wrong_csv(Problem("/2", "there is no line behind the header"))
-            result = intake.commit(total)
-        if result.accepted and columns.features is not None:
-            _learn_features(store, model, columns.features)
-        return result
+            result = intake.commit(table.total)
+        if result.accepted and table.columns.features is not None:
+            _learn_features(store, model, table.columns.features)
+        return replace(result, warnings=(*result.warnings, *table.warnings()))
     finally:
         allocator.trim()
+
+
+class CsvSamples:
+    """The samples of a CSV: its rows, or the windows of them. Raises InvalidInput.
+
+    text: opened with newline="". total: rows that were read.
+    """
+
+    def __init__(self, model: Model, text: IO[str], options: UploadOptions) -> None:
+        kind = windows_of(model.signature, model.preprocess)
+        rows = row_signature(model.signature, model.preprocess)
+        self._model = replace(model, signature=rows)
+        self._cutter = None if kind is None else Cutter(model, kind, split=options.split)
+        self._lines = read_lines(text, most_characters=most_line_characters(model))
+        self.total = 0
+        self.columns = read_header(
+            self._model,
+            next(self._lines, (1, []))[1],
+            label_column=options.label_column,
+            ignore_columns=options.ignore_columns,
+            weight_column=options.weight_column,
+        )
+        if kind is not None and self.columns.key is not None:
+            detail = "a window has many rows, and so no key; ignore_columns leaves the column out"
+            raise wrong_csv(Problem("/1", detail))
+
+    def chunks(self, faults: Faults) -> Iterator[Parsed]:
+        """Good samples, some at a time; the faults of others are added to `faults`."""
+        for rows in in_groups(self._lines):
+            self.total += len(rows)
+            chunk = _Chunk(self._model, self.columns, rows)
+            good = chunk.check(faults)
+            parsed = Parsed(chunk.records, chunk.labels, chunk.keys, chunk.splits, chunk.weights)
+            if self._cutter is None:
+                yield parsed
+            else:
+                yield from self._cutter.add(parsed, good, len(rows))
+        if self.total == 0:
+            raise wrong_csv(Problem("/2", "there is no line behind the header"))
+        if self._cutter is not None:
+            self._cutter.require_a_window()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What people should know of the windows."""
+        return () if self._cutter is None else self._cutter.warnings()
 
 
 def _learn_features(store: Store, model: Model, names: tuple[str, ...]) -> None:
@@ -98,8 +131,8 @@ class _Chunk:
         self.splits: list[Split | None] = []
         self.weights: list[float | None] = []
 
-    def check(self, faults: Faults) -> None:
-        """Keep the good lines; report the others to faults, with line and column."""
+    def check(self, faults: Faults) -> list[int]:
+        """Keep the good lines and return their positions; report the others to faults."""
         problems: dict[int, list[Problem]] = {}
         cells = [self._whole(at, problems) for at in range(len(self._rows))]
         parts = [
@@ -113,6 +146,7 @@ class _Chunk:
             faults.sample(problems[position])
         good = [position for position in range(len(cells)) if position not in problems]
         self.records = np.concatenate(parts, axis=1)[good]
+        return good
 
     def _whole(self, position: int, problems: dict[int, list[Problem]]) -> list[str]:
         """The cells of a row; zeros if it has too few or too many."""

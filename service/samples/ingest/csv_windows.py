@@ -1,0 +1,164 @@
+"""Cuts the rows of a recording into windows while they are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.preprocess import Description, Windows, for_signature
+from service.samples.ingest import tensors
+from service.samples.ingest.csv_header import wrong_csv
+from service.samples.ingest.labels import Label
+from storage.errors import Problem
+from storage.records.models import Model
+from storage.records.samples import Split
+from storage.records.signatures import Signature, TensorSpec
+
+BYTES_AT_ONCE = 8 * 2**20
+PARTS = 10
+"""One part in ten is for validation."""
+WINDOWS_A_PART = 4
+"""So many lengths of a window make a part of a recording whose windows overlap."""
+
+
+@dataclass
+class Parsed:
+    """Samples of a CSV, n of them. records: (n, record bytes)."""
+
+    records: NDArray[np.uint8]
+    labels: Sequence[Label]
+    keys: Sequence[str | None]
+    splits: Sequence[Split | None]
+    weights: Sequence[float | None]
+
+
+def windows_of(signature: Signature, preprocess: Sequence[Description]) -> Windows | None:
+    """How a model's recordings are cut; None for a model that has a sample in each row."""
+    kind = for_signature(signature, preprocess).kinds.get(signature.inputs[0].name)
+    return kind if isinstance(kind, Windows) and len(signature.inputs) == 1 else None
+
+
+def row_signature(signature: Signature, preprocess: Sequence[Description]) -> Signature:
+    """What the rows of a CSV hold: samples, or moments of a recording."""
+    kind = windows_of(signature, preprocess)
+    if kind is None:
+        return signature
+    return replace(signature, inputs=(kind.row_spec(signature.inputs[0]),))
+
+
+class Cutter:
+    """Takes rows in order, and makes the windows that they complete.
+
+    A window has the split that its rows name. Where windows overlap and none is named, the
+    recording is divided into parts, and one in ten is for validation; the bytes of the first window
+    choose the first of these. By single windows, nearly equal ones would be in both splits. Windows
+    that reach from one split into the other are left out.
+    """
+
+    def __init__(self, model: Model, kind: Windows, *, split: Split | None) -> None:
+        self._spec: TensorSpec = kind.row_spec(model.signature.inputs[0])
+        target = model.signature.target
+        self._by_majority = kind.label == "majority" and target.num_classes and not target.shape
+        self._kind = kind
+        self._split = split
+        self._records = np.empty((0, tensors.input_bytes(self._spec)), np.uint8)
+        self._rows: list[tuple[Label, Split | None, float | None] | None] = []
+        self._start = 0
+        self._phase: int | None = None
+        self.rows = 0
+        self.left_out = 0
+
+    def add(self, rows: Parsed, good: Sequence[int], count: int) -> Iterator[Parsed]:
+        """good: the positions of the rows among `count`; no window reaches over one that is bad."""
+        records = np.zeros((count, self._records.shape[1]), np.uint8)
+        records[list(good)] = rows.records
+        self._records = np.concatenate([self._records, records])
+        about: list[tuple[Label, Split | None, float | None] | None] = [None] * count
+        for at, said in zip(
+            good, zip(rows.labels, rows.splits, rows.weights, strict=True), strict=True
+        ):
+            about[at] = said
+        self._rows += about
+        self.rows += count
+        yield from self._windows()
+
+    def require_a_window(self) -> None:
+        """Raises InvalidInput if the recording is over and was shorter than a window."""
+        length = self._kind.length
+        if self.rows < length:
+            detail = f"the recording has {self.rows} rows, and a window of this model {length}"
+            raise wrong_csv(
+                Problem("", f"{detail}; send a longer recording, each in a CSV of its own")
+            )
+
+    def warnings(self) -> tuple[str, ...]:
+        """How many windows were left out, if any were."""
+        if not self.left_out:
+            return ()
+        return (
+            f"{self.left_out} windows were left out: they reach from one split into the other, or"
+            " over a row that cannot be read",
+        )
+
+    def _windows(self) -> Iterator[Parsed]:
+        kind, length, stride = self._kind, self._kind.length, self._kind.stride
+        whole = self._records.view(tensors.little_endian(self._spec.dtype))
+        starts = range(0, len(whole) - length + 1, stride)
+        step = max(1, BYTES_AT_ONCE // (length * self._records.shape[1]))
+        for first in range(0, len(starts), step):
+            some = starts[first : first + step]
+            kept = [at for at in some if self._is_kept(at, whole[at : at + length])]
+            windows = np.stack([whole[at : at + length] for at in kept]) if kept else whole[:0]
+            if kept:
+                yield self._parsed(kind.laid(windows), kept)
+        done = len(starts) * stride
+        self._records, self._rows = self._records[done:], self._rows[done:]
+        self._start += done
+
+    def _parsed(self, windows: NDArray[np.generic], starts: Sequence[int]) -> Parsed:
+        ends = [at + self._kind.length - 1 for at in starts]
+        last = [row for row in map(self._rows.__getitem__, ends) if row is not None]
+        records = np.ascontiguousarray(windows).reshape(len(starts), -1).view(np.uint8)
+        labels = [self._label(at) for at in starts]
+        splits = [self._split_of(at) for at in starts]
+        return Parsed(records, labels, [None] * len(starts), splits, [row[2] for row in last])
+
+    def _is_kept(self, at: int, window: NDArray[np.generic]) -> bool:
+        rows = self._rows[at : at + self._kind.length]
+        if self._phase is None:
+            digest = sha256(np.ascontiguousarray(window).tobytes()).digest()
+            self._phase = digest[0] % PARTS
+        splits = {row[1] for row in rows if row is not None}
+        ends = (self._start + at, self._start + at + self._kind.length - 1)
+        named = self._split is not None or splits != {None}
+        is_kept = None not in rows and len(splits) == 1
+        if is_kept and not named and self._kind.stride < self._kind.length:
+            is_kept = self._part_split(ends[0]) is self._part_split(ends[1])
+        self.left_out += not is_kept
+        return is_kept
+
+    def _split_of(self, at: int) -> Split | None:
+        row = self._rows[at]
+        named = self._split if row is None or row[1] is None else row[1]
+        overlap = self._kind.stride < self._kind.length
+        return self._part_split(self._start + at) if named is None and overlap else named
+
+    def _part_split(self, row: int) -> Split:
+        part = row // (WINDOWS_A_PART * self._kind.length)
+        return Split.TRAIN if (part + (self._phase or 0)) % PARTS else Split.VALIDATION
+
+    def _label(self, at: int) -> Label:
+        rows = self._rows[at : at + self._kind.length]
+        labels = [row[0] for row in rows if row is not None]
+        if not self._by_majority:
+            return labels[-1]
+        given = [label for label in labels if label is not None]
+        counts = Counter(given)
+        most = max(counts.values(), default=0)
+        # Of labels that are as frequent, the later one.
+        return next((label for label in reversed(given) if counts[label] == most), None)
