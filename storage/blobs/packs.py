@@ -30,7 +30,7 @@ from storage.disk.spool import Spool
 _ROLL_BYTES = 64 << 20
 # Shorter uploads are copied into the open pack, so that a million samples are some hundred files
 # to map and not thousands.
-_OWN_PACK_BYTES = 32 << 20
+_OWN_PACK_BYTES = 16 << 20
 _ZEROS = bytes(1 << 16)
 
 

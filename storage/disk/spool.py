@@ -10,34 +10,37 @@ from typing import BinaryIO
 
 from storage.disk.durable import sync_file
 
-_MEMORY_BYTES = 1 << 20
+_MEMORY_BYTES = 4 << 20
 _CHUNK_BYTES = 1 << 20
 
 
 class Spool:
-    """Append-only bytes, of which at most about 1 MiB are held in memory."""
+    """Append-only bytes, of which at most 4 MiB are held in memory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._memory = bytearray()
+        self._pieces: list[memoryview] = []
         self._file: BinaryIO | None = None
         self.size_bytes = 0
         self.path: Path | None = None
 
     def write(self, data: memoryview) -> None:
-        """Append; data: bytes, contiguous."""
+        """Append; data: bytes, contiguous, which nobody changes from now on."""
         self.size_bytes += data.nbytes
         if self._file is None and self.size_bytes <= _MEMORY_BYTES:
-            self._memory += data
+            self._pieces.append(data)
             return
         if self._file is None:
             self._file = self._roll_over()
         self._file.write(data)
 
     def read(self, offset: int, length: int) -> Iterator[bytes | memoryview]:
-        """The bytes of a range, in pieces of at most 1 MiB."""
+        """The bytes of a range, in pieces."""
         if self._file is None:
-            yield memoryview(self._memory)[offset : offset + length]
+            if length < self.size_bytes and len(self._pieces) > 1:
+                self._pieces = [memoryview(b"".join(self._pieces))]
+            for piece in self._pieces:
+                yield piece[offset : offset + length]
             return
         self._file.seek(offset)
         while length > 0:
@@ -56,7 +59,7 @@ class Spool:
 
     def discard(self) -> None:
         """Forget everything; a file that was renamed stays where it is."""
-        self._memory = bytearray()
+        self._pieces.clear()
         if self._file is not None:
             self._file.close()
         if self.path is not None:
@@ -66,6 +69,6 @@ class Spool:
         descriptor, name = tempfile.mkstemp(prefix="spool-", dir=self._folder)
         self.path = Path(name)
         file = os.fdopen(descriptor, "w+b")
-        file.write(self._memory)
-        self._memory = bytearray()
+        file.writelines(self._pieces)
+        self._pieces.clear()
         return file
