@@ -17,15 +17,14 @@ from storage.samples.quota import validation_is_full
 from storage.samples.staged_rows import StagedRows
 
 _NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
-_CONSTANT = ("model_id", "owner", "pack", "created_at")
 _STAGED = ("length", "sha256", "label", *(name for name in SAMPLE_COLUMNS if name != "split"))
-_COLUMNS = ("id", "offset", "split", *_STAGED, *_CONSTANT)
+_COLUMNS = ("id", "offset", "split", *_STAGED)
 # Samples that name no split are for validation if their digests are below the parameter.
 _SELECT = f"""
 SELECT
-  coalesce(split, CASE WHEN sha256 < :validation
+  coalesce(split, CASE WHEN sha256 < ?
     THEN '{Split.VALIDATION.value}' ELSE '{Split.TRAIN.value}' END),
-  {", ".join((*_STAGED, *(f":{name}" for name in _CONSTANT)))}
+  {", ".join(_STAGED)}
 FROM staged ORDER BY n
 """  # noqa: S608 - our own names
 _COUNT_SAMPLES = """
@@ -55,12 +54,12 @@ def insert_samples(
         "owner": owner,
         "pack": placement.pack,
         "created_at": dump_time(transaction.now),
-        "validation": b"" if validation_is_full(transaction, model_id) else VALIDATION_BELOW,
     }
+    below = b"" if validation_is_full(transaction, model_id) else VALIDATION_BELOW
     counts: Counter[tuple[str, int]] = Counter()
-    rows = staged.select(_SELECT, constant)
+    rows = staged.select(_SELECT, (below,))
     placed = _placed(rows, counts, first_id=first_id, offset=placement.offset_bytes)
-    insert_rows(transaction.connection, "samples", _COLUMNS, placed)
+    insert_rows(transaction.connection, "samples", _COLUMNS, placed, constant=constant)
     counted = ((model_id, *kind, count) for kind, count in counts.items())
     transaction.executemany(_COUNT_SAMPLES, counted)
     added_bytes = placement.size_bytes - placement.offset_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,17 @@ from storage.errors import AlreadyExists
 from storage.records.samples import DAMAGED, SAMPLE_COLUMNS
 
 _ROWS_AT_ONCE = 2000
+BEGINNING_BYTES = 8
+"""Of a digest, by which equal inputs are sought; few others begin alike."""
+_BEGINNINGS_BYTES = 16_384 * BEGINNING_BYTES
 _KEYS_AT_ONCE = 64
 _STAGED = (
     "CREATE TABLE staged (n INTEGER PRIMARY KEY, sha256 BLOB NOT NULL, start INTEGER NOT NULL, "
     "length INTEGER NOT NULL, label ANY, "
-    + "".join(f"{name} ANY, " for name in SAMPLE_COLUMNS)
+    + "".join(
+        f"{name} ANY DEFAULT {'NULL' if default is None else default}, "
+        for name, default in SAMPLE_COLUMNS.items()
+    )
     + "conflicts INTEGER NOT NULL DEFAULT 0) STRICT"
 )
 _BY_KEY = "CREATE UNIQUE INDEX staged_by_key ON staged (key) WHERE key IS NOT NULL"
@@ -27,7 +33,7 @@ _MERGES = (
     "CREATE TABLE dropped (n INTEGER PRIMARY KEY, id INTEGER, of INTEGER, key TEXT) STRICT",
     "CREATE TABLE labelled (id INTEGER PRIMARY KEY, label ANY) STRICT",
 )
-_GIVEN = ("n", "sha256", "start", "length", "label", *SAMPLE_COLUMNS)
+_GIVEN = ("n", "sha256", "start", "length", "label")
 _FIRST_OF_A_KEY = "ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING"
 _KNOWN_KEYS = f"""
 SELECT taken.key, samples.id, coalesce(quarantine, '') LIKE '{DAMAGED}%' AS is_damaged, owner
@@ -64,13 +70,21 @@ class StagedRows:
             os.close(descriptor)
         self._path = Path(name)
         self._count = 0
+        self._beginnings = bytearray()
         self._keyed = self._merges = False
         self.keys_of_damaged: list[str] = []
         with translated():
             self._connection = _open(self._path)
 
-    def add(self, rows: Iterable[tuple[Any, ...]], *, keyed: bool) -> None:
-        """rows: ordinal, digest, offset and length of the bytes, label, and SAMPLE_COLUMNS.
+    def add(
+        self,
+        rows: Iterable[tuple[Any, ...]],
+        digests: Iterable[bytes],
+        *,
+        columns: Iterable[str],
+        keyed: bool,
+    ) -> None:
+        """rows: ordinal, digest, offset and length of the bytes, label; then columns of the table.
 
         Raises StorageFull.
         """
@@ -80,8 +94,18 @@ class StagedRows:
         on_conflict = _FIRST_OF_A_KEY if self._keyed else ""
         with translated():
             self._count += insert_rows(
-                self._connection, "staged", _GIVEN, rows, on_conflict=on_conflict
+                self._connection, "staged", (*_GIVEN, *columns), rows, on_conflict=on_conflict
             )
+        if len(self._beginnings) <= _BEGINNINGS_BYTES:
+            self._beginnings += b"".join(digest[:BEGINNING_BYTES] for digest in digests)
+
+    def beginnings(self) -> set[bytes] | None:
+        """How the digests begin, if no two of the added rows begin alike; None too if many came."""
+        packed, size = bytes(self._beginnings), BEGINNING_BYTES
+        if len(packed) > _BEGINNINGS_BYTES:
+            return None
+        found = {packed[at : at + size] for at in range(0, len(packed), size)}
+        return found if len(found) * size == len(packed) else None
 
     def drop_known_keys(
         self, database: sqlite3.Connection, model_id: int, *, owner: str | None
@@ -184,7 +208,7 @@ class StagedRows:
             stop = offset_bytes + length
         yield start, stop - start
 
-    def select(self, sql: str, parameters: Mapping[str, object]) -> Iterator[tuple[Any, ...]]:
+    def select(self, sql: str, parameters: Sequence[object]) -> Iterator[tuple[Any, ...]]:
         """Rows of a query of the table `staged`."""
         return self._connection.execute(sql, parameters)
 

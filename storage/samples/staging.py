@@ -103,16 +103,20 @@ class Staging:
         _check_lengths(count, data, lengths=sizes, columns=columns)
         starts = list(accumulate(chain([0], sizes)))[:-1]
         at = self._spool.size_bytes
+        given = {name: _values(column) for name, column in columns.items() if column is not None}
+        digests = [
+            hashlib.sha256(data[s : s + n]).digest() for s, n in zip(starts, sizes, strict=True)
+        ]
         rows = zip(
             range(self._added, self._added + count),
-            (hashlib.sha256(data[s : s + n]).digest() for s, n in zip(starts, sizes, strict=True)),
+            digests,
             (at + start for start in starts),
             sizes,
             labels,
-            *(_values(columns.get(name), default) for name, default in SAMPLE_COLUMNS.items()),
+            *given.values(),
             strict=False,  # `repeat` has no end
         )
-        self._rows.add(rows, keyed=any(columns.get("key") or ()))
+        self._rows.add(rows, digests, columns=given, keyed=any(columns.get("key") or ()))
         with file_faults("cannot stage samples"):
             self._spool.write(data)
         self._added += count
@@ -235,8 +239,6 @@ def _check_lengths(
             raise ValueError(f"{count} labels came with {len(column)} of {name}")
 
 
-def _values(column: object, default: object) -> Iterable[object]:
-    """A column's values; one for all, and none, are repeated."""
-    if column is None or isinstance(column, str):
-        return repeat(default if column is None else column)
-    return cast("Sequence[object]", column)
+def _values(column: object) -> Iterable[object]:
+    """A column's values; one for all is repeated."""
+    return repeat(column) if isinstance(column, str) else cast("Sequence[object]", column)

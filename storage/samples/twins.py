@@ -15,21 +15,22 @@ from operator import itemgetter
 from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
 from storage.records.samples import DAMAGED, Label
-from storage.samples.staged_rows import StagedRows
+from storage.samples.staged_rows import BEGINNING_BYTES, StagedRows
 
 _TOLD = 1000
-_PREFIX = "substr(sha256, 1, 8)"
+_PREFIX = f"substr(sha256, 1, {BEGINNING_BYTES})"
 """As in the index `samples_by_content`; a whole digest would make it three times as large."""
 # Left to itself SQLite walks all samples of the model, since they are in the order of their ids.
 # What contradicts a label of the base set does not join it, but has a split of its own.
 # The prefixes are one blob, so that any number of them is one statement, prepared once.
 _STORED = f"""
 WITH RECURSIVE sought (at) AS (
-  SELECT 1 UNION ALL SELECT at + 8 FROM sought WHERE at + 8 < length(:prefixes)
+  SELECT 1 UNION ALL
+  SELECT at + {BEGINNING_BYTES} FROM sought WHERE at + {BEGINNING_BYTES} < length(:prefixes)
 )
 SELECT id, sha256, label, nullif(split, 'base') AS split
 FROM sought CROSS JOIN samples INDEXED BY samples_by_content
-WHERE model_id = :model_id AND {_PREFIX} = substr(:prefixes, at, 8)
+WHERE model_id = :model_id AND {_PREFIX} = substr(:prefixes, at, {BEGINNING_BYTES})
   AND (:owner IS NULL OR owner IS :owner)
   AND (quarantine IS NULL OR quarantine NOT LIKE '{DAMAGED}%') ORDER BY id
 """  # noqa: S608 - our own
@@ -57,8 +58,12 @@ def drop_stored(
     rows: StagedRows, database: sqlite3.Connection, model_id: int, *, owner: str | None
 ) -> None:
     """Drop the staged rows that equal a stored sample; owner: None for anybody's."""
+    new = rows.beginnings()
+    if new is not None and not _stored(database, model_id, new, rows, owner=owner):
+        return
     for batch in rows.batches():
-        stored = _stored(database, model_id, {row[1][:8] for row in batch}, rows, owner=owner)
+        prefixes = {row[1][:BEGINNING_BYTES] for row in batch}
+        stored = _stored(database, model_id, prefixes, rows, owner=owner)
         for n, digest, label, key, _ in batch if stored else ():
             twins = stored.get(digest)
             if twins is None:
@@ -74,6 +79,8 @@ def drop_stored(
 
 def drop_repeated(rows: StagedRows) -> None:
     """Drop the staged rows that equal an earlier one."""
+    if rows.beginnings() is not None:
+        return
     for _, same in groupby(rows.repeated(), key=itemgetter(1)):
         twins: Twins = {}
         for n, _, label, key, split in same:

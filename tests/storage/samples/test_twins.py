@@ -9,6 +9,7 @@ from support import DEADLINE_S, wait_until
 
 from storage.errors import NotFound
 from storage.records.samples import Split
+from storage.samples import staged_rows
 from storage.samples.filter import SampleFilter
 from storage.samples.twins import drop_stored
 
@@ -56,6 +57,25 @@ def test_a_large_upload_sent_again_stores_nothing(store, model, send):
     again = send(numbers, [number % 10 for number in numbers])
     assert (again.accepted, again.duplicates) == (0, 1500)
     assert len(again.twins) == 1000
+
+
+def test_equal_inputs_are_found_in_uploads_whose_digests_memory_does_not_hold(
+    store, model, send, monkeypatch
+):
+    monkeypatch.setattr(staged_rows, "_BEGINNINGS_BYTES", 8)
+    send([1, 2, 3], [1, 2, 3])
+    again = send([3, 4, 5, 4], [3, 4, 5, 4])
+    assert (again.accepted, again.duplicates) == (2, 2)
+    assert again.twins == {0: 3, 3: 4}
+
+
+def test_samples_beside_a_duplicate_keep_their_bytes(store, model, record_of):
+    with store.samples.stage(model.id, 16, keep_duplicates=False) as staging:
+        for numbers in [(1, 2), (2, 3)]:
+            staging.add(b"".join(map(record_of, numbers)), [*numbers])
+        assert staging.commit().duplicates == 1
+    for number in (1, 2, 3):
+        assert store.samples.content(model.id, number) == record_of(number)
 
 
 def test_an_unlabelled_twin_takes_the_label(store, model, send):
