@@ -74,8 +74,8 @@ def in_int8(name: str, matrix: Matrix, x: str, y: str) -> Stored:
 
 def in_integers(name: str, matrix: Matrix, x: str, y: str) -> Stored:
     """DynamicQuantizeLinear, MatMulInteger, Cast, Mul: as onnxruntime's quantize_dynamic does."""
-    scale = (np.abs(matrix).max(axis=0) / 120).astype(np.float32)
-    zero = np.full(scale.shape, 3, np.int8)
+    scale = (np.abs(matrix).max(axis=0) / 80).astype(np.float32)
+    zero = np.full(scale.shape, 40, np.int8)
     packed = (np.round(matrix / scale) + zero).astype(np.int8)
     nodes = [
         make_node("DynamicQuantizeLinear", [x], [f"{y}:q", f"{y}:xs", f"{y}:xz"], f"{y}:q"),
