@@ -3,8 +3,8 @@ var TIMEOUT_MS = 15e3;
 var Unreachable = class extends Error {
 };
 var Refused = class extends Error {
-  constructor(status, code, detail, faults = []) {
-    super(detail);
+  constructor(status, code, detail2, faults = []) {
+    super(detail2);
     this.status = status;
     this.code = code;
     this.faults = faults;
@@ -89,8 +89,8 @@ var Api = class {
 function withQuery(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== null);
   if (given.length === 0) return path;
-  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
-  return `${path}${path.includes("?") ? "&" : "?"}${text}`;
+  const text2 = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return `${path}${path.includes("?") ? "&" : "?"}${text2}`;
 }
 function modelPath(name, rest = "") {
   return `/v1/models/${encodeURIComponent(name)}${rest}`;
@@ -105,18 +105,19 @@ async function answered(response) {
   }
 }
 async function refusal(response) {
-  const told2 = await response.json().catch(() => null);
-  const problem = typeof told2 === "object" && told2 !== null ? told2 : {};
+  const told3 = await response.json().catch(() => null);
+  const problem = typeof told3 === "object" && told3 !== null ? told3 : {};
   const code = "code" in problem ? String(problem.code) : "";
-  const detail = "detail" in problem ? String(problem.detail) : `HTTP ${response.status}`;
-  if (code === "not_ready") return new Unreachable(detail);
+  const detail2 = "detail" in problem ? String(problem.detail) : `HTTP ${response.status}`;
+  if (code === "not_ready") return new Unreachable(detail2);
   const faults = "errors" in problem && Array.isArray(problem.errors) ? problem.errors : [];
-  return new Refused(response.status, code, detail, faults);
+  return new Refused(response.status, code, detail2, faults);
 }
 
 // src/resources.ts
 var SHORTEST_MS = 500;
-var MOST_KEPT = 200;
+var MOST_KEPT = 600;
+var FIXED_AT_ONCE = 3;
 var Resources = class {
   constructor(api, onLoaded) {
     this.api = api;
@@ -129,8 +130,8 @@ var Resources = class {
   #hasFailed = false;
   #timer;
   /** What was loaded of an address; it is loaded if need be, and drawn then. */
-  read(key, load = (api) => api.get(key)) {
-    const entry = this.#entries.get(key) ?? this.#begin(key, load);
+  read(key, load = (api) => api.get(key), isFixed = false) {
+    const entry = this.#entries.get(key) ?? this.#begin(key, load, isFixed);
     entry.isWanted = true;
     entry.load = load;
     return entry.value;
@@ -139,6 +140,10 @@ var Resources = class {
   problems() {
     const wrong = [...this.#entries.values()].filter((entry) => entry.isWanted && entry.problem);
     return [...new Set(wrong.map((entry) => entry.problem?.message ?? ""))];
+  }
+  /** What is known, without asking. */
+  peek(key) {
+    return this.#entries.get(key)?.value;
   }
   /** Changes what is known without asking. */
   update(key, change2) {
@@ -155,14 +160,17 @@ var Resources = class {
   endDraw() {
     for (const [key, entry] of this.#entries) {
       if (entry.isWanted) continue;
-      entry.isStale = true;
+      if (entry.value === void 0) entry.abort?.abort();
+      entry.isStale ||= !entry.isFixed;
       if (this.#entries.size > MOST_KEPT) this.#entries.delete(key);
     }
     this.#kick();
   }
   /** The addresses at or below these were changed. */
   mark(places) {
-    for (const [key, entry] of this.#entries) entry.isStale ||= places.some((place) => isBelow(key, place));
+    for (const [key, entry] of this.#entries) {
+      entry.isStale ||= !entry.isFixed && places.some((place) => isBelow(key, place));
+    }
     this.#kick();
   }
   /** The same, and resolves when what the page shows of them is loaded anew. */
@@ -180,8 +188,8 @@ var Resources = class {
   async open(fail) {
     this.#fail = fail;
     this.#hasFailed = false;
-    for (const entry of this.#entries.values()) entry.isStale = true;
-    const wanted = [...this.#entries.values()].filter((entry) => entry.isWanted);
+    for (const entry of this.#entries.values()) entry.isStale ||= !entry.isFixed;
+    const wanted = [...this.#entries.values()].filter((entry) => entry.isWanted && !entry.isFixed);
     await Promise.all(wanted.map((entry) => this.#load(entry)));
     return !this.#hasFailed;
   }
@@ -189,13 +197,15 @@ var Resources = class {
     this.#fail = null;
     clearTimeout(this.#timer);
   }
-  #begin(key, load) {
+  #begin(key, load, isFixed) {
     const entry = {
       load,
       value: void 0,
       problem: null,
       isStale: true,
       isWanted: true,
+      isFixed,
+      abort: null,
       loading: null,
       loadedAt: -Infinity
     };
@@ -207,9 +217,11 @@ var Resources = class {
     if (this.#fail === null) return;
     const now = performance.now();
     let next = Infinity;
+    let fixed = [...this.#entries.values()].filter((entry) => entry.isFixed && entry.loading).length;
     for (const entry of this.#entries.values()) {
       if (!entry.isWanted || !entry.isStale || entry.loading !== null) continue;
       const due = entry.loadedAt + SHORTEST_MS;
+      if (entry.isFixed && (fixed += 1) > FIXED_AT_ONCE) continue;
       if (due <= now) void this.#load(entry);
       else next = Math.min(next, due);
     }
@@ -224,10 +236,15 @@ var Resources = class {
   }
   async #loaded(entry) {
     entry.isStale = false;
+    const { signal } = entry.abort = new AbortController();
     try {
-      entry.value = await entry.load(this.api, entry.value);
+      entry.value = await entry.load(this.api, entry.value, signal);
       entry.problem = null;
     } catch (error) {
+      if (signal.aborted) {
+        entry.isStale = true;
+        return;
+      }
       if (!(error instanceof Refused) || error.status === 401) {
         entry.isStale = true;
         this.#hasFailed = true;
@@ -254,8 +271,8 @@ function routeOf({ pathname, search }) {
 function to(parts, query = {}) {
   const path = [HOME, ...parts.map((part) => encodeURIComponent(part))].join("/");
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
-  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
-  return given.length === 0 ? path : `${path}?${text}`;
+  const text2 = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return given.length === 0 ? path : `${path}?${text2}`;
 }
 function followed(event) {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
@@ -332,8 +349,8 @@ var App = class {
     return begun;
   }
   toast(said) {
-    const { text, link } = typeof said === "string" ? { text: said, link: null } : said;
-    const toast = { id: ++this.#toasts, text, link };
+    const { text: text2, link } = typeof said === "string" ? { text: said, link: null } : said;
+    const toast = { id: ++this.#toasts, text: text2, link };
     this.state.toasts = [...this.state.toasts.slice(-2), toast];
     setTimeout(() => this.forgetToast(toast.id), TOAST_MS);
     this.draw();
@@ -396,7 +413,8 @@ var HANDLERS = [
   "onblur",
   "ondragover",
   "ondragleave",
-  "ondrop"
+  "ondrop",
+  "onpaint"
 ];
 var SVG = "http://www.w3.org/2000/svg";
 function h(tag, attributes = {}, ...children) {
@@ -404,6 +422,11 @@ function h(tag, attributes = {}, ...children) {
 }
 function s(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+function paint(root2) {
+  for (const canvas of root2.querySelectorAll("canvas")) {
+    canvas.onpaint?.(canvas);
+  }
 }
 function element(id, kind) {
   const found = document.getElementById(id);
@@ -487,9 +510,9 @@ var EventParser = class {
     this.#id = lastId;
   }
   /** The events that the text completes. */
-  feed(text) {
+  feed(text2) {
     const frames = [];
-    this.#rest += text;
+    this.#rest += text2;
     const held = this.#rest.endsWith("\r") ? 1 : 0;
     const lines = this.#rest.slice(0, this.#rest.length - held).split(/\r\n|\n|\r/);
     this.#rest = (lines.pop() ?? "") + (held ? "\r" : "");
@@ -554,9 +577,9 @@ function applyProgress(resources, data) {
   return isKnown;
 }
 function parse(data) {
-  const told2 = JSON.parse(data);
-  if (typeof told2 !== "object" || told2 === null || !("type" in told2)) return null;
-  const { type, model: model2, data: fields } = told2;
+  const told3 = JSON.parse(data);
+  if (typeof told3 !== "object" || told3 === null || !("type" in told3)) return null;
+  const { type, model: model2, data: fields } = told3;
   return { type: String(type), model: model2 ?? null, data: fields ?? {} };
 }
 
@@ -648,8 +671,8 @@ var Live = class {
           if (isWhole) this.#connect(stream === null ? "polling" : "live");
         });
       });
-      const told2 = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
-      await Promise.race([told2, failed]);
+      const told3 = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
+      await Promise.race([told3, failed]);
     } catch (error) {
       if (!(signal.aborted && document.hidden)) throw error;
     } finally {
@@ -766,20 +789,20 @@ var LEVELS = [
   { name: "disk", title: "Free disk space", signal: "free_disk_bytes", show: bytes, stop: "min_free_disk_bytes", resume: "resume_free_disk_bytes", isMinimum: true }
 ];
 function conditionsOf(device2, policy2) {
-  const blocking = new Set(device2.blocked_by.map((each) => each.condition));
+  const blocking = new Set(device2.blocked_by.map((each2) => each2.condition));
   const [battery, ...others] = LEVELS.map((level) => fromLevel(level, device2, policy2));
   const found = [power(device2, policy2), battery, saver(device2, policy2), idle(device2, policy2), ...others, ...byTime(device2, policy2)];
-  return found.filter((each) => each !== void 0).map((each) => ({ share: null, ...each, isBlocking: blocking.has(each.name) }));
+  return found.filter((each2) => each2 !== void 0).map((each2) => ({ share: null, ...each2, isBlocking: blocking.has(each2.name) }));
 }
 function fromLevel({ name, title, signal, show, stop, resume, isMinimum }, device2, policy2) {
-  const { value, note } = told(device2.signals[signal], (raw2) => show(Number(raw2)));
+  const { value, note: note2 } = told(device2.signals[signal], (raw2) => show(Number(raw2)));
   const limit = policy2[stop];
-  if (typeof limit !== "number") return { name, title, value, note, limit: null };
+  if (typeof limit !== "number") return { name, title, value, note: note2, limit: null };
   const back = resume === void 0 ? null : policy2[resume];
   const until = typeof back === "number" && back !== limit ? `, resumes at ${show(back)}` : "";
   const raw = device2.signals[signal]?.value;
   const share = typeof raw === "number" && !isMinimum ? Math.min(1, raw / limit) : null;
-  return { name, title, value, note, limit: `${isMinimum ? "at least" : "at most"} ${show(limit)}${until}`, share };
+  return { name, title, value, note: note2, limit: `${isMinimum ? "at least" : "at most"} ${show(limit)}${until}`, share };
 }
 function power(device2, policy2) {
   const read = told(device2.signals.on_ac_power, (raw) => raw === true ? "mains" : "battery");
@@ -854,7 +877,7 @@ function jobs(app) {
   );
   const newest = app.resources.read(`/v1/jobs?limit=${NEWEST_JOBS}`);
   if (lists.includes(void 0) || newest === void 0) return void 0;
-  const [running, queued, paused] = lists.map((list) => list ?? []);
+  const [running, queued, paused] = lists.map((list2) => list2 ?? []);
   return {
     running: running ?? [],
     waiting: distinct([...queued ?? [], ...paused ?? []]).sort((a, b) => a.id - b.id),
@@ -961,7 +984,7 @@ function measure(metrics, baseline, preferred) {
 }
 
 // src/views/parts.ts
-function press(app, { name, label, about, kind, stale = [], disabled, run }) {
+function press(app, { name, label: label2, about, kind, stale = [], disabled, run }) {
   const { pending, connection } = app.state;
   return h(
     "span",
@@ -972,11 +995,11 @@ function press(app, { name, label, about, kind, stale = [], disabled, run }) {
         type: "button",
         class: kind ?? null,
         "data-key": name,
-        "aria-label": about ? `${label} ${about}` : null,
+        "aria-label": about ? `${label2} ${about}` : null,
         disabled: pending.has(name) || connection === "lost" || disabled === true,
         onclick: () => void app.act(name, stale, run)
       },
-      label
+      label2
     ),
     outcome(app, name)
   );
@@ -991,25 +1014,25 @@ function outcome(app, name) {
     result.faults.length > 0 && h("ul", {}, result.faults.map((fault) => h("li", {}, faultText(fault))))
   );
 }
-function faultText({ pointer, detail }) {
-  return pointer === "" ? [detail] : [h("code", {}, pointer), ` ${detail}`];
+function faultText({ pointer, detail: detail2 }) {
+  return pointer === "" ? [detail2] : [h("code", {}, pointer), ` ${detail2}`];
 }
-function opener(name, label, onclick, about = "", kind = null) {
+function opener(name, label2, onclick, about = "", kind = null) {
   return h(
     "button",
-    { type: "button", class: kind, "data-key": name, "aria-label": about ? `${label} ${about}` : null, onclick },
-    label
+    { type: "button", class: kind, "data-key": name, "aria-label": about ? `${label2} ${about}` : null, onclick },
+    label2
   );
 }
-function badge(kind, text) {
-  return h("span", { class: `badge ${kind}` }, text ?? STATES[kind]);
+function badge(kind, text2) {
+  return h("span", { class: `badge ${kind}` }, text2 ?? STATES[kind]);
 }
 function blockers(blocked) {
   return h(
     "ul",
     { class: "blockers" },
     blocked.map(
-      (each) => h("li", { "data-key": each.condition }, h("strong", {}, condition(each)), ` ${each.detail}`)
+      (each2) => h("li", { "data-key": each2.condition }, h("strong", {}, condition(each2)), ` ${each2.detail}`)
     )
   );
 }
@@ -1029,8 +1052,8 @@ function section(title, attributes, ...children) {
     children
   );
 }
-function scrolled(label, ...children) {
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, children);
+function scrolled(label2, ...children) {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label2 }, children);
 }
 function heading(title, ...beside) {
   return h("div", { class: "heading", "data-key": "heading" }, h("h1", { tabindex: -1 }, title), beside);
@@ -1041,9 +1064,9 @@ function loading() {
 var JOBS = ["/v1/jobs", "/v1/device"];
 function jobButtons(app, job2) {
   const about = `job ${job2.id}`;
-  const move = (verb, label, body) => press(app, {
+  const move = (verb, label2, body) => press(app, {
     name: `${verb}${body ? "-anyway" : ""}:${job2.id}`,
-    label,
+    label: label2,
     about,
     stale: JOBS,
     run: async () => {
@@ -1051,8 +1074,8 @@ function jobButtons(app, job2) {
       return null;
     }
   });
-  const isPausedByHand = job2.blocked_by.some((each) => each.condition === "paused_by_person");
-  const isHeld = job2.blocked_by.some((each) => !["another_job", "paused_by_person"].includes(each.condition));
+  const isPausedByHand = job2.blocked_by.some((each2) => each2.condition === "paused_by_person");
+  const isHeld = job2.blocked_by.some((each2) => !["another_job", "paused_by_person"].includes(each2.condition));
   const waits = job2.state === "queued" || job2.state === "paused";
   return [
     ...job2.state === "running" ? [move("pause", "Pause")] : [],
@@ -1082,16 +1105,16 @@ function cancelButton(app, job2) {
   );
 }
 function confirm(app, question) {
-  const { title, detail, no = "Keep it", yes, name, stale, run } = question;
+  const { title, detail: detail2, no = "Keep it", yes, name, stale, run } = question;
   app.open(() => {
-    const press2 = async () => {
+    const press3 = async () => {
       if (await app.act(name, stale, run)) app.close();
     };
     return h(
       "div",
       { class: "question", "data-key": name },
       h("h2", { id: "dialog-title" }, title),
-      h("p", {}, detail),
+      h("p", {}, detail2),
       outcome(app, name),
       h(
         "div",
@@ -1099,7 +1122,7 @@ function confirm(app, question) {
         h("button", { type: "button", onclick: () => app.close() }, no),
         h(
           "button",
-          { type: "button", class: "danger", disabled: app.state.pending.has(name), onclick: () => void press2() },
+          { type: "button", class: "danger", disabled: app.state.pending.has(name), onclick: () => void press3() },
           yes
         )
       )
@@ -1136,7 +1159,7 @@ function verdictView(app, now) {
       "div",
       { class: "buttons" },
       now.snoozed_until === null && !now.paused ? SNOOZES.map(
-        ({ label, body }) => press(app, { name: `snooze:${label}`, label, stale: STALE, run: asked("/v1/snooze", "post", body) })
+        ({ label: label2, body }) => press(app, { name: `snooze:${label2}`, label: label2, stale: STALE, run: asked("/v1/snooze", "post", body) })
       ) : null,
       now.snoozed_until === null ? null : press(app, { name: "unsnooze", label: "End the snooze", stale: STALE, run: asked("/v1/snooze", "remove") }),
       now.paused ? press(app, { name: "resume-all", label: "Resume all training", stale: STALE, run: asked("/v1/resume", "post") }) : press(app, { name: "pause-all", label: "Pause all training", stale: STALE, run: asked("/v1/pause", "post") })
@@ -1162,11 +1185,11 @@ function conditionsView(now, rules, { isShort }) {
         {},
         h("tr", {}, ["Condition", "Now", "Limit", ...isShort ? [] : ["Source"]].map((title) => h("th", { scope: "col" }, title)))
       ),
-      h("tbody", {}, shown2.map((each) => conditionRow(each, isShort)))
+      h("tbody", {}, shown2.map((each2) => conditionRow(each2, isShort)))
     )
   );
 }
-function conditionRow({ name, title, value, note, limit, isBlocking, share }, isShort) {
+function conditionRow({ name, title, value, note: note2, limit, isBlocking, share }, isShort) {
   const state = limit === null ? "off" : isBlocking ? "blocks" : "holds";
   const said = { off: "not asked for", blocks: "blocks training", holds: "met" }[state];
   return h(
@@ -1175,12 +1198,12 @@ function conditionRow({ name, title, value, note, limit, isBlocking, share }, is
     h("th", { scope: "row" }, h("span", { class: `sign ${state}`, role: "img", "aria-label": said }), title),
     h(
       "td",
-      { class: "number", title: note === "" ? null : note },
+      { class: "number", title: note2 === "" ? null : note2 },
       value,
       share !== null && h("meter", { min: 0, max: 1, value: share, "aria-hidden": "true" })
     ),
     h("td", {}, limit ?? "–"),
-    !isShort && h("td", { class: "quiet" }, note)
+    !isShort && h("td", { class: "quiet" }, note2)
   );
 }
 
@@ -1205,10 +1228,10 @@ function ticks(range, wanted) {
   const rough = (range.high - range.low) / Math.max(1, wanted);
   if (!(rough > 0) || !Number.isFinite(rough)) return [range.low];
   const power2 = 10 ** Math.floor(Math.log10(rough));
-  const step = ([1, 2, 5, 10].find((factor) => factor * power2 >= rough) ?? 10) * power2;
+  const step2 = ([1, 2, 5, 10].find((factor) => factor * power2 >= rough) ?? 10) * power2;
   const found = [];
-  for (let each = Math.ceil(range.low / step); each * step <= range.high; each += 1) {
-    found.push(each * step);
+  for (let each2 = Math.ceil(range.low / step2); each2 * step2 <= range.high; each2 += 1) {
+    found.push(each2 * step2);
   }
   return found;
 }
@@ -1228,9 +1251,9 @@ function smoothed(dots) {
   const size = Math.ceil(dots.length / MOST_SMOOTHED);
   if (size <= 1) return dots;
   let sum = 0;
-  return dots.map(({ step, value }, at) => {
+  return dots.map(({ step: step2, value }, at) => {
     sum += value - (at >= size ? dots[at - size]?.value ?? 0 : 0);
-    return { step, value: sum / Math.min(size, at + 1) };
+    return { step: step2, value: sum / Math.min(size, at + 1) };
   });
 }
 function latestMean(dots) {
@@ -1273,9 +1296,9 @@ function grid({ width, x, y, steps, yTicks, yName }) {
       s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
       s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, decimal(value))
     ]),
-    ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110))).filter(Number.isInteger).map((step) => {
-      const anchor = x(step) > width - EDGE ? "end" : "middle";
-      return s("text", { x: x(step), y: bottom + 18, "text-anchor": anchor }, count(step));
+    ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110))).filter(Number.isInteger).map((step2) => {
+      const anchor = x(step2) > width - EDGE ? "end" : "middle";
+      return s("text", { x: x(step2), y: bottom + 18, "text-anchor": anchor }, count(step2));
     }),
     s("text", { x: 0, y: 12 }, yName),
     s("text", { x: 0, y: bottom + 18 }, "step")
@@ -1293,13 +1316,13 @@ function chartView(app, chart) {
   const drawn = lines.some(({ dots }) => dots.length > 1) ? lines : [];
   if (drawn.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve begins after the first steps.`);
   const frame = frameOf(app.width, drawn.flatMap(({ dots }) => dots), chart.title, chart.title === "accuracy" ? 1 : Infinity);
-  const step = app.state.hover?.chart === chart.id ? app.state.hover.step : null;
-  return h("figure", { class: "curve" }, drawing(app, chart, drawn, frame, step), legend(drawn, step));
+  const step2 = app.state.hover?.chart === chart.id ? app.state.hover.step : null;
+  return h("figure", { class: "curve" }, drawing(app, chart, drawn, frame, step2), legend(drawn, step2));
 }
 function seriesOf(points, key) {
-  return points.flatMap(({ step, values }) => {
+  return points.flatMap(({ step: step2, values }) => {
     const value = values[key];
-    return value !== void 0 && Number.isFinite(value) ? [{ step, value }] : [];
+    return value !== void 0 && Number.isFinite(value) ? [{ step: step2, value }] : [];
   });
 }
 function linesOf({ keys }, points, other) {
@@ -1310,7 +1333,7 @@ function linesOf({ keys }, points, other) {
     return [{ kind, name, isOther: other !== null, raw, dots: kind === "train" ? smoothed(raw) : raw }];
   });
 }
-function drawing(app, chart, lines, frame, step) {
+function drawing(app, chart, lines, frame, step2) {
   const { width, x, steps } = frame;
   const hover = (at) => {
     app.state.hover = at === null ? null : { chart: chart.id, step: Math.min(steps.high, Math.max(0, at)) };
@@ -1325,7 +1348,7 @@ function drawing(app, chart, lines, frame, step) {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (move === void 0) return;
     event.preventDefault();
-    hover((step ?? steps.high) + move * steps.high / 50);
+    hover((step2 ?? steps.high) + move * steps.high / 50);
   };
   return s(
     "svg",
@@ -1343,16 +1366,16 @@ function drawing(app, chart, lines, frame, step) {
     },
     grid(frame),
     lines.map((line) => lineView(line, frame)),
-    step !== null && s("line", { class: "cursor", x1: x(step), x2: x(step), y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }),
-    step !== null && lines.map((line) => {
-      const dot = nearest(line.dots, step);
+    step2 !== null && s("line", { class: "cursor", x1: x(step2), x2: x(step2), y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }),
+    step2 !== null && lines.map((line) => {
+      const dot = nearest(line.dots, step2);
       return s("circle", { class: `${line.kind} at`, cx: x(dot.step), cy: frame.y(dot.value), r: 3.5 });
     })
   );
 }
 function lineView({ kind, isOther, raw, dots }, { x, y, width }) {
   const most = Math.max(60, Math.floor(width / 2));
-  const path = (list) => thinned(list, most).map(({ step, value }) => `${x(step).toFixed(1)},${within(y(value)).toFixed(1)}`).join(" ");
+  const path = (list2) => thinned(list2, most).map(({ step: step2, value }) => `${x(step2).toFixed(1)},${within(y(value)).toFixed(1)}`).join(" ");
   return s(
     "g",
     { class: `${kind} ${isOther ? "other" : ""}` },
@@ -1364,35 +1387,35 @@ function lineView({ kind, isOther, raw, dots }, { x, y, width }) {
 function within(pixels) {
   return Math.min(HEIGHT - MARGIN.bottom, Math.max(MARGIN.top - 8, pixels));
 }
-function legend(lines, step) {
+function legend(lines, step2) {
   return h(
     "figcaption",
     { class: "legend" },
-    h("span", { class: "quiet number" }, step === null ? "at the end" : `step ${Math.round(step)}`),
+    h("span", { class: "quiet number" }, step2 === null ? "at the end" : `step ${Math.round(step2)}`),
     lines.map(
       ({ kind, name, isOther, dots }) => h(
         "span",
         { class: `key ${kind} ${isOther ? "other" : ""}`, "data-key": name },
         `${name} `,
-        h("strong", { class: "number" }, decimal(nearest(dots, step ?? Infinity).value))
+        h("strong", { class: "number" }, decimal(nearest(dots, step2 ?? Infinity).value))
       )
     )
   );
 }
-function nearest(dots, step) {
+function nearest(dots, step2) {
   let found = dots[0] ?? { step: 0, value: NaN };
   for (const dot of dots) {
-    if (dot.step > step) break;
+    if (dot.step > step2) break;
     found = dot;
   }
   return found;
 }
 function summary({ title }, lines) {
-  const told2 = lines.map(({ name, dots }) => {
+  const told3 = lines.map(({ name, dots }) => {
     const [first, last2] = [dots[0]?.value ?? 0, dots.at(-1)?.value ?? 0];
     return `${name} ${title} went from ${decimal(first)} to ${decimal(last2)}`;
   });
-  return `${title.charAt(0).toUpperCase()}${title.slice(1)} curve: ${told2.join(", ")}.`;
+  return `${title.charAt(0).toUpperCase()}${title.slice(1)} curve: ${told3.join(", ")}.`;
 }
 
 // src/views/pinned.ts
@@ -1422,14 +1445,14 @@ function pinnedView(app) {
   );
 }
 function progressBar(job2) {
-  const { step, total_steps: total2 } = job2.progress;
-  const value = total2 !== null ? step : job2.state === "running" ? null : 0;
+  const { step: step2, total_steps: total2 } = job2.progress;
+  const value = total2 !== null ? step2 : job2.state === "running" ? null : 0;
   return h("progress", { max: total2 ?? 1, value, "aria-label": `Progress of job ${job2.id}` });
 }
 function progressText(job2) {
-  const { step, total_steps: total2, epoch, epochs, eta_seconds: eta } = job2.progress;
-  if (step === 0 && total2 === null) return "no step yet";
-  const steps = total2 === null ? `step ${count(step)}` : `step ${count(step)} of ${count(total2)}`;
+  const { step: step2, total_steps: total2, epoch, epochs, eta_seconds: eta } = job2.progress;
+  if (step2 === 0 && total2 === null) return "no step yet";
+  const steps = total2 === null ? `step ${count(step2)}` : `step ${count(step2)} of ${count(total2)}`;
   const turn = epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(epoch)} of ${count(epochs)}`;
   const left = eta !== null && job2.state === "running" ? `, about ${duration(eta)} left` : "";
   return `${steps}, ${turn}${left}`;
@@ -1438,7 +1461,7 @@ function progressText(job2) {
 // src/views/spark.ts
 var WIDTH = 96;
 var HEIGHT2 = 22;
-function sparkline(values, label, marked = []) {
+function sparkline(values, label2, marked = []) {
   if (values.length < 2) return h("span", { class: "quiet" }, "–");
   const range = { low: Math.min(...values), high: Math.max(...values) };
   const margin = (range.high - range.low || 1) * 0.15;
@@ -1447,7 +1470,7 @@ function sparkline(values, label, marked = []) {
   const points = values.map((value, at) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`);
   return s(
     "svg",
-    { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT2}`, width: WIDTH, height: HEIGHT2, role: "img", "aria-label": label },
+    { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT2}`, width: WIDTH, height: HEIGHT2, role: "img", "aria-label": label2 },
     s("polyline", { points: points.join(" ") }),
     marked.length > 0 && values.map(
       (value, at) => s("circle", { class: marked[at] ? "on" : "off", cx: x(at), cy: y(value), r: 2 })
@@ -1473,7 +1496,7 @@ function modelsPage(app) {
   const { query } = app.route;
   const search = (query.get("q") ?? "").toLowerCase();
   const found = all.filter(({ name }) => name.toLowerCase().includes(search));
-  const isEmpty = ({ samples }) => Object.values(samples).every((each) => each === 0);
+  const isEmpty = ({ samples }) => Object.values(samples).every((each2) => each2 === 0);
   const rows = found.filter((model2) => !isEmpty(model2)).map((model2) => rowOf(app, model2));
   const order = query.get("sort") ?? "name";
   const isDown = query.has("down");
@@ -1582,8 +1605,8 @@ function courseOf(model2, known) {
   const judged = known.map((version) => ({ version, metric: measure(version.metrics, version.baseline, model2.gate.metric) })).filter(({ metric }) => metric !== null).reverse();
   const values = judged.map(({ metric }) => metric?.after ?? 0);
   const [name] = judged.map(({ metric }) => metric?.name);
-  const label = `${name ?? "metric"} from ${decimal(values[0] ?? 0)} to ${decimal(values.at(-1) ?? 0)}`;
-  return sparkline(values, label, judged.map(({ version }) => version.promoted));
+  const label2 = `${name ?? "metric"} from ${decimal(values[0] ?? 0)} to ${decimal(values.at(-1) ?? 0)}`;
+  return sparkline(values, label2, judged.map(({ version }) => version.promoted));
 }
 function trainButton(app, name) {
   return press(app, {
@@ -1808,12 +1831,12 @@ function overlayField(app, known) {
   );
 }
 function choicesView({ choices }) {
-  const chosen = Object.entries(choices);
-  if (chosen.length === 0) return null;
+  const chosen3 = Object.entries(choices);
+  if (chosen3.length === 0) return null;
   return section(
     "What the job chose",
     { id: "choices" },
-    h("dl", { class: "pairs" }, chosen.map(([name, reason]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, reason))))
+    h("dl", { class: "pairs" }, chosen3.map(([name, reason]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, reason))))
   );
 }
 function settingsView({ hyperparameters }) {
@@ -1837,14 +1860,14 @@ function jobsPage(app) {
   const title = heading("Jobs", filterField(app));
   if (queue === void 0) return [heading("Jobs"), loading()];
   const wanted = app.route.query.get("model") ?? "";
-  const chosen = (list) => list.filter(({ model: model2 }) => model2.includes(wanted));
-  const [running, waiting, ended] = [queue.running, queue.waiting, queue.ended].map(chosen);
+  const chosen3 = (list2) => list2.filter(({ model: model2 }) => model2.includes(wanted));
+  const [running, waiting, ended] = [queue.running, queue.waiting, queue.ended].map(chosen3);
   return [
     title,
     running && running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job2) => runningRow(app, job2)))) : null,
     waiting && waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job2) => waitingRow(app, job2)))) : null,
     ended && ended.length > 0 ? section("Ended", { id: "ended" }, endedTable(ended)) : null,
-    [running, waiting, ended].every((list) => list?.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null
+    [running, waiting, ended].every((list2) => list2?.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null
   ];
 }
 function filterField(app) {
@@ -1893,6 +1916,674 @@ function endedRow(job2) {
   );
 }
 
+// src/npz.ts
+var END = 101010256;
+var ENTRY = 33639248;
+var KINDS = {
+  "<f4": { size: 4, read: (view, at) => view.getFloat32(at, true) },
+  "<f8": { size: 8, read: (view, at) => view.getFloat64(at, true) },
+  "<i8": { size: 8, read: (view, at) => Number(view.getBigInt64(at, true)) },
+  "<i4": { size: 4, read: (view, at) => view.getInt32(at, true) },
+  "<i2": { size: 2, read: (view, at) => view.getInt16(at, true) },
+  "|i1": { size: 1, read: (view, at) => view.getInt8(at) },
+  "|u1": { size: 1, read: (view, at) => view.getUint8(at) },
+  "|b1": { size: 1, read: (view, at) => view.getUint8(at) }
+};
+async function readNpz(file) {
+  const view = new DataView(await file.arrayBuffer());
+  const found = /* @__PURE__ */ new Map();
+  for (const { name, method, start, size } of entries(view)) {
+    const packed = new Uint8Array(view.buffer, start, size);
+    const content2 = method === 0 ? packed.slice() : await inflated(packed);
+    const tensor = readNpy(new DataView(content2.buffer));
+    if (tensor !== null) found.set(name.replace(/\.npy$/, ""), tensor);
+  }
+  return found;
+}
+function entries(view) {
+  let end = view.byteLength - 22;
+  while (end > 0 && view.getUint32(end, true) !== END) end -= 1;
+  const found = [];
+  let at = view.getUint32(end + 16, true);
+  for (let left = view.getUint16(end + 10, true); left > 0 && view.getUint32(at, true) === ENTRY; left -= 1) {
+    const nameLength = view.getUint16(at + 28, true);
+    const local = view.getUint32(at + 42, true);
+    const name = new TextDecoder().decode(new Uint8Array(view.buffer, at + 46, nameLength));
+    const start = local + 30 + view.getUint16(local + 26, true) + view.getUint16(local + 28, true);
+    found.push({ name, method: view.getUint16(at + 10, true), start, size: view.getUint32(at + 20, true) });
+    at += 46 + nameLength + view.getUint16(at + 30, true) + view.getUint16(at + 32, true);
+  }
+  return found;
+}
+async function inflated(packed) {
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+function readNpy(view) {
+  const isFirst = view.getUint8(6) === 1;
+  const length = isFirst ? view.getUint16(8, true) : view.getUint32(8, true);
+  const begin = isFirst ? 10 : 12;
+  const header = new TextDecoder().decode(new Uint8Array(view.buffer, begin, length));
+  const kind = KINDS[/'descr': '([^']+)'/.exec(header)?.[1] ?? ""];
+  if (kind === void 0) return null;
+  const shape = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? "").split(",").filter((part) => part.trim() !== "");
+  const count2 = shape.reduce((product, part) => product * Number(part), 1);
+  const values = Array.from({ length: count2 }, (_, index) => kind.read(view, begin + length + index * kind.size));
+  return { shape: shape.map(Number), values };
+}
+
+// src/samples.ts
+var SHOWN = {
+  all: { title: "All", query: {} },
+  unlabelled: { title: "Unlabelled", query: { unlabelled: "true" } },
+  uncertain: { title: "Most uncertain first", query: { unlabelled: "true", order: "uncertainty" } },
+  suspect: { title: "Labels that may be wrong", query: { suspect: "true" } },
+  quarantined: { title: "Set aside", query: { quarantined: "true" } },
+  duplicates: { title: "Duplicates", query: {} }
+};
+var PAGE = 1e3;
+var AT_ONCE = 4;
+var SMALL_PICTURE_BYTES = 2 ** 20;
+var PICTURE_PIXELS = 256;
+function workOf(app, name) {
+  const begin = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], pages: 1 });
+  return app.draft(`samples:${name}`, begin);
+}
+function showOf(app) {
+  const asked = app.route.query.get("show") ?? "all";
+  return asked in SHOWN ? asked : "all";
+}
+function listPath(app, name) {
+  const show = showOf(app);
+  if (show === "duplicates") return modelPath(name, "/samples/duplicates");
+  const { query } = app.route;
+  const canFilter = show !== "suspect" && show !== "uncertain";
+  const filter = canFilter ? { label: query.get("label"), split: query.get("split") } : {};
+  return withQuery(modelPath(name, "/samples"), { ...SHOWN[show].query, ...filter });
+}
+function list(app, name) {
+  const path = listPath(app, name);
+  const work = workOf(app, name);
+  return app.resources.read(path, (api) => loadList(api, path, work.pages));
+}
+async function loadList(api, path, pages) {
+  const items = [];
+  let next = null;
+  for (let page = 0; page < pages; page += 1) {
+    const answer = await api.get(withQuery(path, { limit: PAGE, cursor: next }));
+    items.push(...answer.items.flatMap((each2) => "ids" in each2 ? each2.ids.map(unread) : [each2]));
+    next = answer.next;
+    if (next === null) break;
+  }
+  return { items, next };
+}
+function unread(id) {
+  const nothing = { key: null, split: "", label: void 0, size_bytes: 0, created_at: "" };
+  return { id, ...nothing, pinned: false, weight: 1, quarantine: null };
+}
+function loadMore(app, name, listed) {
+  const work = workOf(app, name);
+  if (listed.next === null || listed.items.length < work.pages * PAGE) return;
+  work.pages += 1;
+  app.resources.mark([listPath(app, name)]);
+}
+function takesImages({ preprocess }) {
+  return preprocess.some(({ kind }) => kind === "image");
+}
+function picture(app, name, { id, size_bytes: size }) {
+  const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
+  const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
+  const load = async (api, _, signal) => {
+    const whole2 = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+    if (whole2 === null || whole2.height <= PICTURE_PIXELS) return whole2;
+    return await createImageBitmap(whole2, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+  };
+  return app.resources.read(path, load, true);
+}
+function broken(error) {
+  if (error instanceof DOMException && error.name === "InvalidStateError") return null;
+  throw error;
+}
+function content(app, name, id) {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api, _, signal) => await readNpz(await api.bytes(path, signal));
+  return app.resources.read(path, load, true);
+}
+async function label(app, model2, ids, value) {
+  const work = workOf(app, model2.name);
+  const known = app.resources.peek(listPath(app, model2.name));
+  const before = ids.map((id) => ({ id, label: known?.items.find((each2) => each2.id === id)?.label ?? null }));
+  const changes = ids.map((id) => ({ id, label: value }));
+  if (await relabel(app, model2, changes)) work.undo.push(before);
+}
+async function undo(app, model2) {
+  const step2 = workOf(app, model2.name).undo.pop();
+  if (step2 === void 0) return;
+  await relabel(app, model2, step2);
+}
+async function relabel(app, model2, changes) {
+  const path = listPath(app, model2.name);
+  const stale = ["/v1/models?", modelPath(model2.name, "/samples/stats")];
+  return await app.act(`label:${model2.name}`, stale, async () => {
+    await each(changes, async ({ id, label: value }) => {
+      const changed = await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: value });
+      app.resources.update(path, ({ items }) => {
+        const listed = items.find((sample) => sample.id === id);
+        if (listed) Object.assign(listed, { label: changed.label, split: changed.split });
+      });
+    });
+    return changes.length > 1 ? `${changes.length} samples were labelled.` : null;
+  });
+}
+async function remove(app, model2, ids, retrain) {
+  const work = workOf(app, model2.name);
+  return await app.act(`delete:${model2.name}`, ["/v1/models?", modelPath(model2.name), "/v1/jobs"], async () => {
+    await each(ids, async (id) => {
+      await app.api.remove(withQuery(modelPath(model2.name, `/samples/${id}`), { retrain: retrain ? "true" : null }));
+      work.selected.delete(id);
+    });
+    work.active = null;
+    work.undo = [];
+    return ids.length === 1 ? "The sample was deleted." : `${ids.length} samples were deleted.`;
+  });
+}
+async function each(items, run) {
+  const left = [...items];
+  const worker = async () => {
+    for (let item = left.shift(); item !== void 0; item = left.shift()) await run(item);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
+function filterTo(app, name, change2) {
+  const now = Object.fromEntries(["show", "label", "split"].map((key) => [key, app.route.query.get(key)]));
+  Object.assign(workOf(app, name), { pages: 1, active: null, selected: /* @__PURE__ */ new Set() });
+  app.go(to(["models", name, "samples"], { ...now, ...change2 }), { isSame: true });
+}
+
+// src/uploads.ts
+var FORM_FILES = 20;
+var MOST_FAULTS = 20;
+var PICTURE = /\.(png|jpe?g|webp)$/i;
+var TABLES = {
+  npz: "application/x-npz",
+  csv: "text/csv",
+  json: "application/json"
+};
+function uploadOf(app, name) {
+  return app.draft(`upload:${name}`, () => ({
+    label: "folder",
+    total: 0,
+    sent: 0,
+    accepted: 0,
+    duplicates: 0,
+    faults: [],
+    stop: null
+  }));
+}
+async function dropped(transfer) {
+  const items = [...transfer.items].map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
+  const found = items.map(async ({ entry, file }) => {
+    if (entry !== null) return await filesOf(entry, "");
+    return file === null ? [] : [{ file, folder: "" }];
+  });
+  return (await Promise.all(found)).flat();
+}
+function chosen(files) {
+  return [...files].map((file) => ({ file, folder: file.webkitRelativePath.split("/").at(-2) ?? "" }));
+}
+async function filesOf(entry, folder) {
+  if (entry.isFile) {
+    const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
+    return [{ file, folder }];
+  }
+  const reader = entry.createReader();
+  const found = [];
+  for (; ; ) {
+    const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (some.length === 0) return found;
+    found.push(...(await Promise.all(some.map((each2) => filesOf(each2, entry.name)))).flat());
+  }
+}
+async function send(app, model2, files) {
+  const upload = uploadOf(app, model2.name);
+  if (upload.stop !== null || files.length === 0) return;
+  const stop = new AbortController();
+  const fits = files.filter(({ file }) => takesImages(model2) ? PICTURE.test(file.name) : kindOf(file) !== null);
+  const faults = files.length === fits.length ? [] : [unfit(model2, files.length - fits.length)];
+  Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults, stop });
+  app.draw();
+  try {
+    const size = takesImages(model2) ? FORM_FILES : 1;
+    for (let first = 0; first < fits.length && !stop.signal.aborted; first += size) {
+      await sendSome(app, model2, upload, fits.slice(first, first + size));
+    }
+    app.toast(told2(upload));
+  } finally {
+    upload.stop = null;
+    await app.resources.refresh(["/v1/models?", modelPath(model2.name)]);
+    app.draw();
+  }
+}
+async function sendSome(app, model2, upload, files) {
+  const path = withQuery(modelPath(model2.name, "/samples"), { on_error: "skip" });
+  try {
+    const answer = await app.api.upload(path, bodyOf(model2, upload, files), upload.stop?.signal);
+    upload.accepted += answer.accepted;
+    upload.duplicates += answer.duplicates;
+    note(upload, answer.errors.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`));
+  } catch (error) {
+    if (upload.stop?.signal.aborted) return;
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    const faults = error instanceof Refused ? error.faults.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`) : [];
+    note(upload, faults.length > 0 ? faults : [`${files[0]?.file.name ?? ""}: ${error.message}`]);
+  }
+  upload.sent += files.length;
+  app.draw();
+}
+function bodyOf(model2, upload, files) {
+  if (!takesImages(model2)) {
+    const [{ file } = { file: new Blob() }] = files;
+    return new Blob([file], { type: TABLES[kindOf(file) ?? ""] ?? "" });
+  }
+  const form = new FormData();
+  for (const { file } of files) form.append("file", file, file.name);
+  const about = files.map(({ folder }) => ({ label: labelOf(model2, upload, folder) }));
+  form.append("samples", JSON.stringify(about));
+  return form;
+}
+function labelOf({ target }, { label: label2 }, folder) {
+  const wanted = label2 === "folder" ? folder : label2;
+  return target.classes?.find((name) => name === wanted) ?? null;
+}
+function kindOf(file) {
+  const ending = /\.(\w+)$/.exec(file.name)?.[1]?.toLowerCase() ?? "";
+  return ending in TABLES ? ending : null;
+}
+function unfit(model2, count2) {
+  const takes = takesImages(model2) ? "PNG, JPEG and WebP pictures" : ".npz, .csv and .json files";
+  return `${plural(count2, "file")} left out: this model takes ${takes}`;
+}
+function nameAt(files, pointer) {
+  const at = /^\/(?:files?|samples)\/(\d+)/.exec(pointer)?.[1];
+  return files[Number(at)]?.file.name ?? (files.length === 1 ? `${files[0]?.file.name ?? ""}${pointer}` : pointer);
+}
+function note(upload, faults) {
+  upload.faults = [...upload.faults, ...faults].slice(0, MOST_FAULTS);
+}
+function told2({ accepted, duplicates, faults }) {
+  const same = duplicates > 0 ? `, ${plural(duplicates, "duplicate")}` : "";
+  return `${plural(accepted, "sample")} added${same}${faults.length > 0 ? `, ${plural(faults.length, "problem")}` : ""}.`;
+}
+
+// src/views/deletion.ts
+function chosen2(app, model2) {
+  const { selected, active } = workOf(app, model2.name);
+  if (selected.size > 0) return [...selected];
+  return active === null ? [] : [active];
+}
+function askDelete(app, model2) {
+  const ids = chosen2(app, model2);
+  const name = `delete:${model2.name}`;
+  if (ids.length === 0) return;
+  const press3 = async (event) => {
+    event.preventDefault();
+    const retrain = new FormData(event.currentTarget).has("retrain");
+    if (await remove(app, model2, ids, retrain)) app.close();
+  };
+  app.open(
+    () => h(
+      "form",
+      { class: "question", "data-key": name, onsubmit: (event) => void press3(event) },
+      h("h2", { id: "dialog-title" }, `Delete ${plural(ids.length, "sample")}?`),
+      h("p", {}, "Their bytes are overwritten. Versions that were trained on them stay, and remember what they learned."),
+      ids.length === 1 && h(
+        "label",
+        { class: "check" },
+        h("input", { type: "checkbox", name: "retrain" }),
+        "Train again without it, then delete the versions that saw it"
+      ),
+      outcome(app, name),
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { type: "button", onclick: () => app.close() }, "Keep"),
+        h("button", { type: "submit", class: "danger", disabled: app.state.pending.has(name) }, "Delete")
+      )
+    )
+  );
+}
+
+// src/views/grid.ts
+var PICTURE2 = { width: 128, height: 148, gap: 8 };
+var VALUES = { width: Infinity, height: 44, gap: 0 };
+var MOST_SHOWN = 200;
+var ROWS_BEYOND = 2;
+var ROWS_AHEAD = 10;
+var VALUES_SHOWN = 6;
+var SERIES_FROM = 12;
+var PIXELS_TO = 64;
+var CLASS_KEYS = "1234567890";
+function gridView(app, model2, listed) {
+  const isImage = takesImages(model2);
+  const { items } = listed;
+  const { columns, rows, height, first, last: last2 } = windowOf(items.length, isImage ? PICTURE2 : VALUES);
+  if (last2 > rows - ROWS_AHEAD) loadMore(app, model2.name, listed);
+  const shown2 = items.slice(first * columns, last2 * columns);
+  return h(
+    "div",
+    {
+      id: "grid",
+      class: "samples",
+      role: "listbox",
+      "aria-label": "Samples",
+      "aria-multiselectable": "true",
+      tabindex: 0,
+      "aria-activedescendant": activeOf(app, model2, shown2),
+      "data-key": "grid",
+      onkeydown: (event) => press2(app, model2, items, columns, event)
+    },
+    spacer(first * height, "above"),
+    h(
+      "div",
+      { class: isImage ? "grid pictures" : "grid values", role: "presentation", "data-key": "cells" },
+      shown2.map((sample) => cell(app, model2, sample, isImage))
+    ),
+    spacer((rows - last2) * height, "below")
+  );
+}
+function windowOf(count2, { width, height, gap }) {
+  const grid2 = document.getElementById("grid");
+  const room = grid2?.clientWidth ?? document.getElementById("main")?.clientWidth ?? 800;
+  const columns = Math.max(1, Math.floor((room + gap) / width));
+  const rows = Math.ceil(count2 / columns);
+  const top = grid2?.getBoundingClientRect().top ?? 0;
+  const before = Math.max(0, Math.floor(-top / height) - ROWS_BEYOND);
+  const first = Math.min(before, Math.max(0, rows - 1));
+  const seen = Math.ceil(window.innerHeight / height) + 2 * ROWS_BEYOND;
+  const most = Math.max(1, Math.floor(MOST_SHOWN / columns));
+  return { columns, rows, height, first, last: Math.min(rows, first + Math.min(seen, most)) };
+}
+function spacer(height, key) {
+  return s("svg", { class: "spacer", width: 1, height, "aria-hidden": "true", "data-key": key });
+}
+function activeOf(app, model2, shown2) {
+  const { active } = workOf(app, model2.name);
+  return shown2.some(({ id }) => id === active) ? `sample-${active}` : null;
+}
+function cell(app, model2, sample, isImage) {
+  const work = workOf(app, model2.name);
+  const { id } = sample;
+  const isSelected = work.selected.has(id);
+  const choose = (event) => {
+    if (event.shiftKey || event.ctrlKey || event.metaKey) toggle(work.selected, id);
+    work.active = id;
+    document.getElementById("grid")?.focus({ preventScroll: true });
+    app.draw();
+  };
+  return h(
+    "div",
+    {
+      id: `sample-${id}`,
+      class: `cell ${work.active === id ? "active" : ""} ${sample.quarantine ? "aside" : ""}`,
+      role: "option",
+      "aria-selected": isSelected ? "true" : "false",
+      "aria-label": `Sample ${id}, ${labelText(model2, sample)}`,
+      "data-key": `sample-${id}`,
+      title: sample.quarantine,
+      onclick: choose
+    },
+    isImage ? pictureView(app, model2, sample) : valuesView(app, model2, id),
+    h("span", { class: "caption" }, h("span", { class: "label" }, labelText(model2, sample)), h("span", { class: "quiet number" }, detail(model2, sample)))
+  );
+}
+function labelText({ target }, { label: value, split }) {
+  if (value === void 0) return "–";
+  if (value === null) return "no label";
+  const text2 = typeof value === "number" ? target.classes?.[value] ?? String(value) : JSON.stringify(value, short);
+  return split === "validation" ? `${text2} ·v` : text2;
+}
+function short(_, value) {
+  return typeof value === "number" ? Number(value.toPrecision(4)) : value;
+}
+function detail({ target }, { id, doubt, predicted, uncertainty, quarantine }) {
+  if (quarantine) return "set aside";
+  if (typeof doubt === "number") {
+    return `${target.classes?.[Number(predicted)] ?? String(predicted)}? ${percent(doubt)}`;
+  }
+  return typeof uncertainty === "number" ? decimal(uncertainty) : `${id}`;
+}
+var painted = /* @__PURE__ */ new WeakMap();
+function pictureView(app, model2, sample) {
+  const shown2 = picture(app, model2.name, sample);
+  if (shown2 === null) return h("span", { class: "picture quiet" }, "no picture");
+  const draw = (canvas) => {
+    if (!shown2 || painted.get(canvas) === shown2) return;
+    painted.set(canvas, shown2);
+    canvas.getContext("2d")?.drawImage(shown2, 0, 0);
+  };
+  return h("canvas", { class: `picture ${shown2 && shown2.height <= PIXELS_TO ? "pixels" : ""}`, "aria-hidden": "true", width: shown2?.width ?? 1, height: shown2?.height ?? 1, onpaint: draw });
+}
+function valuesView(app, model2, id) {
+  const inputs = content(app, model2.name, id);
+  const known = model2.inputs.flatMap(({ name }) => {
+    const tensor = inputs?.get(name);
+    return tensor ? [{ name, tensor }] : [];
+  });
+  return h(
+    "span",
+    { class: "tensor number" },
+    known.map(({ name, tensor }) => tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor))
+  );
+}
+function text({ values }) {
+  const shown2 = values.slice(0, VALUES_SHOWN).map(decimal).join("  ");
+  return `${shown2}${values.length > VALUES_SHOWN ? " …" : ""}`;
+}
+function series(name, { shape, values }) {
+  const inner = shape.length > 2 ? shape.at(-1) ?? 1 : 1;
+  const one = values.filter((_, index) => index % inner === 0);
+  const at = linear({ low: 0, high: 95 }, { low: 0, high: one.length - 1 });
+  const shown2 = one.length > 96 ? Array.from({ length: 96 }, (_, index) => one[Math.round(at(index))] ?? 0) : one;
+  return sparkline(shown2, `${name}: ${one.length} values`);
+}
+function toggle(set, id) {
+  if (!set.delete(id)) set.add(id);
+}
+function press2(app, model2, items, columns, event) {
+  const work = workOf(app, model2.name);
+  const moves2 = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
+  const move = moves2[event.key];
+  const classes = model2.target.num_classes ?? 0;
+  const digit = CLASS_KEYS.indexOf(event.key);
+  if (event.altKey || event.ctrlKey && event.key !== "z") return;
+  if (move !== void 0) step(app, work, items, move);
+  else if (event.key === " " && work.active !== null) toggle(work.selected, work.active);
+  else if (event.key === "u" || event.key === "z") void undo(app, model2);
+  else if (event.key === "Delete") askDelete(app, model2);
+  else if (event.key === "Escape") work.selected.clear();
+  else if (digit >= 0 && digit < classes && chosen2(app, model2).length > 0) {
+    const isOne = work.selected.size === 0;
+    void label(app, model2, chosen2(app, model2), digit);
+    if (isOne) step(app, work, items, 1);
+  } else return;
+  event.preventDefault();
+  app.draw();
+}
+function step(app, work, items, by) {
+  const now = items.findIndex(({ id }) => id === work.active);
+  const next = now < 0 ? 0 : Math.min(items.length - 1, Math.max(0, now + by));
+  work.active = items[next]?.id ?? null;
+  app.draw();
+  requestAnimationFrame(() => {
+    document.getElementById(`sample-${work.active}`)?.scrollIntoView({ block: "nearest" });
+  });
+}
+
+// src/views/upload.ts
+function uploadView(app, model2) {
+  const upload = uploadOf(app, model2.name);
+  const isImage = takesImages(model2);
+  const isOff = upload.stop !== null || app.state.connection === "lost";
+  const take = (event) => {
+    const field2 = event.currentTarget;
+    if (field2.files !== null) void send(app, model2, chosen(field2.files));
+    field2.value = "";
+  };
+  const field = (title, isFolder) => h(
+    "label",
+    { class: `file ${isOff ? "off" : ""}` },
+    title,
+    h("input", { type: "file", class: "visually-hidden", multiple: true, webkitdirectory: isFolder, disabled: isOff, onchange: take })
+  );
+  return h(
+    "div",
+    { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },
+    h("p", { class: "quiet" }, isImage ? "Drop pictures or folders anywhere here, or" : "Drop .npz, .csv or .json files anywhere here, or"),
+    field("Choose files", false),
+    isImage ? field("Choose a folder", true) : null,
+    isImage && model2.target.classes !== null ? labelField(app, model2) : null,
+    upload.stop === null ? null : progress(app, model2),
+    upload.faults.length === 0 ? null : h("ul", { class: "problem", role: "alert" }, upload.faults.map((fault) => h("li", {}, fault)))
+  );
+}
+function labelField(app, model2) {
+  const upload = uploadOf(app, model2.name);
+  const choose = (event) => {
+    upload.label = event.currentTarget.value;
+  };
+  const options = [["folder", "by folder"], ["none", "none"], ...(model2.target.classes ?? []).map((name) => [name, name])];
+  return h(
+    "label",
+    { class: "inline" },
+    h("span", { class: "quiet" }, "Their label"),
+    h("select", { onchange: choose }, options.map(([value, text2]) => h("option", { value: value ?? "", selected: value === upload.label }, text2 ?? "")))
+  );
+}
+function progress(app, model2) {
+  const { sent, total: total2, stop } = uploadOf(app, model2.name);
+  return h(
+    "div",
+    { class: "sending", role: "status", "data-key": "sending" },
+    h("progress", { max: total2, value: sent, "aria-label": "Files sent" }),
+    h("span", { class: "quiet number" }, `${count(sent)} of ${count(total2)} files sent`),
+    h("button", { type: "button", onclick: () => stop?.abort() }, "Stop")
+  );
+}
+
+// src/views/samples.ts
+var KEYED_CLASSES = 10;
+function samplesTab(app, model2) {
+  const listed = list(app, model2.name);
+  return h(
+    "div",
+    {
+      class: "stack",
+      "data-key": "samples",
+      ondragover: (event) => event.preventDefault(),
+      ondrop: (event) => {
+        event.preventDefault();
+        if (event.dataTransfer) void dropped(event.dataTransfer).then((files) => send(app, model2, files));
+      }
+    },
+    filters(app, model2),
+    uploadView(app, model2),
+    toolbar(app, model2, listed?.items ?? []),
+    listed === void 0 ? loading() : listed === null || listed.items.length === 0 ? h("p", { class: "quiet", "data-key": "none" }, none(app)) : gridView(app, model2, listed)
+  );
+}
+function none(app) {
+  if (showOf(app) === "suspect") return "The current version doubts no label.";
+  return app.route.query.size === 0 ? "No samples. Drop files here to add some." : "No such samples.";
+}
+function filters(app, model2) {
+  const show = showOf(app);
+  const canFilter = show !== "suspect" && show !== "uncertain" && show !== "duplicates";
+  const classes = model2.target.classes ?? numbers(model2.target.num_classes);
+  const select = (name, title, options) => h(
+    "label",
+    { class: "inline", "data-key": name },
+    h("span", { class: "quiet" }, title),
+    h(
+      "select",
+      { onchange: (event) => filterTo(app, model2.name, { [name]: event.currentTarget.value || null }) },
+      options.map(
+        ([value, text2]) => h("option", { value, selected: (app.route.query.get(name) ?? "") === value }, text2)
+      )
+    )
+  );
+  const shows = Object.entries(SHOWN).map(([key, { title }]) => [key === "all" ? "" : key, title]);
+  return h(
+    "div",
+    { class: "toolbar", "data-key": "filters", role: "group", "aria-label": "Filter" },
+    select("show", "Show", shows),
+    canFilter && classes.length > 0 ? select("label", "Label", [["", "any"], ...classes.map((name) => [name, name])]) : null,
+    canFilter ? select("split", "Split", [["", "any"], ["train", "train"], ["validation", "validation"], ["base", "base set"]]) : null,
+    h("p", { class: "quiet", role: "status" }, counted(app, model2))
+  );
+}
+function numbers(classes) {
+  return classes === null ? [] : Array.from({ length: classes }, (_, index) => String(index));
+}
+function counted(app, model2) {
+  const known = stats(app, model2.name);
+  if (!known) return "";
+  const aside = known.quarantined > 0 ? `, ${count(known.quarantined)} set aside` : "";
+  return `${plural(known.train + known.validation + known.base, "labelled sample")}, ${count(known.unlabelled)} unlabelled${aside}`;
+}
+function toolbar(app, model2, items) {
+  const work = workOf(app, model2.name);
+  const ids = chosen2(app, model2);
+  const classes = model2.target.classes ?? numbers(model2.target.num_classes);
+  const isBusy = app.state.pending.has(`label:${model2.name}`) || app.state.connection === "lost";
+  const give = (value) => void label(app, model2, chosen2(app, model2), value);
+  return h(
+    "div",
+    { class: "toolbar sticky", "data-key": "toolbar", role: "group", "aria-label": "Labelling" },
+    h("p", { class: "quiet number", role: "status" }, work.selected.size > 0 ? `${plural(work.selected.size, "sample")} selected` : `${count(items.length)} shown`),
+    classes.slice(0, KEYED_CLASSES).map(
+      (name, index) => h(
+        "button",
+        { type: "button", "data-key": `class-${index}`, disabled: isBusy || ids.length === 0, onclick: () => give(index) },
+        h("kbd", {}, String((index + 1) % 10)),
+        ` ${name}`
+      )
+    ),
+    classes.length > KEYED_CLASSES ? otherClasses(classes, isBusy || ids.length === 0, give) : null,
+    h(
+      "button",
+      { type: "button", "data-key": "unlabel", disabled: isBusy || ids.length === 0, onclick: () => give(null) },
+      "No label"
+    ),
+    h(
+      "button",
+      { type: "button", "data-key": "undo", disabled: isBusy || work.undo.length === 0, onclick: () => void undo(app, model2) },
+      h("kbd", {}, "U"),
+      " Undo"
+    ),
+    items.length > 0 ? opener("select-all", work.selected.size > 0 ? "Select none" : "Select all", () => selectAll(app, model2, items)) : null,
+    ids.length > 0 ? opener("ask-delete", "Delete …", () => askDelete(app, model2), plural(ids.length, "sample"), "danger") : null,
+    outcome(app, `label:${model2.name}`)
+  );
+}
+function otherClasses(classes, disabled, give) {
+  const choose = (event) => {
+    const field = event.currentTarget;
+    if (field.value !== "") give(Number(field.value));
+    field.value = "";
+  };
+  return h(
+    "select",
+    { "aria-label": "Another class", disabled, onchange: choose },
+    h("option", { value: "" }, "another class"),
+    classes.slice(KEYED_CLASSES).map((name, index) => h("option", { value: index + KEYED_CLASSES }, name))
+  );
+}
+function selectAll(app, model2, items) {
+  const work = workOf(app, model2.name);
+  work.selected = work.selected.size > 0 ? /* @__PURE__ */ new Set() : new Set(items.map(({ id }) => id));
+  app.draw();
+}
+
 // src/views/train.ts
 var FIELDS = [
   { name: "epochs", title: "Epochs", step: "1", fallback: "the job chooses" },
@@ -1928,7 +2619,7 @@ function openTraining(app, model2) {
     )
   );
 }
-function fieldView(app, model2, form, { name, title, unit, step, fallback }) {
+function fieldView(app, model2, form, { name, title, unit, step: step2, fallback }) {
   const set = model2.hyperparameters[name];
   const fault = app.state.results.get(form)?.faults.find(({ pointer }) => pointer === `/${name}`);
   return h(
@@ -1938,7 +2629,7 @@ function fieldView(app, model2, form, { name, title, unit, step, fallback }) {
     h("input", {
       name,
       type: "number",
-      step,
+      step: step2,
       placeholder: set === void 0 || set === null ? fallback : `${String(set)}, the model’s default`,
       "aria-invalid": fault !== void 0
     }),
@@ -1963,8 +2654,8 @@ async function submit(app, model2, name, event) {
   const given = new FormData(event.currentTarget);
   const body = { from: given.get("from"), ignore_policy: given.has("ignore_policy") };
   for (const field of FIELDS) {
-    const text = String(given.get(field.name) ?? "").trim();
-    if (text !== "") body[field.name] = Number(text);
+    const text2 = String(given.get(field.name) ?? "").trim();
+    if (text2 !== "") body[field.name] = Number(text2);
   }
   const hasWorked = await app.act(name, ["/v1/jobs", "/v1/device"], async () => {
     const job2 = await app.api.post(modelPath(model2.name, "/jobs"), body);
@@ -1974,12 +2665,12 @@ async function submit(app, model2, name, event) {
 }
 
 // src/views/versions.ts
-function timeline(app, model2, list) {
+function timeline(app, model2, list2) {
   return section(
     "Versions",
     { id: "versions" },
     holdView(app, model2),
-    h("ol", { class: "timeline", reversed: true }, list.map((version) => versionView(app, model2, version)))
+    h("ol", { class: "timeline", reversed: true }, list2.map((version) => versionView(app, model2, version)))
   );
 }
 function staleOf({ name }) {
@@ -2107,12 +2798,15 @@ function bar(after, before) {
 
 // src/views/model.ts
 var JOBS_SHOWN = 5;
-var TABS = [{ key: "", name: "Versions", view: versionsTab }];
+var TABS = [
+  { key: "", name: "Versions", view: versionsTab },
+  { key: "samples", name: "Samples", view: samplesTab }
+];
 function modelPage(app, parts) {
   const [, name = "", key = ""] = parts;
   const known = model(app, name);
   if (known === void 0) return [heading(name), loading()];
-  const tab = TABS.find((each) => each.key === key);
+  const tab = TABS.find((each2) => each2.key === key);
   if (known === null || tab === void 0) {
     return [
       heading(known === null ? `There is no model ${name}` : "There is no such page"),
@@ -2151,18 +2845,18 @@ function tabs({ name }, current) {
   );
 }
 function versionsTab(app, known) {
-  const list = versions(app, known.name);
+  const list2 = versions(app, known.name);
   const mine = (jobs(app)?.ended ?? []).filter((job2) => job2.model === known.name).slice(0, JOBS_SHOWN);
-  const counted = stats(app, known.name);
+  const counted2 = stats(app, known.name);
   return h(
     "div",
     { class: "columns wide", "data-key": "columns" },
-    list ? timeline(app, known, list) : loading(),
+    list2 ? timeline(app, known, list2) : loading(),
     h(
       "div",
       { class: "stack" },
-      section("Samples", { id: "counts" }, samplesView(known, counted ?? null)),
-      list && list.length > 1 ? section("Course of the metric", { id: "course", class: "course" }, courseOf(known, list)) : null,
+      section("Samples", { id: "counts" }, samplesView(known, counted2 ?? null)),
+      list2 && list2.length > 1 ? section("Course of the metric", { id: "course", class: "course" }, courseOf(known, list2)) : null,
       mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null
     )
   );
@@ -2170,23 +2864,23 @@ function versionsTab(app, known) {
 function jobRows(mine) {
   return h("ul", { class: "rows" }, mine.map(outcomeRow));
 }
-function samplesView({ name, samples }, counted) {
-  if (Object.values(samples).every((each) => each === 0)) return [h("p", { class: "quiet" }, "no samples yet")];
+function samplesView({ name, samples }, counted2) {
+  if (Object.values(samples).every((each2) => each2 === 0)) return [h("p", { class: "quiet" }, "no samples yet")];
   const facts2 = [
     fact("train", count(samples.train)),
     fact("validation", count(samples.validation)),
     fact("unlabelled", count(samples.unlabelled)),
     samples.base > 0 && fact("base set", count(samples.base)),
-    counted !== null && counted.quarantined > 0 && fact("set aside", count(counted.quarantined)),
-    counted !== null && fact("size", bytes(counted.size_bytes))
+    counted2 !== null && counted2.quarantined > 0 && fact("set aside", count(counted2.quarantined)),
+    counted2 !== null && fact("size", bytes(counted2.size_bytes))
   ];
-  return [h("dl", { class: "facts" }, facts2), counted === null ? null : classBars(name, counted)];
+  return [h("dl", { class: "facts" }, facts2), counted2 === null ? null : classBars(name, counted2)];
 }
 function classBars(name, { labels }) {
   const byClass = /* @__PURE__ */ new Map();
-  for (const { label, name: title, count: number } of labels) {
-    if (label === null) continue;
-    const key = title ?? String(label);
+  for (const { label: label2, name: title, count: number } of labels) {
+    if (label2 === null) continue;
+    const key = title ?? String(label2);
     byClass.set(key, (byClass.get(key) ?? 0) + number);
   }
   const most = Math.max(1, ...byClass.values());
@@ -2283,10 +2977,10 @@ function toastsView(app) {
     "div",
     { class: "toasts", role: "status", "data-key": "toasts" },
     app.state.toasts.map(
-      ({ id, text, link }) => h(
+      ({ id, text: text2, link }) => h(
         "p",
         { class: "toast", "data-key": `toast-${id}` },
-        link === null ? text : h("a", { href: link }, text),
+        link === null ? text2 : h("a", { href: link }, text2),
         h(
           "button",
           { type: "button", class: "plain", "aria-label": "Dismiss this message", onclick: () => app.forgetToast(id) },
@@ -2383,7 +3077,9 @@ var Session = class {
     const { signal } = this.#ended;
     document.addEventListener("click", (event) => this.#click(event), { signal });
     window.addEventListener("popstate", () => this.#app.moved(), { signal });
-    window.addEventListener("resize", () => this.#draw(), { signal });
+    for (const moved of ["resize", "scroll"]) {
+      window.addEventListener(moved, () => this.#draw(), { signal, passive: true });
+    }
     dialog.addEventListener("close", () => this.#app.dialog && this.#app.close(), { signal });
     const redraw = setInterval(() => this.#draw(), REDRAW_MS);
     signal.addEventListener("abort", () => clearInterval(redraw));
@@ -2413,6 +3109,7 @@ var Session = class {
     );
     const asked = this.#app.dialog?.() ?? null;
     patch(root, page);
+    paint(root);
     resources.endDraw();
     document.title = titleOf(route);
     this.#showDialog(asked);

@@ -21,6 +21,7 @@ const HANDLERS = [
   "ondragover",
   "ondragleave",
   "ondrop",
+  "onpaint",
 ] as const;
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -41,6 +42,13 @@ export function s<K extends keyof SVGElementTagNameMap>(
   ...children: Child[]
 ): SVGElementTagNameMap[K] {
   return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** Has every canvas drawn whose `onpaint` is set; once the page looks as it shall. */
+export function paint(root: Element): void {
+  for (const canvas of root.querySelectorAll("canvas")) {
+    (canvas as { onpaint?: (canvas: HTMLCanvasElement) => void }).onpaint?.(canvas);
+  }
 }
 
 /** The element of index.html or of a view with this id. */

@@ -2,7 +2,7 @@
 
 import { Api, Refused } from "./api";
 import { App } from "./app";
-import { element, h, patch } from "./dom";
+import { element, h, paint, patch } from "./dom";
 import { Live } from "./live";
 import { followed } from "./route";
 import { pageView, titleOf } from "./views/page";
@@ -60,7 +60,9 @@ class Session {
     const { signal } = this.#ended;
     document.addEventListener("click", (event) => this.#click(event), { signal });
     window.addEventListener("popstate", () => this.#app.moved(), { signal });
-    window.addEventListener("resize", () => this.#draw(), { signal });
+    for (const moved of ["resize", "scroll"]) {
+      window.addEventListener(moved, () => this.#draw(), { signal, passive: true });
+    }
     dialog.addEventListener("close", () => this.#app.dialog && this.#app.close(), { signal });
     const redraw = setInterval(() => this.#draw(), REDRAW_MS);
     signal.addEventListener("abort", () => clearInterval(redraw));
@@ -94,6 +96,7 @@ class Session {
     );
     const asked = this.#app.dialog?.() ?? null;
     patch(root, page);
+    paint(root);
     resources.endDraw();
     document.title = titleOf(route);
     this.#showDialog(asked);

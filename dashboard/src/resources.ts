@@ -2,8 +2,11 @@
 
 import { type Api, Refused } from "./api";
 
-/** before: what was loaded last. Rejects with Refused or Unreachable. */
-export type Load = (api: Api, before: unknown) => Promise<unknown>;
+/**
+ * before: what was loaded last. signal: aborted when nobody wants it any more. Rejects with Refused
+ * or Unreachable.
+ */
+export type Load = (api: Api, before: unknown, signal: AbortSignal) => Promise<unknown>;
 
 interface Entry {
   load: Load;
@@ -13,13 +16,18 @@ interface Entry {
   isStale: boolean;
   /** Whether the page that is shown needs it. */
   isWanted: boolean;
+  /** What never changes, such as a picture: many may be asked for, few at once. */
+  isFixed: boolean;
+  abort: AbortController | null;
   loading: Promise<void> | null;
   loadedAt: number;
 }
 
 /** Samples may arrive a hundred times a second; the page asks twice. */
 const SHORTEST_MS = 500;
-const MOST_KEPT = 200;
+const MOST_KEPT = 600;
+/** A browser has six connections to a daemon, of which the events hold one. */
+const FIXED_AT_ONCE = 3;
 
 export class Resources {
   readonly #entries = new Map<string, Entry>();
@@ -33,8 +41,8 @@ export class Resources {
   ) {}
 
   /** What was loaded of an address; it is loaded if need be, and drawn then. */
-  read<T>(key: string, load: Load = (api) => api.get(key)): T | null | undefined {
-    const entry = this.#entries.get(key) ?? this.#begin(key, load);
+  read<T>(key: string, load: Load = (api) => api.get(key), isFixed = false): T | null | undefined {
+    const entry = this.#entries.get(key) ?? this.#begin(key, load, isFixed);
     entry.isWanted = true;
     entry.load = load;
     return entry.value as T | null | undefined;
@@ -44,6 +52,11 @@ export class Resources {
   problems(): string[] {
     const wrong = [...this.#entries.values()].filter((entry) => entry.isWanted && entry.problem);
     return [...new Set(wrong.map((entry) => entry.problem?.message ?? ""))];
+  }
+
+  /** What is known, without asking. */
+  peek<T>(key: string): T | undefined {
+    return this.#entries.get(key)?.value as T | undefined;
   }
 
   /** Changes what is known without asking. */
@@ -63,7 +76,8 @@ export class Resources {
   endDraw(): void {
     for (const [key, entry] of this.#entries) {
       if (entry.isWanted) continue;
-      entry.isStale = true;
+      if (entry.value === undefined) entry.abort?.abort();
+      entry.isStale ||= !entry.isFixed;
       if (this.#entries.size > MOST_KEPT) this.#entries.delete(key);
     }
     this.#kick();
@@ -71,7 +85,9 @@ export class Resources {
 
   /** The addresses at or below these were changed. */
   mark(places: readonly string[]): void {
-    for (const [key, entry] of this.#entries) entry.isStale ||= places.some((place) => isBelow(key, place));
+    for (const [key, entry] of this.#entries) {
+      entry.isStale ||= !entry.isFixed && places.some((place) => isBelow(key, place));
+    }
     this.#kick();
   }
 
@@ -91,8 +107,8 @@ export class Resources {
   async open(fail: (error: unknown) => void): Promise<boolean> {
     this.#fail = fail;
     this.#hasFailed = false;
-    for (const entry of this.#entries.values()) entry.isStale = true;
-    const wanted = [...this.#entries.values()].filter((entry) => entry.isWanted);
+    for (const entry of this.#entries.values()) entry.isStale ||= !entry.isFixed;
+    const wanted = [...this.#entries.values()].filter((entry) => entry.isWanted && !entry.isFixed);
     await Promise.all(wanted.map((entry) => this.#load(entry)));
     return !this.#hasFailed;
   }
@@ -102,13 +118,15 @@ export class Resources {
     clearTimeout(this.#timer);
   }
 
-  #begin(key: string, load: Load): Entry {
+  #begin(key: string, load: Load, isFixed: boolean): Entry {
     const entry: Entry = {
       load,
       value: undefined,
       problem: null,
       isStale: true,
       isWanted: true,
+      isFixed,
+      abort: null,
       loading: null,
       loadedAt: -Infinity,
     };
@@ -121,9 +139,11 @@ export class Resources {
     if (this.#fail === null) return;
     const now = performance.now();
     let next = Infinity;
+    let fixed = [...this.#entries.values()].filter((entry) => entry.isFixed && entry.loading).length;
     for (const entry of this.#entries.values()) {
       if (!entry.isWanted || !entry.isStale || entry.loading !== null) continue;
       const due = entry.loadedAt + SHORTEST_MS;
+      if (entry.isFixed && (fixed += 1) > FIXED_AT_ONCE) continue;
       if (due <= now) void this.#load(entry);
       else next = Math.min(next, due);
     }
@@ -140,10 +160,15 @@ export class Resources {
 
   async #loaded(entry: Entry): Promise<void> {
     entry.isStale = false;
+    const { signal } = (entry.abort = new AbortController());
     try {
-      entry.value = await entry.load(this.api, entry.value);
+      entry.value = await entry.load(this.api, entry.value, signal);
       entry.problem = null;
     } catch (error) {
+      if (signal.aborted) {
+        entry.isStale = true;
+        return;
+      }
       if (!(error instanceof Refused) || error.status === 401) {
         entry.isStale = true;
         this.#hasFailed = true;

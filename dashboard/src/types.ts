@@ -143,6 +143,32 @@ export interface SampleStats {
   quarantined: number;
 }
 
+export interface Sample {
+  id: number;
+  key: string | null;
+  split: string;
+  /** A class index, a list of numbers, or null. */
+  label: unknown;
+  size_bytes: number;
+  created_at: string;
+  pinned: boolean;
+  weight: number;
+  /** Why training leaves it out. */
+  quarantine: string | null;
+  uncertainty?: number | null;
+  doubt?: number | null;
+  predicted?: unknown;
+}
+
+/** What became of an upload. */
+export interface Accepted {
+  accepted: number;
+  duplicates: number;
+  rejected: number;
+  errors: { pointer: string; detail: string }[];
+  warnings: string[];
+}
+
 /** What an event of /v1/events carries. */
 export interface Happening {
   type: string;

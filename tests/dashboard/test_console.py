@@ -9,7 +9,7 @@ import pytest
 from browser import LOW_CONTRAST, Tab
 from support import Served, blobs, mlp
 
-PLACES = ("", "/models", "/models/seen", "/jobs", "/jobs/1", "/device")
+PLACES = ("", "/models", "/models/seen", "/models/seen/samples", "/jobs", "/jobs/1", "/device")
 WIDEST = "() => document.documentElement.scrollWidth"
 SERIOUS = """
 async () => {

@@ -9,6 +9,7 @@ import type { Job, Model, SampleStats } from "../types";
 import { courseOf } from "./models";
 import { outcomeRow } from "./overview";
 import { fact, heading, loading, opener, section } from "./parts";
+import { samplesTab } from "./samples";
 import { openTraining } from "./train";
 import { timeline } from "./versions";
 
@@ -20,7 +21,10 @@ interface Tab {
   view: (app: App, model: Model) => Child;
 }
 
-const TABS: readonly Tab[] = [{ key: "", name: "Versions", view: versionsTab }];
+const TABS: readonly Tab[] = [
+  { key: "", name: "Versions", view: versionsTab },
+  { key: "samples", name: "Samples", view: samplesTab },
+];
 
 export function modelPage(app: App, parts: string[]): Child {
   const [, name = "", key = ""] = parts;

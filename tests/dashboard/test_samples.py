@@ -1,0 +1,149 @@
+"""Samples in the console: added, filtered, labelled by keyboard, deleted, and scrolled."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import LOW_CONTRAST, Tab
+from pictures import PREPROCESS, image_model, photo
+from support import Served, mlp, wait_until
+
+CLASSES = ["dark", "bright"]
+OPTIONS = "[role=option]"
+DROP = """
+(files) => {
+  const transfer = new DataTransfer();
+  for (const { name, content } of files) {
+    const bytes = Uint8Array.from(atob(content), (character) => character.charCodeAt(0));
+    transfer.items.add(new File([bytes], name));
+  }
+  const target = document.querySelector("[data-key=samples]");
+  target.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true }));
+}
+"""
+
+
+@pytest.fixture
+def album(served: Served, request: pytest.FixtureRequest) -> str:
+    """The name of a model of pictures."""
+    name = request.node.name.removeprefix("test_").replace("_", "-")[:40]
+    served.register(name, image_model(), classes=CLASSES, preprocess=[PREPROCESS])
+    return name
+
+
+def add(served: Served, album: str, count: int) -> list[int]:
+    """Unlabelled pictures, dark and bright by turns, and their ids."""
+    files = [("file", (f"{at}.png", photo(200 * (at % 2), at), "image/png")) for at in range(count)]
+    answer = served.http.post(f"/v1/models/{album}/samples", files=files)
+    first, last = answer.json()["ids"]
+    return list(range(first, last + 1))
+
+
+def labels(served: Served, album: str) -> list[Any]:
+    items = served.http.get(f"/v1/models/{album}/samples").json()["items"]
+    return [each["label"] for each in items]
+
+
+def test_pictures_are_dropped_and_labelled_by_their_folder(
+    tab: Callable[..., Tab], served: Served, album: str, tmp_path: Path
+) -> None:
+    page = tab(served).open(f"/models/{album}/samples")
+    page.get_by_text("No samples.").wait_for()
+    for name in CLASSES:
+        (tmp_path / "all" / name).mkdir(parents=True)
+        for at in range(15):
+            picture = photo(200 if name == "bright" else 20, at + 50 * len(name))
+            (tmp_path / "all" / name / f"{at}.png").write_bytes(picture)
+    (tmp_path / "all" / "notes.txt").write_text("no picture")
+
+    page.get_by_label("Choose a folder").set_input_files(tmp_path / "all")
+
+    page.get_by_text("30 samples added, 1 problem.").wait_for()
+    page.get_by_text("1 file left out: this model takes PNG, JPEG and WebP").wait_for()
+    page.locator(OPTIONS).nth(29).wait_for()
+    assert sorted(labels(served, album)) == [0] * 15 + [1] * 15
+
+    broken = {"name": "broken.png", "content": base64.b64encode(b"none").decode()}
+    good = {"name": "good.png", "content": base64.b64encode(photo(99, 999)).decode()}
+    page.evaluate(DROP, [broken, good])
+
+    page.get_by_role("alert").get_by_text("broken.png").wait_for()
+    page.get_by_role("option", name="no label").wait_for()
+
+
+def test_samples_are_labelled_by_keys_and_taken_back(
+    tab: Callable[..., Tab], served: Served, album: str
+) -> None:
+    ids = add(served, album, 6)
+    page = tab(served).open(f"/models/{album}/samples?show=unlabelled")
+    grid = page.get_by_role("listbox", name="Samples")
+    grid.focus()
+
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("1")
+    page.get_by_role("option", name=f"Sample {ids[0]}, dark").wait_for()
+    page.keyboard.press("2")
+    page.get_by_role("option", name=f"Sample {ids[1]}, bright").wait_for()
+    assert labels(served, album)[:3] == [0, 1, None]
+
+    page.keyboard.press("u")
+    page.get_by_role("option", name=f"Sample {ids[1]}, no label").wait_for()
+    assert labels(served, album)[:2] == [0, None]
+
+    page.get_by_role("button", name="Select all").click()
+    page.get_by_role("button", name="2 bright").click()
+    page.get_by_text("6 samples were labelled.").wait_for()
+    assert labels(served, album) == [1] * 6
+    page.get_by_role("button", name="U Undo").click()
+    page.get_by_role("option", name=f"Sample {ids[0]}, dark").wait_for()
+
+
+def test_samples_are_filtered_and_deleted(
+    tab: Callable[..., Tab], served: Served, album: str
+) -> None:
+    ids = add(served, album, 4)
+    served.http.patch(f"/v1/models/{album}/samples/{ids[0]}", json={"label": 1})
+    page = tab(served).open(f"/models/{album}/samples")
+    page.locator(OPTIONS).nth(3).wait_for()
+
+    page.locator("[data-key=label] select").select_option("bright")
+    page.locator(OPTIONS).nth(1).wait_for(state="detached")
+    assert page.url.endswith("/samples?label=bright")
+    page.get_by_role("option", name=f"Sample {ids[0]}").click()
+    page.get_by_role("button", name="Delete … 1 sample").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_text("The sample was deleted.").wait_for()
+
+    page.get_by_text("No such samples.").wait_for()
+    assert len(labels(served, album)) == 3
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        assert page.evaluate(LOW_CONTRAST) == []
+
+
+def test_ten_thousand_samples_scroll_with_two_hundred_on_the_page(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("many", mlp(3, 2))
+    values = np.arange(30_000, dtype=np.float32).reshape(-1, 3)
+    served.upload("many", x=values, label=np.zeros(len(values), np.int64))
+    page = tab(served).open("/models/many/samples")
+    page.locator(OPTIONS).first.get_by_text("0  1  2").wait_for()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    last = served.http.get("/v1/models/many/samples?limit=1").json()["items"][0]["id"] + 9_999
+
+    def has_reached_the_end() -> bool:
+        page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+        assert 1 < page.locator(OPTIONS).count() <= 200
+        return page.locator(f"#sample-{last}").count() == 1
+
+    wait_until(has_reached_the_end, "the last sample")
+    page.locator(f"#sample-{last}").get_by_text("30,000").first.wait_for()
+    assert len([each for each in asked if each.endswith("/content")]) < 2_000
