@@ -76,6 +76,11 @@ def is_known(machine: str) -> bool:
     return machine in ARCHITECTURES
 
 
+def number_of(call: str, machine: str) -> int:
+    """The number of a call that is refused later."""
+    return _number(REFUSED[call], ARCHITECTURES[machine][1])
+
+
 def refuse_calls(libc: ctypes.CDLL) -> bool:
     """Refuse them in this thread, for good; False where the kernel or the processor is unknown.
 

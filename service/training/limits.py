@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import sys
 import time
 from pathlib import Path
 
-import psutil
-
+from service.processes import seccomp
 from service.training.errors import OutOfMemory
 from service.training.protocol.messages.shared import ResourceLimits
 
@@ -21,6 +21,8 @@ MIN_MEMORY_BYTES = 96 << 20
 
 Below that numpy's own library ends the process while it is imported.
 """
+THIS_PROCESS, IDLE_IO_CLASS = 1, 3 << 13
+"""IOPRIO_WHO_PROCESS and IOPRIO_CLASS_IDLE, as ioprio_set(2) takes them."""
 AUTOGROUP = Path("/proc/self/autogroup")
 AUTOGROUP_TRIES = 10
 AUTOGROUP_PAUSE_S = 0.1
@@ -54,6 +56,37 @@ def memory_limit_bytes() -> int | None:
 
 
 def _lower_priority(nice: int) -> None:
+    try:
+        if sys.platform == "win32":
+            _ask_psutil(nice)
+        else:
+            os.setpriority(os.PRIO_PROCESS, 0, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))
+            if sys.platform == "linux":
+                _lower_io_class(nice)
+                _lower_session(os.getpriority(os.PRIO_PROCESS, 0))
+    except OSError as error:
+        logger.warning("priority_not_lowered nice=%d error=%s", nice, error)
+
+
+def _lower_io_class(nice: int) -> None:
+    """Use the disk when nobody else does. Raises OSError.
+
+    The C library has no function for it; psutil has, and takes 8 % of a child's start to load.
+    """
+    machine = os.uname().machine
+    if not seccomp.is_known(machine):
+        _ask_psutil(nice)
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(seccomp.number_of("ioprio_set", machine), THIS_PROCESS, 0, IDLE_IO_CLASS):
+        number = ctypes.get_errno()
+        raise OSError(number, f"ioprio_set: {os.strerror(number)}")
+
+
+def _ask_psutil(nice: int) -> None:
+    """As above, on Windows and on processors whose calls have no number here. Raises OSError."""
+    import psutil
+
     process = psutil.Process()
     try:
         if sys.platform == "win32":
@@ -62,12 +95,9 @@ def _lower_priority(nice: int) -> None:
             )
             process.ionice(psutil.IOPRIO_VERYLOW)
         else:
-            process.nice(max(nice, process.nice()))
-            if sys.platform == "linux":
-                process.ionice(psutil.IOPRIO_CLASS_IDLE)
-                _lower_session(process.nice())
-    except (psutil.AccessDenied, OSError) as error:
-        logger.warning("priority_not_lowered nice=%d error=%s", nice, error)
+            process.ionice(psutil.IOPRIO_CLASS_IDLE)
+    except psutil.AccessDenied as error:
+        raise PermissionError(str(error)) from error
 
 
 def _lower_session(nice: int) -> None:

@@ -11,7 +11,7 @@ from support import DEADLINE_S
 def test_the_example_trains_three_times_and_tells_how_long_it_took(root: Path) -> None:
     script = root / "examples" / "frozen_backbone" / "compare.py"
     done = subprocess.run(
-        [sys.executable, script, "--samples", "200", "--epochs", "2"],
+        [sys.executable, script, "--samples", "60", "--epochs", "1"],
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
