@@ -153,7 +153,8 @@ class Packs:
     @staticmethod
     def _append(path: Path, size: int, spool: Spool, ranges: Iterable[tuple[int, int]]) -> int:
         make_folder(path.parent)
-        with path.open("r+b" if size else "w+b") as file:
+        is_new = size == 0
+        with path.open("w+b" if is_new else "r+b") as file:
             if file.seek(0, 2) > size:
                 file.truncate(size)
             file.seek(size)
@@ -162,7 +163,8 @@ class Packs:
                     size += file.write(chunk)
             file.flush()
             sync_file(file.fileno())
-        sync_folder(path.parent)
+        if is_new:
+            sync_folder(path.parent)
         return size
 
 
