@@ -25,6 +25,7 @@ NAMES = (
     "augmentation",
     "samples",
     "crowd",
+    "load",
     "images",
     "preemption",
     "politeness",

@@ -8,9 +8,9 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from statistics import median
-from urllib.parse import urlsplit
 
 from bench.daemon import Served, mlp, served
+from bench.plain_http import Connection, PlainHttp
 from bench.table import Row
 
 UPLOADING, READING = 180, 20
@@ -51,9 +51,7 @@ class _Crowd:
     """The clients of one round, and what they have seen."""
 
     def __init__(self, daemon: Served) -> None:
-        address = urlsplit(daemon.url)
-        self._address = (address.hostname, address.port)
-        self._head = f"Host: {address.netloc}\r\nAuthorization: Bearer {daemon.token}\r\n"
+        self._http = PlainHttp(daemon)
         self._until = time.perf_counter() + SECONDS
         self._uploads = 0
         self._spent_ms: dict[str, list[float]] = {what: [] for what in PATHS}
@@ -65,35 +63,23 @@ class _Crowd:
         await asyncio.gather(*clients)
         return self._uploads / SECONDS, self._spent_ms
 
-    async def _client(self, ask: Callable[[_Connection], Awaitable[None]]) -> None:
-        reader, writer = await asyncio.open_connection(*self._address)
+    async def _client(self, ask: Callable[[Connection], Awaitable[None]]) -> None:
+        reader, writer = await self._http.connect()
         while time.perf_counter() < self._until:
             await ask((reader, writer))
         writer.close()
         await writer.wait_closed()
 
-    async def _upload(self, connection: _Connection) -> None:
+    async def _upload(self, connection: Connection) -> None:
         x = [random.random() for _ in range(FEATURES)]
-        body = json.dumps({"inputs": {"x": x}, "label": 1})
-        assert await self._ask(connection, "POST /v1/models/m/samples", body) == 201
+        body = json.dumps({"inputs": {"x": x}, "label": 1}).encode()
+        assert await self._http.ask(connection, "POST /v1/models/m/samples", body) == 201
         # Clients that read may rest on when the time is over, and nobody uploads then.
         self._uploads += time.perf_counter() < self._until
 
-    async def _read(self, connection: _Connection) -> None:
+    async def _read(self, connection: Connection) -> None:
         await asyncio.sleep(random.uniform(0, 2 * READ_EVERY_S))
         what = random.choice(list(PATHS))
         began = time.perf_counter()
-        assert await self._ask(connection, f"GET {PATHS[what]}", "") == 200
+        assert await self._http.ask(connection, f"GET {PATHS[what]}") == 200
         self._spent_ms[what].append((time.perf_counter() - began) * 1000)
-
-    async def _ask(self, connection: _Connection, line: str, body: str) -> int:
-        """The status of the answer, which is read whole."""
-        reader, writer = connection
-        about = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        writer.write(f"{line} HTTP/1.1\r\n{self._head}{about}\r\n{body}".encode())
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        await reader.readexactly(int(head.partition(b"content-length:")[2].split(b"\r\n")[0]))
-        return int(head.split(b" ")[1])
-
-
-_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -1,0 +1,147 @@
+"""Mixed requests at a fixed rate while a job trains: the highest rate at which p99 holds.
+
+The loop is open: each request is due at its time, whatever became of those before, and its latency
+counts from then, so that a daemon that falls behind cannot slow down who asks it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections import Counter
+from statistics import median, quantiles
+
+import numpy as np
+
+from bench.daemon import Served, mlp, served
+from bench.plain_http import Connection, PlainHttp
+from bench.table import Row
+
+RATES = (25, 50, 100, 150, 200, 250, 300, 400, 500)
+SECONDS, WARM_UP_S = 60.0, 5.0
+MAX_P99_MS = 100.0
+FEATURES, CLASSES, SAMPLES, BATCH = 64, 10, 20_000, 32
+CLIENTS = 200
+"""Connections at once; the latency of a request that finds none free counts all the same."""
+MAX_IDLE_S = 3.0
+"""uvicorn closes a connection that rests for five seconds."""
+MIX = {
+    "upload one": 8,
+    "upload batch": 1,
+    "predict": 4,
+    "latest": 3,
+    "list": 2,
+    "job": 1,
+    "stats": 1,
+}
+"""Of twenty requests: devices send and ask for predictions, some look for news."""
+_M = "/v1/models/m"
+
+
+def run() -> list[Row]:
+    """A row for each rate, up to the first at which p99 is above MAX_P99_MS."""
+    rows: list[Row] = []
+    generator = np.random.default_rng(0)
+    with served() as daemon:
+        daemon.register("m", mlp(FEATURES, 256, CLASSES))
+        x = generator.random((SAMPLES, FEATURES), dtype=np.float32)
+        daemon.upload("m", x=x, label=generator.integers(0, CLASSES, SAMPLES))
+        job = daemon.ask_for_job("m", epochs=10**6, ignore_policy=True)["id"]
+        daemon.wait_for_job(job, "running")
+        asyncio.run(_Load(daemon, job).run(RATES[0], WARM_UP_S))
+        for rate in RATES:
+            rows.append(asyncio.run(_Load(daemon, job).run(rate, SECONDS)))
+            assert daemon.job(job)["state"] == "running", daemon.job(job)
+            if rows[-1]["p99 ms"] > MAX_P99_MS:
+                break
+        daemon.http.post(f"/v1/jobs/{job}/cancel")
+    return rows
+
+
+class _Load:
+    """Requests at one rate, and what became of them."""
+
+    def __init__(self, daemon: Served, job: int) -> None:
+        self._http = PlainHttp(daemon)
+        self._idle: list[tuple[float, Connection]] = []
+        self._clients = asyncio.Semaphore(CLIENTS)
+        etag = daemon.http.get(f"{_M}/latest/model.onnx").headers["etag"]
+        plain = "Content-Type: application/json\r\n"
+        self._requests = {
+            "upload one": (f"POST {_M}/samples", 201, plain),
+            "upload batch": (f"POST {_M}/samples", 201, plain),
+            "predict": (f"POST {_M}/predict", 200, plain),
+            "latest": (f"GET {_M}/latest/model.onnx", 304, f"If-None-Match: {etag}\r\n"),
+            "list": (f"GET {_M}/samples?limit=50", 200, ""),
+            "job": (f"GET /v1/jobs/{job}", 200, ""),
+            "stats": (f"GET {_M}/samples/stats", 200, ""),
+        }
+        self._spent_ms: list[float] = []
+        self._statuses: Counter[int] = Counter()
+        self._unexpected: Counter[str] = Counter()
+
+    async def run(self, rate: int, seconds: float) -> Row:
+        """Send `rate` requests a second."""
+        kinds = random.choices(list(MIX), list(MIX.values()), k=int(rate * seconds))
+        began = time.perf_counter()
+        asked = []
+        for place, kind in enumerate(kinds):
+            due = began + place / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            asked.append(asyncio.create_task(self._ask(kind, due)))
+        await asyncio.gather(*asked)
+        for _, (_, writer) in self._idle:
+            writer.close()
+        return {
+            "requests/s": rate,
+            "answered": len(self._spent_ms),
+            "p50 ms": median(self._spent_ms),
+            "p99 ms": quantiles(self._spent_ms, n=100)[-1],
+            "5xx": sum(count for status, count in self._statuses.items() if status >= 500),
+            "other than expected": dict(self._unexpected) or "none",
+            "must reach": f"200/s for a minute, p99 ≤ {MAX_P99_MS:g} ms, no 5xx",
+        }
+
+    async def _ask(self, kind: str, due: float) -> None:
+        line, expected, headers = self._requests[kind]
+        async with self._clients:
+            connection = await self._connection()
+            try:
+                status = await self._http.ask(connection, line, _body(kind), headers=headers)
+            except (ConnectionError, asyncio.IncompleteReadError):
+                self._unexpected[f"{kind}: connection lost"] += 1
+                return
+            now = time.perf_counter()
+            self._idle.append((now, connection))
+        self._spent_ms.append((now - due) * 1000)
+        self._statuses[status] += 1
+        if status != expected:
+            self._unexpected[f"{kind}: {status}"] += 1
+
+    async def _connection(self) -> Connection:
+        while self._idle:
+            since, connection = self._idle.pop()
+            if time.perf_counter() - since < MAX_IDLE_S:
+                return connection
+            connection[1].close()
+        return await self._http.connect()
+
+
+def _body(kind: str) -> bytes:
+    if kind == "predict":
+        return json.dumps({"inputs": {"x": _x()}}).encode()
+    if kind == "upload one":
+        return json.dumps(_sample()).encode()
+    if kind == "upload batch":
+        return json.dumps({"samples": [_sample() for _ in range(BATCH)]}).encode()
+    return b""
+
+
+def _sample() -> dict[str, object]:
+    return {"inputs": {"x": _x()}, "label": random.randrange(CLASSES)}
+
+
+def _x() -> list[float]:
+    return [random.random() for _ in range(FEATURES)]
