@@ -122,8 +122,9 @@ class Manifest:
     inputs: in the order in which batches bring them. output: the tensor that is measured and
     exported. statistics: running statistics, and updated the outputs that hold their new values, in
     this order. loss: fields of Loss. classes: of cross entropy. batch_statistics: batches may not
-    be shared out. head: of a classifier whose classes have been changed. frozen: initializers of
-    the exported model that the graphs are fed, so that they are in memory once.
+    be shared out. head: of a classifier with a last layer that trains, one row for each class.
+    frozen: initializers of the exported model that the graphs are fed, so that they are in memory
+    once.
     """
 
     engine: str

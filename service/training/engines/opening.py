@@ -24,11 +24,13 @@ def open_engine(
     recipe: Recipe | None = None,
     loss_options: LossOptions | None = None,
     checkpoint: Path | None = None,
+    trains: bool = True,
 ) -> Engine:
     """A model in training, at a checkpoint; by default as it was uploaded.
 
     recipe: by default AdamW; On-Device Training has its own, in the artifacts, and spinning tells
-    whether its idle threads burn cycles. Raises ArtifactsUnreadable, CheckpointUnreadable.
+    whether its idle threads burn cycles. trains: whether a step will be asked for.
+    Raises ArtifactsUnreadable, CheckpointUnreadable.
     """
     if is_of_sessions(artifacts):
         from service.training.engines.sessions.engine import SessionsEngine
@@ -39,6 +41,7 @@ def open_engine(
             recipe=recipe or Recipe(),
             loss_options=loss_options or LossOptions(),
             checkpoint=checkpoint,
+            trains=trains,
         )
     from service.training.engines.ort_training.engine import OrtEngine
 

@@ -10,7 +10,7 @@ import onnx
 from service.training.adapters.targets import fed_weights
 from service.training.engines.compilation import compile_model, write_skeleton
 from service.training.engines.manifest import ClassHead, Files
-from service.training.errors import refusal, refuse
+from service.training.errors import GraphRefused, refusal, refuse
 from service.training.export.join import join
 from service.training.export.remainder import attach
 from service.training.forward import head, trial
@@ -42,7 +42,7 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
         model_path, known = _with_classes(model_path, task, task.class_ids)
     forward = read(model_path, task)
     inference = forward.inference
-    classifier = None if known is None else _head(forward, inference, task, known)
+    classifier = _head(forward, inference, task, known)
     files = _compile(forward, inference, task, classifier)
     artifacts = with_prefix(
         _artifacts(files),
@@ -69,10 +69,25 @@ def _with_classes(upload: Path, task: Prepare, ids: tuple[int, ...]) -> tuple[Pa
 
 
 def _head(
-    forward: ForwardModel, inference: onnx.ModelProto, task: Prepare, known: int
-) -> ClassHead:
-    """The head that trains. Raises GraphRefused if it does not."""
-    found = head.describe(inference, forward.output, task.class_ids or (), known)
+    forward: ForwardModel, inference: onnx.ModelProto, task: Prepare, known: int | None
+) -> ClassHead | None:
+    """The head that trains, None if there is none.
+
+    known: how many classes the upload had, where they have been changed. Raises GraphRefused if
+    they were, and the head does not train.
+    """
+    classes = forward.signature.target.num_classes if task.loss == "cross_entropy" else None
+    if known is None and classes is None:
+        return None
+    ids = task.class_ids or tuple(range(classes or 0))
+    try:
+        found = head.describe(inference, forward.output, ids, known or len(ids))
+    except GraphRefused:
+        if known is not None:
+            raise
+        return None
+    if known is None:
+        return found if {*found.axes} <= {*forward.trainable} else None
     if found.weight not in forward.trainable:
         raise refuse(
             head.PLACE,

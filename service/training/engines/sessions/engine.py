@@ -35,7 +35,8 @@ class SessionsEngine:
     """A model in training.
 
     checkpoint: what to go on from, by default the values that training starts from. threads: how
-    many work at a step; same threads, same bits.
+    many work at a step; same threads, same bits. trains: whether it will; else no step is loaded
+    until one is asked for.
     Raises ArtifactsUnreadable, CheckpointUnreadable, MemoryError.
     """
 
@@ -47,6 +48,7 @@ class SessionsEngine:
         recipe: Recipe,
         loss_options: LossOptions = PLAIN,
         checkpoint: Path | None = None,
+        trains: bool = True,
     ) -> None:
         self._files = files
         self._manifest = read(files.manifest)
@@ -72,11 +74,9 @@ class SessionsEngine:
                 self._manifest.updated, self._state.statistics.values(), strict=True
             )
         }
-        with foreign_errors(ArtifactsUnreadable, "cannot load the training step"):
-            self._training = self._open_step()
-            self._optimizer = Optimizer(
-                recipe, self._state.buffers, threads=threads, crew=self._crew
-            )
+        self._optimizer = Optimizer(recipe, self._state.buffers, threads=threads, crew=self._crew)
+        if trains:
+            self._training = self._open_training()
 
     def _choose(self, options: LossOptions) -> None:
         """Train with these options of cross entropy. Raises ArtifactsUnreadable."""
@@ -186,6 +186,14 @@ class SessionsEngine:
 
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         self._state.export(self._files.inference_model, path, metadata)
+
+    @cached_property
+    def _training(self) -> Shares:
+        return self._open_training()
+
+    def _open_training(self) -> Shares:
+        with foreign_errors(ArtifactsUnreadable, "cannot load the training step"):
+            return self._open_step()
 
     @cached_property
     def _evaluation(self) -> Shares:

@@ -14,7 +14,7 @@ from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 from step_models import FLOAT, model_of, perceptron
 
-from service.training.engines import opening
+from service.training.engines import manifest, opening
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import GraphRefused
@@ -258,3 +258,22 @@ def test_shapes_that_only_a_run_tells_hold_for_every_step_of_a_model(tmp_path: P
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
     order = Prepare(str(tmp_path / "model.onnx"), "forward", str(tmp_path), loss="cross_entropy")
     assert isinstance(prepare(order), Prepared), prepare(order)
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [({}, True), ({"trainable": ("w1", "b1")}, True), ({"trainable": ("w0", "b0")}, False)],
+)
+def test_the_manifest_tells_the_head_of_a_classifier_if_it_trains(
+    make: Make, spec: dict[str, Any], found: bool
+) -> None:
+    made = make(perceptron(), loss="cross_entropy", **spec)
+    head = manifest.read(Path(made.artifacts.manifest or "")).head
+    assert (head is not None) is found
+    if head is not None:
+        assert (head.weight, head.bias, head.features, head.classes) == ("w1", "b1", "t", (0, 1, 2))
+
+
+def test_a_model_of_numbers_has_no_head(make: Make) -> None:
+    made = make(perceptron(), loss="mse")
+    assert manifest.read(Path(made.artifacts.manifest or "")).head is None
