@@ -3,11 +3,11 @@ var TIMEOUT_MS = 15e3;
 var Unreachable = class extends Error {
 };
 var Refused = class extends Error {
-  constructor(status, code, detail2, faults = []) {
+  constructor(status, code, detail2, faults2 = []) {
     super(detail2);
     this.status = status;
     this.code = code;
-    this.faults = faults;
+    this.faults = faults2;
   }
   status;
   code;
@@ -110,8 +110,8 @@ async function refusal(response) {
   const code = "code" in problem ? String(problem.code) : "";
   const detail2 = "detail" in problem ? String(problem.detail) : `HTTP ${response.status}`;
   if (code === "not_ready") return new Unreachable(detail2);
-  const faults = "errors" in problem && Array.isArray(problem.errors) ? problem.errors : [];
-  return new Refused(response.status, code, detail2, faults);
+  const faults2 = "errors" in problem && Array.isArray(problem.errors) ? problem.errors : [];
+  return new Refused(response.status, code, detail2, faults2);
 }
 
 // src/resources.ts
@@ -579,8 +579,8 @@ function applyProgress(resources, data) {
 function parse(data) {
   const told3 = JSON.parse(data);
   if (typeof told3 !== "object" || told3 === null || !("type" in told3)) return null;
-  const { type, model: model2, data: fields } = told3;
-  return { type: String(type), model: model2 ?? null, data: fields ?? {} };
+  const { type, model: model2, data: fields2 } = told3;
+  return { type: String(type), model: model2 ?? null, data: fields2 ?? {} };
 }
 
 // src/waiting.ts
@@ -774,142 +774,6 @@ var UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 function bytes(value) {
   const power2 = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
   return `${(value / 1024 ** power2).toLocaleString("en", { maximumSignificantDigits: 3 })} ${UNITS[power2]}`;
-}
-
-// src/conditions.ts
-var asPercent = (value) => `${decimal(value)} %`;
-var LEVELS = [
-  { name: "battery", title: "Battery", signal: "battery_percent", show: asPercent, stop: "min_battery_percent", resume: "resume_battery_percent", isMinimum: true },
-  { name: "foreign_cpu", title: "Load by other programs", signal: "foreign_cpu_percent", show: asPercent, stop: "max_foreign_cpu_percent", isMinimum: false },
-  { name: "cpu_pressure", title: "Waiting for the processor", signal: "cpu_pressure_percent", show: asPercent, stop: "max_cpu_pressure_percent", isMinimum: false },
-  { name: "memory_pressure", title: "Waiting for memory", signal: "memory_pressure_percent", show: asPercent, stop: "max_memory_pressure_percent", isMinimum: false },
-  { name: "io_pressure", title: "Waiting for the disk", signal: "io_pressure_percent", show: asPercent, stop: "max_io_pressure_percent", isMinimum: false },
-  { name: "temperature", title: "Temperature", signal: "temperature_c", show: (value) => `${decimal(value)} °C`, stop: "max_temperature_c", resume: "resume_temperature_c", isMinimum: false },
-  { name: "memory", title: "Free memory", signal: "available_memory_bytes", show: bytes, stop: "min_free_memory_bytes", resume: "resume_free_memory_bytes", isMinimum: true },
-  { name: "disk", title: "Free disk space", signal: "free_disk_bytes", show: bytes, stop: "min_free_disk_bytes", resume: "resume_free_disk_bytes", isMinimum: true }
-];
-function conditionsOf(device2, policy2) {
-  const blocking = new Set(device2.blocked_by.map((each2) => each2.condition));
-  const [battery, ...others] = LEVELS.map((level) => fromLevel(level, device2, policy2));
-  const found = [power(device2, policy2), battery, saver(device2, policy2), idle(device2, policy2), ...others, ...byTime(device2, policy2)];
-  return found.filter((each2) => each2 !== void 0).map((each2) => ({ share: null, ...each2, isBlocking: blocking.has(each2.name) }));
-}
-function fromLevel({ name, title, signal, show, stop, resume, isMinimum }, device2, policy2) {
-  const { value, note: note2 } = told(device2.signals[signal], (raw2) => show(Number(raw2)));
-  const limit = policy2[stop];
-  if (typeof limit !== "number") return { name, title, value, note: note2, limit: null };
-  const back = resume === void 0 ? null : policy2[resume];
-  const until = typeof back === "number" && back !== limit ? `, resumes at ${show(back)}` : "";
-  const raw = device2.signals[signal]?.value;
-  const share = typeof raw === "number" && !isMinimum ? Math.min(1, raw / limit) : null;
-  return { name, title, value, note: note2, limit: `${isMinimum ? "at least" : "at most"} ${show(limit)}${until}`, share };
-}
-function power(device2, policy2) {
-  const read = told(device2.signals.on_ac_power, (raw) => raw === true ? "mains" : "battery");
-  return { name: "power", title: "Power", ...read, limit: policy2.require_ac_power === true ? "mains" : null };
-}
-function saver(device2, policy2) {
-  const read = told(device2.signals.battery_saver, (raw) => raw === true ? "on" : "off");
-  return { name: "battery_saver", title: "Battery saver", ...read, limit: policy2.obey_battery_saver === true ? "off" : null };
-}
-function idle(device2, policy2) {
-  const read = told(device2.signals.user_idle_s, (raw) => duration(Number(raw)));
-  const limit = policy2.require_idle === true ? `at least ${duration(Number(policy2.idle_minutes) * 60)}` : null;
-  return { name: "user_idle", title: "Time without input", ...read, limit };
-}
-function byTime(device2, policy2) {
-  const windows = Array.isArray(policy2.windows) ? policy2.windows.length : 0;
-  const programs = Array.isArray(policy2.blocking_processes) ? policy2.blocking_processes.map(String) : [];
-  const most = policy2.max_minutes_per_day;
-  const trained = device2.trained_today_seconds;
-  const daily = {
-    name: "daily_limit",
-    title: "Trained today",
-    value: duration(trained),
-    note: "",
-    limit: typeof most === "number" ? `at most ${duration(most * 60)}` : null,
-    share: typeof most === "number" && most > 0 ? Math.min(1, trained / (most * 60)) : null
-  };
-  const clock2 = told(device2.signals.local_time, (raw) => timeOfDay(String(raw)));
-  const running = told(device2.signals.running_processes, (raw) => Array.isArray(raw) && raw.length > 0 ? raw.join(", ") : "none");
-  return [
-    { name: "window", title: "Time", ...clock2, limit: windows > 0 ? `within ${windows === 1 ? "one window" : `${windows} windows`} of the week` : null },
-    { name: "processes", title: "Programs that come first", ...running, limit: programs.length > 0 ? `none of ${programs.join(", ")}` : null },
-    daily
-  ];
-}
-function told(signal, show) {
-  if (signal === void 0) return { value: "unknown", note: "" };
-  if (signal.value === null) return { value: "unknown", note: signal.detail };
-  return { value: show(signal.value), note: signal.source };
-}
-function timeOfDay(time) {
-  return time.slice(11, 16);
-}
-
-// src/queries.ts
-var CURVE_PAGE = 500;
-var VERSIONS_SHOWN = 50;
-var NEWEST_JOBS = 100;
-var ENDED = /* @__PURE__ */ new Set(["succeeded", "failed", "cancelled"]);
-function device(app) {
-  return app.resources.read("/v1/device");
-}
-function policy(app) {
-  return app.resources.read("/v1/policy");
-}
-function models(app) {
-  return app.resources.read("/v1/models?all", (api) => api.all("/v1/models"));
-}
-function model(app, name) {
-  return app.resources.read(modelPath(name));
-}
-function versions(app, name) {
-  const path = withQuery(modelPath(name, "/versions"), { limit: VERSIONS_SHOWN });
-  return app.resources.read(path)?.items;
-}
-function stats(app, name) {
-  return app.resources.read(modelPath(name, "/samples/stats"));
-}
-function jobs(app) {
-  const lists = ["running", "queued", "paused"].map(
-    (state) => app.resources.read(`/v1/jobs?state=${state}`, (api) => api.all(`/v1/jobs?state=${state}`))
-  );
-  const newest = app.resources.read(`/v1/jobs?limit=${NEWEST_JOBS}`);
-  if (lists.includes(void 0) || newest === void 0) return void 0;
-  const [running, queued, paused] = lists.map((list2) => list2 ?? []);
-  return {
-    running: running ?? [],
-    waiting: distinct([...queued ?? [], ...paused ?? []]).sort((a, b) => a.id - b.id),
-    ended: (newest?.items ?? []).filter((job2) => ENDED.has(job2.state)).sort((a, b) => (b.finished_at ?? "").localeCompare(a.finished_at ?? ""))
-  };
-}
-function job(app, id) {
-  return app.resources.read(`/v1/jobs/${id}`);
-}
-function isOver(job2) {
-  return ENDED.has(job2.state);
-}
-function curve(app, job2) {
-  const key = `/v1/jobs/${job2.id}/metrics`;
-  const load = (api, before) => loadCurve(api, job2, before);
-  const read = app.resources.read(key, load);
-  return read ? [...read.complete, ...read.tail] : void 0;
-}
-async function loadCurve(api, job2, before) {
-  const known = before?.restarts === job2.restarts ? before : null;
-  const complete = [...known?.complete ?? []];
-  let cursor = known?.tailCursor ?? null;
-  for (; ; ) {
-    const path = withQuery(`/v1/jobs/${job2.id}/metrics`, { limit: CURVE_PAGE, cursor });
-    const page = await api.get(path);
-    if (page.next === null) return { restarts: job2.restarts, complete, tail: page.items, tailCursor: cursor };
-    complete.push(...page.items);
-    cursor = page.next;
-  }
-}
-function distinct(jobs2) {
-  return [...new Map(jobs2.map((job2) => [job2.id, job2])).values()];
 }
 
 // src/words.ts
@@ -1128,6 +992,292 @@ function confirm(app, question) {
       )
     );
   });
+}
+
+// src/views/add.ts
+var NAME = "add-model";
+var LOSSES = [
+  ["cross_entropy", "cross entropy: one of several classes"],
+  ["bce_with_logits", "binary cross entropy: each of several yes or no"],
+  ["mse", "mean squared error: numbers"],
+  ["l1", "absolute error: numbers"],
+  ["huber", "Huber: numbers, with outliers"]
+];
+var OPTIMIZERS = ["adamw", "adam", "sgd", "rmsprop", "lion"];
+var PREPROCESS = {
+  image: { kind: "image" },
+  gray: { kind: "image", channels: "gray" },
+  standardize: { kind: "standardize" }
+};
+function addPage(app) {
+  const draft = app.draft(NAME, () => ({ file: null }));
+  const take = (file) => {
+    if (!file) return;
+    draft.file = file;
+    app.state.results.delete(NAME);
+    app.draw();
+  };
+  const send2 = (event) => {
+    event.preventDefault();
+    void register(app, draft, new FormData(event.currentTarget));
+  };
+  return [
+    heading("Add a model"),
+    h(
+      "form",
+      {
+        class: "card form",
+        novalidate: true,
+        "data-key": "form",
+        onsubmit: send2,
+        ondragover: (event) => event.preventDefault(),
+        ondrop: (event) => {
+          event.preventDefault();
+          take(event.dataTransfer?.files[0]);
+        }
+      },
+      fileField(app, draft, take),
+      fields(app, draft),
+      others(app),
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { type: "submit", class: "primary", disabled: draft.file === null || app.state.pending.has(NAME) }, "Register the model"),
+        app.state.pending.has(NAME) && h("span", { class: "quiet", role: "status" }, "The daemon prepares the model. That may take a minute.")
+      )
+    )
+  ];
+}
+function fileField(app, { file }, take) {
+  return h(
+    "div",
+    { class: "drop", "data-key": "file", role: "group", "aria-label": "The file" },
+    h("p", { class: "quiet" }, file === null ? "Drop a forward ONNX file here, or" : h("span", {}, h("strong", {}, file.name), ` ${bytes(file.size)}`)),
+    h(
+      "label",
+      { class: "file" },
+      file === null ? "Choose a file" : "Choose another",
+      h("input", {
+        type: "file",
+        accept: ".onnx,.zip",
+        class: "visually-hidden",
+        onchange: (event) => take(event.currentTarget.files?.[0])
+      })
+    ),
+    faults(app, "/model"),
+    faults(app, "/artifacts")
+  );
+}
+function fields(app, { file }) {
+  const field = (name, title, control) => h("label", { "data-key": name }, h("span", {}, title), control, faults(app, `/spec/${name}`));
+  const text2 = (name, placeholder) => h("input", { name, type: "text", placeholder, autocomplete: "off", spellcheck: "false", "aria-invalid": faultsAt(app, `/spec/${name}`).length > 0 });
+  return h(
+    "div",
+    { class: "fields" },
+    field("name", "Name", text2("name", nameOf(file) ?? "digits")),
+    field("loss", "Loss", h("select", { name: "loss" }, LOSSES.map(([value, words]) => h("option", { value }, words)))),
+    field("classes", "Classes, with commas between", text2("classes", "cat, dog; none: by number")),
+    field("trainable", "What trains", text2("trainable", "head, last:2, classifier.*; none: all weights")),
+    field("optimizer", "Optimizer", h("select", { name: "optimizer" }, OPTIMIZERS.map((value) => h("option", { value }, value)))),
+    field("output", "Output that the loss takes", text2("output", "the graph’s only output")),
+    field(
+      "preprocess",
+      "Samples are",
+      h("select", { name: "preprocess" }, h("option", { value: "" }, "tensors as the model takes them"), h("option", { value: "image" }, "colour pictures"), h("option", { value: "gray" }, "gray pictures"), h("option", { value: "standardize" }, "numbers to standardize"))
+    )
+  );
+}
+function nameOf(file) {
+  return file === null ? null : file.name.replace(/\.\w+$/, "").toLowerCase().replace(/[^a-z0-9_.-]+/g, "-");
+}
+function others(app) {
+  const result = app.state.results.get(NAME);
+  if (result === void 0) return null;
+  const known = ["/model", "/artifacts", ...["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"].map((name) => `/spec/${name}`)];
+  const rest = result.faults.filter(({ pointer }) => !known.some((place) => isAt(pointer, place)));
+  return h(
+    "div",
+    { class: "problem", role: "alert", "data-key": "problem" },
+    h("p", {}, result.text),
+    rest.length > 0 && h("ul", {}, rest.map(({ pointer, detail: detail2 }) => h("li", {}, h("code", {}, pointer), ` ${detail2}`)))
+  );
+}
+function faults(app, place) {
+  return faultsAt(app, place).map((detail2) => h("span", { class: "problem" }, detail2));
+}
+function faultsAt(app, place) {
+  const all = app.state.results.get(NAME)?.faults ?? [];
+  return [...new Set(all.filter(({ pointer }) => isAt(pointer, place)).map(({ detail: detail2 }) => detail2))];
+}
+function isAt(pointer, place) {
+  return pointer === place || pointer.startsWith(`${place}/`);
+}
+async function register(app, draft, given) {
+  const { file } = draft;
+  if (file === null) return;
+  const body = new FormData();
+  body.append("spec", JSON.stringify(specOf(file, given)));
+  body.append(file.name.endsWith(".zip") ? "artifacts" : "model", file, file.name);
+  const done = [];
+  await app.act(NAME, ["/v1/models?"], async () => {
+    const model2 = await app.api.upload("/v1/models", body);
+    done.push(model2.name);
+    return `${model2.name} is registered; its version 1 is the model as it came.`;
+  });
+  const [name] = done;
+  if (name === void 0) return;
+  app.state.drafts.delete(NAME);
+  app.go(to(["models", name, "samples"]));
+}
+function specOf(file, given) {
+  const text2 = (name) => String(given.get(name) ?? "").trim();
+  const listed = (name) => text2(name).split(",").map((part) => part.trim()).filter(Boolean);
+  const [classes, trainable] = [listed("classes"), listed("trainable")];
+  return {
+    name: text2("name") || nameOf(file),
+    loss: text2("loss"),
+    optimizer: text2("optimizer"),
+    ...classes.length > 0 ? { classes } : {},
+    ...trainable.length > 0 ? { trainable } : {},
+    ...text2("output") ? { output: text2("output") } : {},
+    ...text2("preprocess") ? { preprocess: [PREPROCESS[text2("preprocess")]] } : {}
+  };
+}
+
+// src/conditions.ts
+var asPercent = (value) => `${decimal(value)} %`;
+var LEVELS = [
+  { name: "battery", title: "Battery", signal: "battery_percent", show: asPercent, stop: "min_battery_percent", resume: "resume_battery_percent", isMinimum: true },
+  { name: "foreign_cpu", title: "Load by other programs", signal: "foreign_cpu_percent", show: asPercent, stop: "max_foreign_cpu_percent", isMinimum: false },
+  { name: "cpu_pressure", title: "Waiting for the processor", signal: "cpu_pressure_percent", show: asPercent, stop: "max_cpu_pressure_percent", isMinimum: false },
+  { name: "memory_pressure", title: "Waiting for memory", signal: "memory_pressure_percent", show: asPercent, stop: "max_memory_pressure_percent", isMinimum: false },
+  { name: "io_pressure", title: "Waiting for the disk", signal: "io_pressure_percent", show: asPercent, stop: "max_io_pressure_percent", isMinimum: false },
+  { name: "temperature", title: "Temperature", signal: "temperature_c", show: (value) => `${decimal(value)} °C`, stop: "max_temperature_c", resume: "resume_temperature_c", isMinimum: false },
+  { name: "memory", title: "Free memory", signal: "available_memory_bytes", show: bytes, stop: "min_free_memory_bytes", resume: "resume_free_memory_bytes", isMinimum: true },
+  { name: "disk", title: "Free disk space", signal: "free_disk_bytes", show: bytes, stop: "min_free_disk_bytes", resume: "resume_free_disk_bytes", isMinimum: true }
+];
+function conditionsOf(device2, policy2) {
+  const blocking = new Set(device2.blocked_by.map((each2) => each2.condition));
+  const [battery, ...others2] = LEVELS.map((level) => fromLevel(level, device2, policy2));
+  const found = [power(device2, policy2), battery, saver(device2, policy2), idle(device2, policy2), ...others2, ...byTime(device2, policy2)];
+  return found.filter((each2) => each2 !== void 0).map((each2) => ({ share: null, ...each2, isBlocking: blocking.has(each2.name) }));
+}
+function fromLevel({ name, title, signal, show, stop, resume, isMinimum }, device2, policy2) {
+  const { value, note: note2 } = told(device2.signals[signal], (raw2) => show(Number(raw2)));
+  const limit = policy2[stop];
+  if (typeof limit !== "number") return { name, title, value, note: note2, limit: null };
+  const back = resume === void 0 ? null : policy2[resume];
+  const until = typeof back === "number" && back !== limit ? `, resumes at ${show(back)}` : "";
+  const raw = device2.signals[signal]?.value;
+  const share = typeof raw === "number" && !isMinimum ? Math.min(1, raw / limit) : null;
+  return { name, title, value, note: note2, limit: `${isMinimum ? "at least" : "at most"} ${show(limit)}${until}`, share };
+}
+function power(device2, policy2) {
+  const read = told(device2.signals.on_ac_power, (raw) => raw === true ? "mains" : "battery");
+  return { name: "power", title: "Power", ...read, limit: policy2.require_ac_power === true ? "mains" : null };
+}
+function saver(device2, policy2) {
+  const read = told(device2.signals.battery_saver, (raw) => raw === true ? "on" : "off");
+  return { name: "battery_saver", title: "Battery saver", ...read, limit: policy2.obey_battery_saver === true ? "off" : null };
+}
+function idle(device2, policy2) {
+  const read = told(device2.signals.user_idle_s, (raw) => duration(Number(raw)));
+  const limit = policy2.require_idle === true ? `at least ${duration(Number(policy2.idle_minutes) * 60)}` : null;
+  return { name: "user_idle", title: "Time without input", ...read, limit };
+}
+function byTime(device2, policy2) {
+  const windows = Array.isArray(policy2.windows) ? policy2.windows.length : 0;
+  const programs = Array.isArray(policy2.blocking_processes) ? policy2.blocking_processes.map(String) : [];
+  const most = policy2.max_minutes_per_day;
+  const trained = device2.trained_today_seconds;
+  const daily = {
+    name: "daily_limit",
+    title: "Trained today",
+    value: duration(trained),
+    note: "",
+    limit: typeof most === "number" ? `at most ${duration(most * 60)}` : null,
+    share: typeof most === "number" && most > 0 ? Math.min(1, trained / (most * 60)) : null
+  };
+  const clock2 = told(device2.signals.local_time, (raw) => timeOfDay(String(raw)));
+  const running = told(device2.signals.running_processes, (raw) => Array.isArray(raw) && raw.length > 0 ? raw.join(", ") : "none");
+  return [
+    { name: "window", title: "Time", ...clock2, limit: windows > 0 ? `within ${windows === 1 ? "one window" : `${windows} windows`} of the week` : null },
+    { name: "processes", title: "Programs that come first", ...running, limit: programs.length > 0 ? `none of ${programs.join(", ")}` : null },
+    daily
+  ];
+}
+function told(signal, show) {
+  if (signal === void 0) return { value: "unknown", note: "" };
+  if (signal.value === null) return { value: "unknown", note: signal.detail };
+  return { value: show(signal.value), note: signal.source };
+}
+function timeOfDay(time) {
+  return time.slice(11, 16);
+}
+
+// src/queries.ts
+var CURVE_PAGE = 500;
+var VERSIONS_SHOWN = 50;
+var NEWEST_JOBS = 100;
+var ENDED = /* @__PURE__ */ new Set(["succeeded", "failed", "cancelled"]);
+function device(app) {
+  return app.resources.read("/v1/device");
+}
+function policy(app) {
+  return app.resources.read("/v1/policy");
+}
+function models(app) {
+  return app.resources.read("/v1/models?all", (api) => api.all("/v1/models"));
+}
+function model(app, name) {
+  return app.resources.read(modelPath(name));
+}
+function versions(app, name) {
+  const path = withQuery(modelPath(name, "/versions"), { limit: VERSIONS_SHOWN });
+  return app.resources.read(path)?.items;
+}
+function stats(app, name) {
+  return app.resources.read(modelPath(name, "/samples/stats"));
+}
+function jobs(app) {
+  const lists = ["running", "queued", "paused"].map(
+    (state) => app.resources.read(`/v1/jobs?state=${state}`, (api) => api.all(`/v1/jobs?state=${state}`))
+  );
+  const newest = app.resources.read(`/v1/jobs?limit=${NEWEST_JOBS}`);
+  if (lists.includes(void 0) || newest === void 0) return void 0;
+  const [running, queued, paused] = lists.map((list2) => list2 ?? []);
+  return {
+    running: running ?? [],
+    waiting: distinct([...queued ?? [], ...paused ?? []]).sort((a, b) => a.id - b.id),
+    ended: (newest?.items ?? []).filter((job2) => ENDED.has(job2.state)).sort((a, b) => (b.finished_at ?? "").localeCompare(a.finished_at ?? ""))
+  };
+}
+function job(app, id) {
+  return app.resources.read(`/v1/jobs/${id}`);
+}
+function isOver(job2) {
+  return ENDED.has(job2.state);
+}
+function curve(app, job2) {
+  const key = `/v1/jobs/${job2.id}/metrics`;
+  const load = (api, before) => loadCurve(api, job2, before);
+  const read = app.resources.read(key, load);
+  return read ? [...read.complete, ...read.tail] : void 0;
+}
+async function loadCurve(api, job2, before) {
+  const known = before?.restarts === job2.restarts ? before : null;
+  const complete = [...known?.complete ?? []];
+  let cursor = known?.tailCursor ?? null;
+  for (; ; ) {
+    const path = withQuery(`/v1/jobs/${job2.id}/metrics`, { limit: CURVE_PAGE, cursor });
+    const page = await api.get(path);
+    if (page.next === null) return { restarts: job2.restarts, complete, tail: page.items, tailCursor: cursor };
+    complete.push(...page.items);
+    cursor = page.next;
+  }
+}
+function distinct(jobs2) {
+  return [...new Map(jobs2.map((job2) => [job2.id, job2])).values()];
 }
 
 // src/views/device.ts
@@ -1491,8 +1641,7 @@ var COLUMNS = [
 function modelsPage(app) {
   const all = models(app);
   if (all === void 0) return [heading("Models"), loading()];
-  const title = heading("Models");
-  if (all === null || all.length === 0) return [title, addModelHint()];
+  if (all === null || all.length === 0) return [heading("Models", addLink()), addModelHint()];
   const { query } = app.route;
   const search = (query.get("q") ?? "").toLowerCase();
   const found = all.filter(({ name }) => name.toLowerCase().includes(search));
@@ -1503,7 +1652,7 @@ function modelsPage(app) {
   rows.sort((a, b) => (isDown ? -1 : 1) * compared(a, b, order));
   const empty = found.filter(isEmpty);
   return [
-    heading("Models", searchField(app, search)),
+    heading("Models", searchField(app, search), addLink()),
     h("p", { class: "visually-hidden", role: "status" }, `${found.length} models`),
     rows.length > 0 ? table(app, rows, order, isDown) : null,
     found.length === 0 ? h("p", { class: "quiet" }, `No model’s name contains “${search}”.`) : null,
@@ -1514,10 +1663,13 @@ function addModelHint() {
   return h(
     "section",
     { class: "card empty", "data-key": "empty", "aria-label": "No model yet" },
-    h("p", {}, "No model yet. Register a forward ONNX file, then send it samples:"),
+    h("p", {}, "No model yet. ", h("a", { href: to(["add"]) }, "Add one"), " by dropping a forward ONNX file, or by the terminal:"),
     h("pre", {}, h("code", {}, "honed models add base.onnx --name digits --loss cross_entropy")),
     h("p", { class: "quiet" }, "or POST /v1/models from any app; it shows here at once.")
   );
+}
+function addLink() {
+  return h("a", { class: "button", href: to(["add"]), "data-key": "add" }, "Add a model");
 }
 function rowOf(app, model2) {
   const known = versions(app, model2.name) ?? void 0;
@@ -1794,9 +1946,9 @@ function last(points, key) {
 function curvesView(app, known, points) {
   const otherId = Number(app.route.query.get("with"));
   const other = otherId > 0 ? job(app, otherId) : null;
-  const others = other ? curve(app, other) ?? [] : [];
+  const others2 = other ? curve(app, other) ?? [] : [];
   const metric = ["validation_accuracy", "validation_mae"].find((key) => last(points, key) !== null);
-  const overlaid = other ? { name: `job ${other.id}`, points: others } : null;
+  const overlaid = other ? { name: `job ${other.id}`, points: others2 } : null;
   return h(
     "div",
     { class: "charts", "data-key": "charts" },
@@ -1814,8 +1966,8 @@ function curvesView(app, known, points) {
   );
 }
 function overlayField(app, known) {
-  const others = (jobs(app)?.ended ?? []).filter(({ model: model2, id }) => model2 === known.model && id !== known.id);
-  if (others.length === 0) return null;
+  const others2 = (jobs(app)?.ended ?? []).filter(({ model: model2, id }) => model2 === known.model && id !== known.id);
+  if (others2.length === 0) return null;
   const now = app.route.query.get("with") ?? "";
   const choose = (event) => app.go(to(["jobs", known.id], { with: event.currentTarget.value }), { isSame: true });
   return h(
@@ -1826,7 +1978,7 @@ function overlayField(app, known) {
       "select",
       { onchange: choose },
       h("option", { value: "", selected: now === "" }, "no other job"),
-      others.map(({ id }) => h("option", { value: id, selected: String(id) === now }, `job ${id}`))
+      others2.map(({ id }) => h("option", { value: id, selected: String(id) === now }, `job ${id}`))
     )
   );
 }
@@ -1986,7 +2138,7 @@ var AT_ONCE = 4;
 var SMALL_PICTURE_BYTES = 2 ** 20;
 var PICTURE_PIXELS = 256;
 function workOf(app, name) {
-  const begin = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], pages: 1 });
+  const begin = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], last: Promise.resolve(), pages: 1 });
   return app.draft(`samples:${name}`, begin);
 }
 function showOf(app) {
@@ -2054,12 +2206,19 @@ async function label(app, model2, ids, value) {
   const known = app.resources.peek(listPath(app, model2.name));
   const before = ids.map((id) => ({ id, label: known?.items.find((each2) => each2.id === id)?.label ?? null }));
   const changes = ids.map((id) => ({ id, label: value }));
-  if (await relabel(app, model2, changes)) work.undo.push(before);
+  if (await inTurn(work, () => relabel(app, model2, changes))) work.undo.push(before);
+}
+async function inTurn(work, run) {
+  const turn = work.last.then(run, run);
+  work.last = turn;
+  return await turn;
 }
 async function undo(app, model2) {
-  const step2 = workOf(app, model2.name).undo.pop();
-  if (step2 === void 0) return;
-  await relabel(app, model2, step2);
+  const work = workOf(app, model2.name);
+  await inTurn(work, async () => {
+    const step2 = work.undo.pop();
+    if (step2 !== void 0) await relabel(app, model2, step2);
+  });
 }
 async function relabel(app, model2, changes) {
   const path = listPath(app, model2.name);
@@ -2149,8 +2308,8 @@ async function send(app, model2, files) {
   if (upload.stop !== null || files.length === 0) return;
   const stop = new AbortController();
   const fits = files.filter(({ file }) => takesImages(model2) ? PICTURE.test(file.name) : kindOf(file) !== null);
-  const faults = files.length === fits.length ? [] : [unfit(model2, files.length - fits.length)];
-  Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults, stop });
+  const faults2 = files.length === fits.length ? [] : [unfit(model2, files.length - fits.length)];
+  Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults: faults2, stop });
   app.draw();
   try {
     const size = takesImages(model2) ? FORM_FILES : 1;
@@ -2174,8 +2333,8 @@ async function sendSome(app, model2, upload, files) {
   } catch (error) {
     if (upload.stop?.signal.aborted) return;
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    const faults = error instanceof Refused ? error.faults.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`) : [];
-    note(upload, faults.length > 0 ? faults : [`${files[0]?.file.name ?? ""}: ${error.message}`]);
+    const faults2 = error instanceof Refused ? error.faults.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`) : [];
+    note(upload, faults2.length > 0 ? faults2 : [`${files[0]?.file.name ?? ""}: ${error.message}`]);
   }
   upload.sent += files.length;
   app.draw();
@@ -2207,12 +2366,12 @@ function nameAt(files, pointer) {
   const at = /^\/(?:files?|samples)\/(\d+)/.exec(pointer)?.[1];
   return files[Number(at)]?.file.name ?? (files.length === 1 ? `${files[0]?.file.name ?? ""}${pointer}` : pointer);
 }
-function note(upload, faults) {
-  upload.faults = [...upload.faults, ...faults].slice(0, MOST_FAULTS);
+function note(upload, faults2) {
+  upload.faults = [...upload.faults, ...faults2].slice(0, MOST_FAULTS);
 }
-function told2({ accepted, duplicates, faults }) {
+function told2({ accepted, duplicates, faults: faults2 }) {
   const same = duplicates > 0 ? `, ${plural(duplicates, "duplicate")}` : "";
-  return `${plural(accepted, "sample")} added${same}${faults.length > 0 ? `, ${plural(faults.length, "problem")}` : ""}.`;
+  return `${plural(accepted, "sample")} added${same}${faults2.length > 0 ? `, ${plural(faults2.length, "problem")}` : ""}.`;
 }
 
 // src/views/deletion.ts
@@ -2664,6 +2823,135 @@ async function submit(app, model2, name, event) {
   if (hasWorked) app.close();
 }
 
+// src/views/try.ts
+function tryTab(app, model2) {
+  const trial = app.draft(`try:${model2.name}`, () => ({ body: null, picture: null, answer: null, kept: null }));
+  return h(
+    "div",
+    {
+      class: "columns",
+      "data-key": "try",
+      ondragover: (event) => event.preventDefault(),
+      ondrop: (event) => {
+        event.preventDefault();
+        const file = event.dataTransfer?.files[0];
+        if (file && takesImages(model2)) void predict(app, model2, trial, file);
+      }
+    },
+    section("Try it", { id: "trial" }, takesImages(model2) ? pictureField(app, model2, trial) : valuesField(app, model2, trial), outcome(app, nameOf2(model2))),
+    trial.answer === null ? null : section(`Version ${trial.answer.version} says`, { id: "answer" }, answerView(app, model2, trial, trial.answer))
+  );
+}
+function nameOf2({ name }) {
+  return `try:${name}`;
+}
+function pictureField(app, model2, trial) {
+  const take = (event) => {
+    const field = event.currentTarget;
+    const [file] = field.files ?? [];
+    if (file) void predict(app, model2, trial, file);
+    field.value = "";
+  };
+  const { picture: picture2 } = trial;
+  const draw = (canvas) => {
+    if (picture2) canvas.getContext("2d")?.drawImage(picture2, 0, 0);
+  };
+  return [
+    h(
+      "div",
+      { class: "drop" },
+      h("p", { class: "quiet" }, "Drop a picture here, or"),
+      h("label", { class: "file" }, "Choose a picture", h("input", { type: "file", accept: "image/*", class: "visually-hidden", onchange: take }))
+    ),
+    picture2 && h("canvas", { class: "tried", role: "img", "aria-label": "The picture", width: picture2.width, height: picture2.height, onpaint: draw })
+  ];
+}
+function valuesField(app, model2, trial) {
+  const send2 = (event) => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget);
+    const inputs = Object.fromEntries(model2.inputs.map(({ name, shape }) => [name, tensorOf(String(given.get(name)), shape)]));
+    void predict(app, model2, trial, new Blob([JSON.stringify({ inputs })], { type: "application/json" }));
+  };
+  return h(
+    "form",
+    { class: "form", onsubmit: send2, novalidate: true },
+    model2.inputs.map(
+      ({ name, shape }) => h(
+        "label",
+        { class: "form", "data-key": name },
+        h("span", {}, name, h("span", { class: "quiet" }, ` ${shape.join("×") || "one"} numbers, with commas or spaces between`)),
+        h("textarea", { name, rows: 3, spellcheck: "false" })
+      )
+    ),
+    h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(nameOf2(model2)) }, "Predict"))
+  );
+}
+function tensorOf(text2, shape) {
+  const numbers2 = text2.split(/[\s,;[\]]+/).filter(Boolean).map(Number);
+  const nest = (values, sizes) => {
+    const [size, ...rest] = sizes;
+    if (size === void 0) return values[0];
+    if (rest.length === 0) return values;
+    const each2 = values.length / size;
+    return Array.from({ length: size }, (_, at) => nest(values.slice(at * each2, (at + 1) * each2), rest));
+  };
+  const count2 = shape.reduce((product, size) => product * size, 1);
+  return numbers2.length === count2 ? nest(numbers2, shape) : numbers2;
+}
+async function predict(app, model2, trial, body) {
+  const done = await app.act(nameOf2(model2), [], async () => {
+    const answer = await app.api.upload(modelPath(model2.name, "/predict"), body);
+    const picture2 = body.type.startsWith("image/") ? await createImageBitmap(body) : null;
+    Object.assign(trial, { body, answer, picture: picture2, kept: null });
+    return null;
+  });
+  if (!done) Object.assign(trial, { answer: null, picture: null });
+  app.draw();
+}
+function answerView(app, model2, trial, answer) {
+  const [prediction] = answer.predictions;
+  if (prediction === void 0) return [];
+  const { probabilities, values } = prediction;
+  if (!probabilities) return [h("p", { class: "measure" }, h("span", { class: "value" }, JSON.stringify(values, (_, value) => typeof value === "number" ? Number(decimal(value).replaceAll(",", "")) : value)))];
+  const names = answer.classes ?? probabilities.map((_, index) => String(index));
+  const ranked = probabilities.map((probability, index) => ({ name: names[index] ?? String(index), index, probability: probability ?? 0 })).sort((a, b) => b.probability - a.probability);
+  return [
+    h("p", { class: "quiet" }, trial.kept === null ? "Press what it is: that becomes a sample to train on." : `Kept as a sample: ${trial.kept}.`),
+    h("ul", { class: "bars" }, ranked.map((each2) => probabilityRow(app, model2, trial, each2)))
+  ];
+}
+function probabilityRow(app, model2, trial, { name, index, probability }) {
+  return h(
+    "li",
+    { "data-key": name },
+    press(app, {
+      name: `keep:${model2.name}:${index}`,
+      label: name,
+      about: "is right",
+      stale: ["/v1/models?", modelPath(model2.name)],
+      disabled: trial.kept !== null,
+      run: async () => {
+        await keep(app, model2, trial, index);
+        trial.kept = name;
+        return `Kept as a sample: ${name}.`;
+      }
+    }),
+    h("span", { class: "number" }, percent(probability)),
+    h("meter", { min: 0, max: 1, value: probability, "aria-label": `Probability of ${name}` })
+  );
+}
+async function keep(app, model2, { body }, label2) {
+  if (body === null) return;
+  const path = modelPath(model2.name, "/samples");
+  if (body.type.startsWith("image/")) {
+    await app.api.upload(withQuery(path, { label: label2 }), body);
+    return;
+  }
+  const sample = { ...JSON.parse(await body.text()), label: label2 };
+  await app.api.post(path, sample);
+}
+
 // src/views/versions.ts
 function timeline(app, model2, list2) {
   return section(
@@ -2718,12 +3006,12 @@ function jobOf({ job_id: id }) {
   return id === null ? [] : [" · ", h("a", { href: to(["jobs", id]) }, `job ${id}`)];
 }
 function badges(version, isLatest) {
-  const others = version.aliases.filter((alias) => alias !== "latest");
+  const others2 = version.aliases.filter((alias) => alias !== "latest");
   return [
     isLatest && badge("latest", "latest"),
     version.job_id !== null && !version.promoted && badge("held", "not promoted"),
     version.job_id !== null && version.promoted && !isLatest && badge("queued", "was promoted"),
-    others.map((alias) => h("span", { class: "badge" }, alias))
+    others2.map((alias) => h("span", { class: "badge" }, alias))
   ];
 }
 function moves(app, model2, version, isLatest) {
@@ -2800,7 +3088,8 @@ function bar(after, before) {
 var JOBS_SHOWN = 5;
 var TABS = [
   { key: "", name: "Versions", view: versionsTab },
-  { key: "samples", name: "Samples", view: samplesTab }
+  { key: "samples", name: "Samples", view: samplesTab },
+  { key: "try", name: "Try it", view: tryTab }
 ];
 function modelPage(app, parts) {
   const [, name = "", key = ""] = parts;
@@ -2910,6 +3199,7 @@ var CONNECTIONS = {
 var PLACES = [
   { key: "", name: "Overview", view: overviewPage },
   { key: "models", name: "Models", view: (app, parts) => parts[1] ? modelPage(app, parts) : modelsPage(app) },
+  { key: "add", name: "Add a model", view: addPage, isHidden: true },
   { key: "jobs", name: "Jobs", view: (app, parts) => parts[1] ? jobPage(app, Number(parts[1])) : jobsPage(app) },
   { key: "device", name: "Device", view: deviceView }
 ];
@@ -2941,7 +3231,7 @@ function navigation(app, current, forget) {
     h(
       "nav",
       { "aria-label": "Console" },
-      PLACES.map(
+      PLACES.filter(({ isHidden }) => isHidden !== true).map(
         (place) => h(
           "a",
           { href: to(place.key === "" ? [] : [place.key]), "aria-current": place === current ? "page" : null },

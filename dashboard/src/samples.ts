@@ -35,11 +35,13 @@ export interface Work extends Record<string, unknown> {
   selected: Set<number>;
   /** Labels as they were before each step. */
   undo: { id: number; label: unknown }[][];
+  /** Keys are pressed faster than the daemon answers: each change waits for the one before. */
+  last: Promise<unknown>;
   pages: number;
 }
 
 export function workOf(app: App, name: string): Work {
-  const begin = (): Work => ({ active: null, selected: new Set(), undo: [], pages: 1 });
+  const begin = (): Work => ({ active: null, selected: new Set(), undo: [], last: Promise.resolve(), pages: 1 });
   return app.draft<Work>(`samples:${name}`, begin);
 }
 
@@ -135,13 +137,21 @@ export async function label(app: App, model: Model, ids: number[], value: unknow
   const known = app.resources.peek<Listed>(listPath(app, model.name));
   const before = ids.map((id) => ({ id, label: known?.items.find((each) => each.id === id)?.label ?? null }));
   const changes = ids.map((id) => ({ id, label: value }));
-  if (await relabel(app, model, changes)) work.undo.push(before);
+  if (await inTurn(work, () => relabel(app, model, changes))) work.undo.push(before);
+}
+
+async function inTurn<T>(work: Work, run: () => Promise<T>): Promise<T> {
+  const turn = work.last.then(run, run);
+  work.last = turn;
+  return await turn;
 }
 
 export async function undo(app: App, model: Model): Promise<void> {
-  const step = workOf(app, model.name).undo.pop();
-  if (step === undefined) return;
-  await relabel(app, model, step);
+  const work = workOf(app, model.name);
+  await inTurn(work, async () => {
+    const step = work.undo.pop();
+    if (step !== undefined) await relabel(app, model, step);
+  });
 }
 
 /** The list is changed here and not loaded again: what was labelled stays where it is. */

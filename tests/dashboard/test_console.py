@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from browser import LOW_CONTRAST, Tab
 from support import Served, blobs, mlp
 
-PLACES = ("", "/models", "/models/seen", "/models/seen/samples", "/jobs", "/jobs/1", "/device")
+PLACES = (
+    "",
+    "/models",
+    "/models/seen",
+    "/models/seen/samples",
+    "/models/seen/try",
+    "/add",
+    "/jobs",
+    "/jobs/1",
+    "/device",
+)
 WIDEST = "() => document.documentElement.scrollWidth"
 SERIOUS = """
 async () => {
@@ -110,18 +119,3 @@ def test_a_person_promotes_and_rolls_back(tab: Callable[..., Tab], filled: Serve
     page.get_by_role("button", name="Release seen").click()
     page.get_by_text("The gate decides again.").wait_for()
     assert filled.http.get("/v1/models/seen").json()["held_since"] is None
-
-
-def test_live_data_are_painted_soon(tab: Callable[..., Tab], filled: Served) -> None:
-    page = tab(filled).open()
-    painted: list[float] = []
-    for _ in range(5):
-        page.goto(f"{filled.url}/dashboard")
-        page.wait_for_selector("[data-key=storage] li")
-        painted.append(page.evaluate(PAINTED))
-    assert min(painted) <= 300, painted
-
-
-PAINTED: Any = """
-() => new Promise((resolve) => requestAnimationFrame(() => resolve(performance.now())))
-"""

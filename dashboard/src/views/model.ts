@@ -11,6 +11,7 @@ import { outcomeRow } from "./overview";
 import { fact, heading, loading, opener, section } from "./parts";
 import { samplesTab } from "./samples";
 import { openTraining } from "./train";
+import { tryTab } from "./try";
 import { timeline } from "./versions";
 
 const JOBS_SHOWN = 5;
@@ -24,6 +25,7 @@ interface Tab {
 const TABS: readonly Tab[] = [
   { key: "", name: "Versions", view: versionsTab },
   { key: "samples", name: "Samples", view: samplesTab },
+  { key: "try", name: "Try it", view: tryTab },
 ];
 
 export function modelPage(app: App, parts: string[]): Child {

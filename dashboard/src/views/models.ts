@@ -34,8 +34,7 @@ const COLUMNS: { order: Order | null; title: string }[] = [
 export function modelsPage(app: App): Child[] {
   const all = models(app);
   if (all === undefined) return [heading("Models"), loading()];
-  const title = heading("Models");
-  if (all === null || all.length === 0) return [title, addModelHint()];
+  if (all === null || all.length === 0) return [heading("Models", addLink()), addModelHint()];
   const { query } = app.route;
   const search = (query.get("q") ?? "").toLowerCase();
   const found = all.filter(({ name }) => name.toLowerCase().includes(search));
@@ -46,7 +45,7 @@ export function modelsPage(app: App): Child[] {
   rows.sort((a, b) => (isDown ? -1 : 1) * compared(a, b, order));
   const empty = found.filter(isEmpty);
   return [
-    heading("Models", searchField(app, search)),
+    heading("Models", searchField(app, search), addLink()),
     h("p", { class: "visually-hidden", role: "status" }, `${found.length} models`),
     rows.length > 0 ? table(app, rows, order, isDown) : null,
     found.length === 0 ? h("p", { class: "quiet" }, `No model’s name contains “${search}”.`) : null,
@@ -58,10 +57,14 @@ export function addModelHint(): HTMLElement {
   return h(
     "section",
     { class: "card empty", "data-key": "empty", "aria-label": "No model yet" },
-    h("p", {}, "No model yet. Register a forward ONNX file, then send it samples:"),
+    h("p", {}, "No model yet. ", h("a", { href: to(["add"]) }, "Add one"), " by dropping a forward ONNX file, or by the terminal:"),
     h("pre", {}, h("code", {}, "honed models add base.onnx --name digits --loss cross_entropy")),
     h("p", { class: "quiet" }, "or POST /v1/models from any app; it shows here at once."),
   );
+}
+
+function addLink(): HTMLElement {
+  return h("a", { class: "button", href: to(["add"]), "data-key": "add" }, "Add a model");
 }
 
 function rowOf(app: App, model: Model): Row {

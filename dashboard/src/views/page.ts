@@ -5,6 +5,7 @@ import { type Child, h } from "../dom";
 import { clock } from "../format";
 import { HOME, type Route, to } from "../route";
 import type { Connection } from "../state";
+import { addPage } from "./add";
 import { deviceView } from "./device";
 import { jobPage } from "./job";
 import { jobsPage } from "./jobs";
@@ -26,11 +27,14 @@ interface Place {
   key: string;
   name: string;
   view: (app: App, parts: string[]) => Child;
+  /** Reached by a button, not by the navigation. */
+  isHidden?: boolean;
 }
 
 const PLACES: readonly Place[] = [
   { key: "", name: "Overview", view: overviewPage },
   { key: "models", name: "Models", view: (app, parts) => (parts[1] ? modelPage(app, parts) : modelsPage(app)) },
+  { key: "add", name: "Add a model", view: addPage, isHidden: true },
   { key: "jobs", name: "Jobs", view: (app, parts) => (parts[1] ? jobPage(app, Number(parts[1])) : jobsPage(app)) },
   { key: "device", name: "Device", view: deviceView },
 ];
@@ -66,7 +70,7 @@ function navigation(app: App, current: Place | undefined, forget: () => void): H
     h(
       "nav",
       { "aria-label": "Console" },
-      PLACES.map((place) =>
+      PLACES.filter(({ isHidden }) => isHidden !== true).map((place) =>
         h(
           "a",
           { href: to(place.key === "" ? [] : [place.key]), "aria-current": place === current ? "page" : null },
