@@ -15,7 +15,6 @@ from support import Served, blobs, mlp, wait_until
 CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
 COMMANDS = {
     "curl": ["sh", "fetch_and_predict.sh"],
-    "node": ["node", "fetch_and_predict.mjs"],
     "java": ["java", "FetchAndPredict.java"],
 }
 

@@ -1,0 +1,72 @@
+// Finds this machine's daemon, as `honed` does: for Node.js.
+
+import { lstat, readFile, stat } from "node:fs/promises";
+import http from "node:http";
+import { homedir } from "node:os";
+import path from "node:path";
+import { Client } from "./index.js";
+
+export * from "./index.js";
+
+const SOCKET_OF_SERVICE = "/run/honed/api.sock";
+const OPEN_TO_OTHERS = 0o022;
+
+/**
+ * A client of this machine's daemon: HONED_URL and HONED_TOKEN if they are set, else its Unix socket,
+ * where the kernel tells who asks. Where there is none: 127.0.0.1 and the data folder's token.
+ */
+export async function localClient({ env = process.env } = {}) {
+  const { HONED_URL: url, HONED_TOKEN: token } = env;
+  if (url) return new Client({ url, token });
+  const folder = dataDir(env);
+  if (process.platform === "linux") {
+    const socket = await ownSocket(env.HONED_SOCKET ? [env.HONED_SOCKET] : [path.join(folder, "api.sock"), SOCKET_OF_SERVICE]);
+    if (!socket) throw new Error("no daemon of this machine was found: start honed serve, or set HONED_URL and HONED_TOKEN");
+    return new Client({ url: "http://localhost", token, fetch: fetchBy(socket) });
+  }
+  const own = token ?? (await readFile(path.join(folder, "admin.token"), "ascii")).trim();
+  return new Client({ token: own });
+}
+
+function dataDir(env) {
+  if (env.HONED_DATA_DIR) return env.HONED_DATA_DIR;
+  if (process.platform === "win32") return path.join(env.LOCALAPPDATA ?? path.join(homedir(), "AppData", "Local"), "honed");
+  if (process.platform === "darwin") return path.join(homedir(), "Library", "Application Support", "honed");
+  return path.join(env.XDG_DATA_HOME || path.join(homedir(), ".local", "share"), "honed");
+}
+
+/** The first socket in a folder where nobody else but its owner and root could have put it. */
+async function ownSocket(places) {
+  for (const place of places) {
+    try {
+      const [folder, socket] = [await stat(path.dirname(place)), await lstat(place)];
+      const trusted = [0, process.geteuid(), folder.uid];
+      if (socket.isSocket() && trusted.includes(socket.uid) && !(folder.mode & OPEN_TO_OTHERS)) return place;
+    } catch (error) {
+      if (!["ENOENT", "EACCES", "ENOTDIR"].includes(error.code)) throw error;
+    }
+  }
+  return null;
+}
+
+/** What fetch does, by a Unix socket. */
+function fetchBy(socketPath) {
+  return (url, { method, headers, body, signal }) =>
+    new Promise((resolve, reject) => {
+      const { pathname, search } = new URL(url);
+      const asked = { socketPath, method, path: pathname + search, signal };
+      const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
+      const request = http.request({ ...asked, headers: { ...headers, host: "localhost", ...length } }, (answer) => {
+        const chunks = [];
+        answer.on("data", (chunk) => chunks.push(chunk));
+        answer.on("error", reject);
+        answer.on("end", () => {
+          const isEmpty = [204, 304].includes(answer.statusCode);
+          const content = isEmpty ? null : Buffer.concat(chunks);
+          resolve(new Response(content, { status: answer.statusCode, headers: answer.headers }));
+        });
+      });
+      request.on("error", reject);
+      request.end(body);
+    });
+}
