@@ -1,0 +1,1 @@
+"""Federated training: consent, the privacy budget, and rounds that are trained for a server."""
