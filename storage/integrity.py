@@ -46,10 +46,12 @@ SELECT sha256, reason,
    WHERE variants.sha256 = damaged_files.sha256) AS variants,
   (SELECT json_group_array(models.name || ' ' || role) FROM model_files
    JOIN models ON models.id = model_files.model_id
-   WHERE model_files.sha256 = damaged_files.sha256) AS artifacts
+   WHERE model_files.sha256 = damaged_files.sha256) AS artifacts,
+  (SELECT json_group_array(role || ' of job ' || job_id) FROM job_files
+   WHERE job_files.sha256 = damaged_files.sha256) AS job_files
 FROM damaged_files ORDER BY sha256
 """
-_NAMED = ("versions", "checkpoints", "variants", "artifacts")
+_NAMED = ("versions", "checkpoints", "variants", "artifacts", "job_files")
 _ALIASES = """
 SELECT aliases.model_id, alias FROM aliases JOIN versions USING (model_id, version)
 WHERE sha256 = ?

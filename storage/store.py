@@ -49,6 +49,7 @@ from storage.tables.jobs import Jobs
 from storage.tables.metrics import Metrics
 from storage.tables.models import Models
 from storage.tables.policy import PolicyRows
+from storage.tables.rounds import Rounds
 from storage.tables.tokens import Tokens
 from storage.tables.triggers import Triggers
 from storage.verification import Verification
@@ -125,6 +126,7 @@ class Store:
         self.unlearning = Unlearning(*connections, files=self.files)
         self.jobs = Jobs(*connections)
         self.metrics = Metrics(*connections)
+        self.rounds = Rounds(*connections, files=self.files)
         self.checkpoints = Checkpoints(*connections, files=self.files)
         self.versions = Versions(*connections, files=self.files)
         self.triggers = Triggers(*connections)

@@ -41,6 +41,7 @@ UPDATE versions SET checkpoint_id = NULL WHERE checkpoint_id IN
   (SELECT id FROM checkpoints WHERE sha256 IN (SELECT sha256 FROM gone))
 """
 _DELETE_CHECKPOINTS = "DELETE FROM checkpoints WHERE sha256 IN (SELECT sha256 FROM gone)"
+_DELETE_JOB_FILES = "DELETE FROM job_files WHERE sha256 IN (SELECT sha256 FROM gone)"
 _DELETE_VARIANTS = "DELETE FROM variants WHERE sha256 IN (SELECT sha256 FROM gone)"
 
 
@@ -70,6 +71,7 @@ def reconcile(
     transaction.execute("CREATE TEMP TABLE gone (sha256 TEXT PRIMARY KEY)")
     transaction.executemany("INSERT INTO gone VALUES (?)", [(each,) for each in gone])
     variants = transaction.execute(_DELETE_VARIANTS).rowcount
+    transaction.execute(_DELETE_JOB_FILES)
     transaction.execute(_DETACH)
     checkpoints = transaction.execute(_DELETE_CHECKPOINTS).rowcount
     versions = _reconcile_versions(transaction)

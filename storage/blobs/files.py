@@ -163,6 +163,7 @@ DELETE FROM files WHERE sha256 = :sha256
   AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE sha256 = :sha256)
   AND NOT EXISTS (SELECT 1 FROM versions WHERE sha256 = :sha256)
   AND NOT EXISTS (SELECT 1 FROM variants WHERE sha256 = :sha256)
+  AND NOT EXISTS (SELECT 1 FROM job_files WHERE sha256 = :sha256)
 """
 
 

@@ -15,8 +15,8 @@ from storage.database.transaction import Transaction
 from storage.records.access import NewEntry
 
 INSERT = """
-INSERT INTO audit (at, kind, who, address, action, path, model, code, count)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO audit (at, kind, who, address, action, path, model, code, count, facts)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -59,4 +59,4 @@ def insert_entry(transaction: Transaction, entry: NewEntry) -> None:
     """One row; without a time of its own it has that of the transaction."""
     at = dump_time(entry.at or transaction.now)
     named = (entry.kind, entry.who, entry.address, entry.action, entry.path, entry.model)
-    transaction.execute(INSERT, (at, *named, entry.code, entry.count))
+    transaction.execute(INSERT, (at, *named, entry.code, entry.count, entry.facts))

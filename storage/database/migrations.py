@@ -16,6 +16,7 @@ from storage.database.steps import (
     CHOICES,
     CLASSES,
     ENGINES,
+    FEDERATION,
     GATE,
     OWN_LOSSES,
     POLICY_AND_TRIGGERS,
@@ -123,4 +124,10 @@ def m013_classes(db: Database) -> None:
 @migrations()
 def m014_base_sets(db: Database) -> None:
     for statement in BASE_SETS:
+        db.conn.execute(statement)
+
+
+@migrations()
+def m016_federation(db: Database) -> None:
+    for statement in FEDERATION:
         db.conn.execute(statement)

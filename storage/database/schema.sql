@@ -27,7 +27,9 @@ CREATE TABLE models (
   features TEXT,
   engine TEXT NOT NULL DEFAULT 'ort_training',
   loss_output TEXT,
-  base_set_at TEXT
+  base_set_at TEXT,
+  federation TEXT NOT NULL DEFAULT '{}',
+  privacy_spent TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 
 CREATE TABLE model_files (
@@ -349,9 +351,30 @@ CREATE TABLE audit (
   path TEXT NOT NULL,
   model TEXT,
   code TEXT,
-  count INTEGER NOT NULL DEFAULT 1
+  count INTEGER NOT NULL DEFAULT 1,
+  facts TEXT
 ) STRICT;
 
 CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit BEGIN
   SELECT RAISE(ABORT, 'entries of the audit log are never changed');
 END;
+
+-- round: the server's number. terms: clipping, noise, compression, as applied. outcome: sizes, norms.
+CREATE TABLE rounds (
+  job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+  model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
+  federation TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  terms TEXT NOT NULL,
+  deadline TEXT,
+  outcome TEXT NOT NULL DEFAULT '{}'
+) STRICT;
+
+-- What jobs of federated training were sent, and have made.
+CREATE TABLE job_files (
+  job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  role TEXT NOT NULL CHECK (role IN ('parameters', 'update', 'residual')),
+  sha256 TEXT NOT NULL REFERENCES files (sha256), PRIMARY KEY (job_id, role)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX job_files_by_file ON job_files (sha256);

@@ -21,6 +21,7 @@ KNOWN = (
     "m012_choices",
     "m013_classes",
     "m014_base_sets",
+    "m016_federation",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -271,4 +272,29 @@ BASE_SETS = (
     # The split that a sample had which was taken into the base set, where it is to go back.
     "ALTER TABLE samples ADD COLUMN split_before TEXT",
     "ALTER TABLE models ADD COLUMN base_set_at TEXT",
+)
+
+FEDERATION = (
+    "ALTER TABLE models ADD COLUMN federation TEXT NOT NULL DEFAULT '{}'",
+    "ALTER TABLE models ADD COLUMN privacy_spent TEXT NOT NULL DEFAULT '{}'",
+    "ALTER TABLE audit ADD COLUMN facts TEXT",
+    """
+    CREATE TABLE rounds (
+      job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+      model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
+      federation TEXT NOT NULL,
+      round INTEGER NOT NULL,
+      terms TEXT NOT NULL,
+      deadline TEXT,
+      outcome TEXT NOT NULL DEFAULT '{}'
+    ) STRICT
+    """,
+    """
+    CREATE TABLE job_files (
+      job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+      role TEXT NOT NULL CHECK (role IN ('parameters', 'update', 'residual')),
+      sha256 TEXT NOT NULL REFERENCES files (sha256), PRIMARY KEY (job_id, role)
+    ) STRICT, WITHOUT ROWID
+    """,
+    "CREATE INDEX job_files_by_file ON job_files (sha256)",
 )

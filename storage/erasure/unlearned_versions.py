@@ -52,6 +52,10 @@ def delete_versions_that_saw(
             "DELETE FROM checkpoints WHERE job_id = ? RETURNING sha256", (job_id,)
         ).fetchall()
         hashes += [row["sha256"] for row in rows]
+        rows = transaction.execute(
+            "DELETE FROM job_files WHERE job_id = ? RETURNING sha256", (job_id,)
+        ).fetchall()
+        hashes += [row["sha256"] for row in rows]
     files.release(transaction, hashes)
     return gone
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ class NewEntry:
     kind: `samples` for what adds or labels samples, which is often. who: a principal's id, or
     `nobody`. action: the operation's id in OpenAPI. path: without its query. code: of a refusal.
     count: how many such requests the entry stands for. at: None for the time of its transaction.
+    facts: of what left, as JSON: sizes and norms, never values.
     """
 
     kind: EntryKind
@@ -88,6 +89,7 @@ class NewEntry:
     code: str | None = None
     count: int = 1
     at: datetime | None = None
+    facts: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ class AuditEntry:
     model: str | None
     code: str | None
     count: int
+    facts: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)

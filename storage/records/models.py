@@ -83,7 +83,7 @@ class Model:
     base_set_at: when samples were last added to the base set, None before.
     keeps_duplicates: samples with the inputs of another are stored. features: the names of CSV
     columns, in the order of the inputs, None while they are not known. loss_output: the tensor that
-    is the loss, where loss is `output`.
+    is the loss, where loss is `output`. federation: what service/federation/consent.py reads.
     """
 
     id: int
@@ -112,3 +112,4 @@ class Model:
     keeps_duplicates: bool = False
     features: tuple[str, ...] | None = None
     loss_output: str | None = None
+    federation: dict[str, Any] = field(default_factory=dict)

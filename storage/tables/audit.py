@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from storage.database.audited import insert_entry
-from storage.database.codec import dump_time, load_time
+from storage.database.codec import dump_time, load, load_time
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
@@ -83,4 +83,5 @@ def _conditions(where: AuditFilter) -> tuple[list[str], list[Any]]:
 
 
 def _entry(row: sqlite3.Row) -> AuditEntry:
-    return AuditEntry(**{**dict(row), "at": load_time(row["at"])})
+    facts = None if row["facts"] is None else load(row["facts"])
+    return AuditEntry(**{**dict(row), "at": load_time(row["at"]), "facts": facts})

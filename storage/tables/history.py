@@ -21,6 +21,7 @@ DELETE FROM jobs WHERE finished_at < ?
   AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE checkpoints.job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM forgettings WHERE forgettings.job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM triggers WHERE triggers.job_id = jobs.id)
+  AND NOT EXISTS (SELECT 1 FROM job_files WHERE job_files.job_id = jobs.id)
 """
 
 

@@ -145,6 +145,7 @@ def update_model(transaction: Transaction, model: Model) -> None:
         "quota": dump(asdict(model.quota)),
         "keeps_duplicates": model.keeps_duplicates,
         "features": None if model.features is None else dump(model.features),
+        "federation": dump(model.federation),
     }
     _update(transaction, model.id, columns)
 
@@ -187,4 +188,5 @@ def _model(row: sqlite3.Row) -> Model:
         quota=Quota(**load(row["quota"])),
         keeps_duplicates=bool(row["keeps_duplicates"]),
         features=None if row["features"] is None else tuple(load(row["features"])),
+        federation=load(row["federation"]),
     )

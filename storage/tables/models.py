@@ -41,6 +41,7 @@ SELECT sha256 FROM model_files WHERE model_id = :id
 UNION SELECT sha256 FROM checkpoints WHERE model_id = :id
 UNION SELECT sha256 FROM versions WHERE model_id = :id
 UNION SELECT sha256 FROM variants WHERE model_id = :id AND sha256 IS NOT NULL
+UNION SELECT sha256 FROM job_files JOIN jobs ON jobs.id = job_id WHERE model_id = :id
 """
 _HAS_FILE = """
 WHERE models.id IN (SELECT model_id FROM model_files WHERE role = ? AND sha256 = ?)

@@ -1,0 +1,214 @@
+"""Rounds of federated training, and the files of jobs that begin with parameters that were sent."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import asdict
+from typing import Any
+
+from storage.blobs.files import FileStore
+from storage.database.codec import dump, dump_time, load, load_optional_time
+from storage.database.connection import Readers, sqlite3
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
+from storage.errors import NotFound, StateConflict
+from storage.records.federation import FileRole, NewRound, PrivacySpent, Round
+from storage.records.jobs import Job, JobState, NewJob
+from storage.records.models import FileRecord
+from storage.tables.job_rows import find_job, insert_job, move_job
+
+_UNFINISHED = "state IN ('queued', 'running', 'paused')"
+_OF = "SELECT rounds.* FROM rounds JOIN jobs ON jobs.id = job_id"
+_RUNNING = f"{_OF} WHERE rounds.model_id = ? AND {_UNFINISHED}"
+# One that ended without an update may be asked for again.
+_ASKED = f"""
+{_OF} WHERE rounds.model_id = ? AND federation = ? AND round = ? AND state = 'succeeded'
+"""
+_TODAY = """
+SELECT count(*) FROM rounds JOIN jobs ON jobs.id = job_id
+WHERE rounds.model_id = ? AND substr(created_at, 1, 10) = ?
+"""
+_NEWEST = f"""
+{_OF} WHERE rounds.model_id = ? AND state = 'succeeded' ORDER BY job_id DESC LIMIT 1
+"""
+_FILE = """
+SELECT files.* FROM job_files JOIN files USING (sha256) WHERE job_id = ? AND role = ?
+"""
+_PARAMETERS = """
+DELETE FROM job_files WHERE role = 'parameters' AND job_id IN (
+  SELECT id FROM jobs WHERE model_id = ? AND state NOT IN ('queued', 'running', 'paused')
+) RETURNING sha256
+"""
+_OLDER = """
+DELETE FROM job_files WHERE role <> 'parameters' AND job_id IN (
+  SELECT id FROM jobs WHERE model_id = ? AND id < ?
+) RETURNING sha256
+"""
+_CHECKPOINTS = "DELETE FROM checkpoints WHERE job_id = ? AND NOT pinned RETURNING sha256"
+_UPDATE = "DELETE FROM job_files WHERE job_id = ? AND role = 'update' RETURNING sha256"
+_SPENT = "SELECT privacy_spent FROM models WHERE id = ?"
+
+
+class Rounds:
+    """Rounds by the id of their job."""
+
+    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._files = files
+
+    def begin(self, new: NewRound, parameters: FileRecord) -> Round:
+        """Queue a round that begins with an adopted file.
+
+        Raises StateConflict while another round of the model is under way, or if it was trained
+        before; NotFound.
+        """
+
+        def insert(transaction: Transaction) -> Round:
+            _require_new(transaction, new)
+            job = self._insert(transaction, new.job, parameters)
+            transaction.execute(
+                "INSERT INTO rounds (job_id, model_id, federation, round, terms, deadline) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    *(job.id, job.model_id, new.federation, new.number, dump(new.terms)),
+                    None if new.deadline is None else dump_time(new.deadline),
+                ),
+            )
+            return _one(transaction.connection, job.id)
+
+        return self._writer.write(insert)
+
+    def begin_job(self, new: NewJob, parameters: FileRecord) -> Job:
+        """Queue a job that begins with an adopted file. Raises NotFound."""
+        return self._writer.write(lambda each: self._insert(each, new, parameters))
+
+    def _insert(self, transaction: Transaction, new: NewJob, file: FileRecord) -> Job:
+        job = insert_job(transaction, new)
+        self._release(transaction, _PARAMETERS, job.model_id)
+        self._add(transaction, job.id, "parameters", file)
+        return job
+
+    def finish(
+        self,
+        job_id: int,
+        files: dict[FileRole, FileRecord],
+        outcome: dict[str, Any],
+        *,
+        spent: PrivacySpent,
+        metrics: dict[str, Any],
+    ) -> None:
+        """Store what a round has made, and have its job succeed; older rounds lose their files.
+
+        spent: of the model, with this round. Raises NotFound, StateConflict.
+        """
+
+        def write(transaction: Transaction) -> None:
+            job = find_job(transaction.connection, job_id)
+            for role, file in files.items():
+                self._add(transaction, job_id, role, file)
+            transaction.execute(
+                "UPDATE rounds SET outcome = ? WHERE job_id = ?", (dump(outcome), job_id)
+            )
+            transaction.execute(
+                "UPDATE models SET privacy_spent = ? WHERE id = ?",
+                (dump(asdict(spent)), job.model_id),
+            )
+            move_job(
+                transaction,
+                job_id,
+                from_=JobState.RUNNING,
+                to=JobState.SUCCEEDED,
+                fields={"metrics": dump(metrics)},
+            )
+            self._release(transaction, _PARAMETERS, job.model_id)
+            self._release(transaction, _OLDER, job.model_id, job_id)
+            self._release(transaction, _CHECKPOINTS, job_id)
+
+        self._writer.write(write)
+
+    def drop_update(self, job_id: int) -> None:
+        """Remove what a round would send."""
+        self._writer.write(lambda each: self._release(each, _UPDATE, job_id))
+
+    def get(self, job_id: int) -> Round:
+        """Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            return _one(connection, job_id)
+
+    def unfinished(self) -> builtins.list[Round]:
+        """Those that wait or train, oldest first."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(f"{_OF} WHERE {_UNFINISHED} ORDER BY job_id").fetchall()
+            return [_round(connection, row) for row in rows]
+
+    def newest(self, model_id: int) -> Round | None:
+        """The last round of a model that came to an update."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(_NEWEST, (model_id,)).fetchone()
+            return None if row is None else _round(connection, row)
+
+    def file(self, job_id: int, role: FileRole) -> FileRecord | None:
+        """A file of a job, if it is still there."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(_FILE, (job_id, role)).fetchone()
+        return None if row is None else FileRecord(row["sha256"], row["size_bytes"])
+
+    def today(self, model_id: int, day: str) -> int:
+        """How many rounds of a model were queued on a day in UTC, `2026-11-22`."""
+        with self._readers.snapshot() as connection:
+            return int(connection.execute(_TODAY, (model_id, day)).fetchone()[0])
+
+    def spent(self, model_id: int) -> PrivacySpent:
+        """What the rounds of a model have spent, as far as the database knows."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(_SPENT, (model_id,)).fetchone()
+        return PrivacySpent(**load(row["privacy_spent"])) if row is not None else PrivacySpent()
+
+    def _add(self, transaction: Transaction, job_id: int, role: FileRole, file: FileRecord) -> None:
+        self._files.reference(transaction, [file])
+        transaction.execute("INSERT INTO job_files VALUES (?, ?, ?)", (job_id, role, file.sha256))
+
+    def _release(self, transaction: Transaction, delete: str, *values: int) -> None:
+        """Delete rows that name files, and the files that nothing names any more."""
+        gone = transaction.execute(delete, values).fetchall()
+        self._files.release(transaction, [row["sha256"] for row in gone])
+
+
+def no_round(job_id: int) -> NotFound:
+    """The error for a round that does not exist."""
+    return NotFound(f"there is no round {job_id}; POST /v1/models/NAME/rounds begins one")
+
+
+def _require_new(transaction: Transaction, new: NewRound) -> None:
+    model_id = new.job.model_id
+    running = transaction.execute(_RUNNING, (model_id,)).fetchone()
+    if running is not None:
+        raise StateConflict(
+            f"round {running['round']} is under way as /v1/rounds/{running['job_id']}; wait for "
+            "it, or DELETE it first"
+        )
+    asked = transaction.execute(_ASKED, (model_id, new.federation, new.number)).fetchone()
+    if asked is not None:
+        raise StateConflict(
+            f"round {new.number} of {new.federation} was trained already, as "
+            f"/v1/rounds/{asked['job_id']}; its update may be fetched until the next round"
+        )
+
+
+def _one(connection: sqlite3.Connection, job_id: int) -> Round:
+    row = connection.execute(f"{_OF} WHERE job_id = ?", (job_id,)).fetchone()
+    if row is None:
+        raise no_round(job_id)
+    return _round(connection, row)
+
+
+def _round(connection: sqlite3.Connection, row: sqlite3.Row) -> Round:
+    return Round(
+        job=find_job(connection, row["job_id"]),
+        federation=row["federation"],
+        number=row["round"],
+        terms=load(row["terms"]),
+        deadline=load_optional_time(row["deadline"]),
+        outcome=load(row["outcome"]),
+    )

@@ -1,0 +1,98 @@
+"""Rounds and their files: what keeps a file, and what lets it go."""
+
+import pytest
+
+from storage.errors import NotFound, StateConflict
+from storage.records.federation import ROUND, NewRound, PrivacySpent
+from storage.records.jobs import JobState, NewJob
+
+SPENT = PrivacySpent(0.25, 3, 1)
+TERMS = {"on_deadline": "update"}
+
+
+def begin(store, model, adopt, number=1, **fields):
+    new = NewRound(
+        job=NewJob(model.id, ROUND, {"epochs": 1}, ROUND),
+        federation="fl",
+        number=number,
+        terms=TERMS,
+        deadline=None,
+        **fields,
+    )
+    return store.rounds.begin(new, adopt(store, f"parameters {number}".encode()))
+
+
+def finish(store, found, adopt, *, spent=SPENT):
+    store.jobs.move(found.job.id, JobState.QUEUED, JobState.RUNNING)
+    number = found.number
+    files = {
+        "update": adopt(store, f"update {number}".encode()),
+        "residual": adopt(store, f"residual {number}".encode()),
+    }
+    store.rounds.finish(found.job.id, files, {"bytes": 8}, spent=spent, metrics={})
+    return files
+
+
+def stored(store):
+    return {path.read_bytes() for path in store.files.folder.glob("*/*")}
+
+
+def test_a_finished_round_keeps_its_update_until_the_next_is_finished(store, add_model, adopt):
+    model = add_model(store)
+    first = begin(store, model, adopt)
+    assert b"parameters 1" in stored(store)
+    finish(store, first, adopt)
+    assert {b"update 1", b"residual 1"} <= stored(store)
+    assert b"parameters 1" not in stored(store)
+    second = begin(store, model, adopt, 2)
+    assert {b"update 1", b"residual 1", b"parameters 2"} <= stored(store)
+    finish(store, second, adopt)
+    assert {b"update 2", b"residual 2"} <= stored(store)
+    assert not {b"update 1", b"residual 1", b"parameters 2"} & stored(store)
+    assert store.rounds.newest(model.id).number == 2
+    assert store.rounds.file(first.job.id, "update") is None
+
+
+def test_parameters_of_a_round_that_was_cancelled_go_with_the_next(store, add_model, adopt):
+    model = add_model(store)
+    first = begin(store, model, adopt)
+    store.jobs.move(first.job.id, JobState.QUEUED, JobState.CANCELLED)
+    begin(store, model, adopt, 2)
+    assert b"parameters 1" not in stored(store)
+    assert b"parameters 2" in stored(store)
+
+
+def test_of_two_rounds_at_once_the_second_is_refused(store, add_model, adopt):
+    model, other = add_model(store), add_model(store, "other")
+    begin(store, model, adopt)
+    with pytest.raises(StateConflict, match="is under way"):
+        begin(store, model, adopt, 2)
+    begin(store, other, adopt)
+    assert [each.job.model for each in store.rounds.unfinished()] == ["digits", "other"]
+
+
+def test_what_was_spent_is_stored_with_the_update(store, add_model, adopt):
+    model = add_model(store)
+    assert store.rounds.spent(model.id) == PrivacySpent()
+    finish(store, begin(store, model, adopt), adopt)
+    assert store.rounds.spent(model.id) == SPENT
+
+
+def test_a_round_and_its_files_go_with_the_model(store, add_model, adopt):
+    model = add_model(store)
+    found = begin(store, model, adopt)
+    finish(store, found, adopt)
+    store.models.delete(model.name)
+    assert not {b"update 1", b"residual 1"} & stored(store)
+    with pytest.raises(NotFound):
+        store.rounds.get(found.job.id)
+
+
+def test_an_update_whose_file_is_gone_has_no_row_after_a_repair(store, add_model, adopt):
+    model = add_model(store)
+    found = begin(store, model, adopt)
+    files = finish(store, found, adopt)
+    store.files.path(files["update"].sha256).unlink()
+    store.repair(is_partial=True)
+    assert store.rounds.file(found.job.id, "update") is None
+    assert store.rounds.file(found.job.id, "residual") == files["residual"]
