@@ -83,3 +83,15 @@ class InsufficientScope(HoneError):
     def __init__(self, detail: str, *, scope: str) -> None:
         super().__init__(detail)
         self.scope = scope
+
+
+class NotConsented(HoneError):
+    """No person has allowed the model to take part in this federation."""
+
+    code = "not_consented"
+
+
+class PrivacyBudgetSpent(HoneError):
+    """The round would spend more of the privacy budget than is left; only a person raises it."""
+
+    code = "privacy_budget_spent"

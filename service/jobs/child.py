@@ -54,6 +54,11 @@ class Child:
         """Ask the child to pause or cancel; it answers with `Stopped`."""
         await self._write(encode(command))
 
+    def kill(self) -> None:
+        """End it at once, if it has not ended."""
+        if self._process.returncode is None:
+            self._process.kill()
+
     async def messages(self, *, silence_timeout_s: float) -> AsyncIterator[Message]:
         """Every message up to the last of the task.
 
@@ -121,7 +126,10 @@ class Child:
 def files_named(message: Message) -> list[str]:
     """The files that it says it has made."""
     fields = asdict(message)
-    named = [fields.get("path"), fields.get("base_model"), *fields.get("artifacts", {}).values()]
+    named = [
+        *map(fields.get, ("path", "base_model", "residual")),
+        *fields.get("artifacts", {}).values(),
+    ]
     return [path for path in named if path is not None]
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from time import time
 from typing import Any
 
 from service.training.checkpoints import BestCheckpoint, CheckpointWriter
@@ -23,6 +24,14 @@ logger = logging.getLogger(__name__)
 
 HELD_HEARTBEAT_S = 1.0
 """A child that waits in memory says so that often."""
+
+
+class OutOfTime(Exception):
+    """A round's deadline has passed, in this state."""
+
+    def __init__(self, state: LoopState) -> None:
+        super().__init__()
+        self.state = state
 
 
 class Stopwatch:
@@ -51,8 +60,8 @@ class Stopwatch:
 class JobCallbacks:
     """The loop's `Callbacks` of a job, from `state` on. Its clock starts when it is made.
 
-    Raises Interrupted where the parent wants the job to end. Before a pause and a hold the state is
-    saved, unless the newest checkpoint holds it already.
+    Raises Interrupted where the parent wants the job to end, and OutOfTime. Before a pause and a
+    hold the state is saved, unless the newest checkpoint holds it already.
     """
 
     def __init__(
@@ -78,6 +87,7 @@ class JobCallbacks:
         self._interval_s = task.checkpoint_interval_s
         self._save_at = state.seconds + self._interval_s
         self._saved = task.start.state
+        self._deadline = None if task.update is None else task.update.deadline
         self._rate: float | None = None
         self._validated_step: int | None = None
         self._validation: dict[str, Any] = {}
@@ -89,6 +99,7 @@ class JobCallbacks:
             self._save(state)
         if self._pipe.stop is not None or self._pipe.held:
             self._obey(state)
+        self._heed_deadline(state)
 
     def after_epoch(self, state: LoopState) -> LoopState:
         metrics = self.measure(state)
@@ -124,6 +135,7 @@ class JobCallbacks:
         self.reporter.alive(state)
         if self._pipe.stop is not None or self._pipe.held:
             self._obey(state)
+        self._heed_deadline(state)
 
     def _obey(self, state: LoopState) -> None:
         self._wait_while_held(state)
@@ -139,9 +151,14 @@ class JobCallbacks:
         if self._pipe.held and self._pipe.stop is None:
             self._save_unless_saved(state)
         while self._pipe.held and self._pipe.stop is None:
+            self._heed_deadline(state)
             self.reporter.progress(state)
             self._pipe.wait(HELD_HEARTBEAT_S)
         self.seconds.go_on()
+
+    def _heed_deadline(self, state: LoopState) -> None:
+        if self._deadline is not None and time() >= self._deadline:
+            raise OutOfTime(state)
 
     def _save_unless_saved(self, state: LoopState) -> None:
         if state != self._saved:

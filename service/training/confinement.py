@@ -35,7 +35,10 @@ def readable(task: Task) -> Iterator[str]:
     yield from (getattr(task, name) for name in ONE_FILE if hasattr(task, name))
     if task.kind == "train":
         yield from artifacts(task.artifacts)
-        yield from filter(None, (task.start.checkpoint, task.start.best_checkpoint))
+        start, update = task.start, task.update
+        yield from filter(None, (start.checkpoint, start.best_checkpoint, start.given))
+        if update is not None:
+            yield from filter(None, (update.given, update.residual))
     if task.kind != "prepare":
         samples = task if task.kind == "train" else task.measurement
         yield str(Path(samples.packs) / str(samples.model_id))

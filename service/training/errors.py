@@ -19,6 +19,18 @@ class NoSamples(HoneError):
     code = "no_samples"
 
 
+class TooFewSamples(HoneError):
+    """An update would come from fewer samples than the device lets leave together."""
+
+    code = "too_few_samples"
+
+
+class DeadlinePassed(HoneError):
+    """A round's deadline passed before there was an update to send."""
+
+    code = "deadline_passed"
+
+
 class LossNotFinite(HoneError):
     """The loss became NaN or infinite; a lower learning rate may help."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from service.training.callbacks import JobCallbacks
+from service.training.callbacks import JobCallbacks, OutOfTime
 from service.training.choices import choose
 from service.training.data.datasets import Datasets, load_datasets
 from service.training.data.sampler import Sampler
@@ -21,17 +21,29 @@ from service.training.engine import Engine
 from service.training.engines import opening
 from service.training.engines.runtime import flush_denormals
 from service.training.errors import CheckpointUnreadable
+from service.training.evaluation.metrics import metrics_for
+from service.training.evaluation.validation import AT_THE_START, validate
 from service.training.export.export import export
 from service.training.imprinting import start_new_classes
 from service.training.loop import train
-from service.training.protocol.messages.training import Done, LoopState, Started, Train
+from service.training.protocol.messages.training import (
+    Done,
+    LoopState,
+    Started,
+    Train,
+    Updated,
+    Validated,
+)
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
 from service.training.thread_selection import ThreadChoice, select_threads
+from service.training.updates.update import make_update
 
 
-def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> Done:
+def run(
+    task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic
+) -> Done | Updated | Validated:
     """Carry out the task and return its last message.
 
     Raises HoneError where trying again would not help, Interrupted where the parent ends it.
@@ -41,6 +53,8 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
     heartbeat, threads = Heartbeat(pipe), task.limits.threads
     reader = SampleReader(task, threads=threads, tick=heartbeat, send=pipe.send)
     datasets = load_datasets(task, reader, threads=threads)
+    if task.only_measures:
+        return measure(task, datasets, tick=heartbeat)
     task = prepare_task(task, datasets, pipe, tick=heartbeat)
     sampler = datasets.sampler(task.hyperparameters)
     plan = make_plan(task.hyperparameters, len(sampler))
@@ -49,14 +63,13 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
     engine = open_engine(task, replace(choice, threads=state.threads))
     refused = select_provider(task, engine, datasets)
     pipe.send(
-        Started(
-            engine=engine.name,
-            threads=state.threads,
-            train_samples=len(sampler.own),
-            validation_samples=len(datasets.validation),
-            total_steps=plan.total_steps,
-            epochs=plan.epochs,
-            warnings=(*task.warnings, *refused, *warnings_of(task, datasets, sampler)),
+        started(
+            *(engine, state),
+            plan=plan,
+            sampler=sampler,
+            datasets=datasets,
+            task=task,
+            refused=refused,
         )
     )
 
@@ -65,6 +78,51 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
             task, pipe, engine, datasets.validation, plan=plan, state=state, clock=clock
         )
 
+    try:
+        callbacks, state = go_through(engine, datasets, sampler, plan, callbacks_from, state=state)
+        if task.update is None:
+            return finish(task, engine, callbacks, datasets, plan=plan, state=state)
+        metrics, reason = callbacks.measure(state), plan.ending(state)
+    except OutOfTime as late:
+        state, metrics, reason = late.state, {}, "out_of_time"
+    assert reason is not None
+    return make_update(
+        *(task, engine, state), train_samples=len(sampler), validation=metrics, reason=reason
+    )
+
+
+def started(
+    engine: Engine,
+    state: LoopState,
+    *,
+    plan: Plan,
+    sampler: Sampler,
+    datasets: Datasets,
+    task: Train,
+    refused: tuple[str, ...],
+) -> Started:
+    """What the parent hears before the first step. refused: why a provider is not used."""
+    return Started(
+        engine=engine.name,
+        threads=state.threads,
+        train_samples=len(sampler.own),
+        validation_samples=len(datasets.validation),
+        total_steps=plan.total_steps,
+        epochs=plan.epochs,
+        warnings=(*task.warnings, *refused, *warnings_of(task, datasets, sampler)),
+    )
+
+
+def go_through(
+    engine: Engine,
+    datasets: Datasets,
+    sampler: Sampler,
+    plan: Plan,
+    callbacks_from: Callable[[LoopState], JobCallbacks],
+    *,
+    state: LoopState,
+) -> tuple[JobCallbacks, LoopState]:
+    """Train from `state` to the end; the state then, and who looked on."""
     # Under watches of their own: features and baseline are no training time.
     prologue = callbacks_from(state)
     datasets.fill(lambda: prologue.tick(state))
@@ -74,7 +132,24 @@ def run(task: Train, pipe: Pipe, *, clock: Callable[[], float] = monotonic) -> D
     state = train(
         engine, datasets.train, sampler, plan, callbacks, state=state, seconds=callbacks.seconds
     )
-    return finish(task, engine, callbacks, datasets, plan=plan, state=state)
+    callbacks.reporter.progress(state)
+    return callbacks, state
+
+
+def measure(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> Validated:
+    """Validate the parameters that the task starts from."""
+    engine = open_engine(task, ThreadChoice())
+    datasets.fill(tick)
+    return Validated(
+        validate(
+            engine,
+            datasets.validation,
+            make_metrics=metrics_for(task.loss, task.signature.target),
+            batch_size=task.hyperparameters.batch_size,
+            tick=tick,
+            advice=AT_THE_START,
+        )
+    )
 
 
 def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]) -> Train:
@@ -119,7 +194,6 @@ def finish(
     """
     reason = plan.ending(state)
     assert reason is not None
-    callbacks.reporter.progress(state)
     metrics = callbacks.measure(state)
     if callbacks.best is not None:
         state = callbacks.best.offer(state, metrics)
@@ -194,8 +268,8 @@ def open_engine(task: Train, choice: ThreadChoice) -> Engine:
     if start.how == "resume":
         return base_engine(task, choice, checkpoint=start.checkpoint)
     engine = base_engine(task, choice)
-    if start.checkpoint is not None:
-        engine.load_parameters(Path(start.checkpoint))
+    for path in filter(None, (start.checkpoint, start.given)):
+        engine.load_parameters(Path(path))
     return engine
 
 

@@ -130,7 +130,7 @@ class Reporter:
 
     def _next_point(self, state: LoopState) -> None:
         if self._plan.total_steps is not None:
-            stride = ceil(self._plan.total_steps / CURVE_POINTS)
+            stride = max(1, ceil(self._plan.total_steps / CURVE_POINTS))
             self._point_step = (state.step // stride + 1) * stride
         else:
             budget = self._plan.hyperparameters.max_seconds or 0.0

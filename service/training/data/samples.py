@@ -51,7 +51,8 @@ def load_samples(task: Train, reader: SampleReader) -> tuple[Batches, Batches]:
             f"the model has no labelled training samples up to sample {task.watermark};"
             " upload some, or give labels to those that wait for one"
         )
-    ids = b64encode(encode(train_set.ids)).decode()
+    seen = train_set.ids if task.hyperparameters.epochs != 0 else train_set.ids[:0]
+    ids = b64encode(encode(seen)).decode()
     reader.tell(Seen(ids, started_from=task.start.from_job))
     return train_set, reader.read(Split.VALIDATION, watermark=task.watermark)
 

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from service.training.errors import CheckpointUnreadable
 from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.rules import EMA, slots
 from service.training.protocol.serialization import build
 
 Tensors = Mapping[str, NDArray[np.float32]]
@@ -67,6 +68,27 @@ def read_head(path: Path) -> Head:
     return head
 
 
+def is_bare(path: Path) -> bool:
+    """Whether it holds parameters alone, without what Hone writes beside them.
+
+    Raises CheckpointUnreadable.
+    """
+    try:
+        with safe_open(path, framework="np") as file:
+            return METADATA not in (file.metadata() or {})
+    except (OSError, SafetensorError) as error:
+        raise CheckpointUnreadable(f"cannot read the parameters in {path}: {error}") from error
+
+
+def measured_names(path: Path, names: Iterable[str]) -> dict[str, str]:
+    """Parameter → the tensor that the checkpoint's model is measured with: its average, if it has
+    one. Raises CheckpointUnreadable.
+    """
+    recipe = read_head(path).recipe
+    averaged = recipe is not None and EMA in slots(recipe)
+    return {each: slot_name(EMA, each) if averaged else each for each in names}
+
+
 def load(path: Path, tensors: Tensors, *, with_more: bool = False) -> None:
     """Fill the arrays with what the file has under their names.
 
@@ -93,6 +115,14 @@ def read(path: Path, names: Iterable[str]) -> list[NDArray[np.float32]]:
             return [file.get_tensor(name) for name in names]
     except (OSError, SafetensorError) as error:
         raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
+
+
+def read_all(path: Path) -> dict[str, NDArray[np.float32]]:
+    """Every tensor, by name. Raises CheckpointUnreadable."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointUnreadable(f"cannot read the parameters in {path}: {error}") from error
 
 
 def fill(path: Path, tensors: Tensors, found: Tensors) -> None:

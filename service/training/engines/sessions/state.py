@@ -70,12 +70,15 @@ class State:
     def load_parameters(self, path: Path) -> None:
         """Take over those that the checkpoint's model is measured with, and leave the optimizer.
 
-        path: of this engine, or of On-Device Training, with the classes of now or of before.
-        Raises CheckpointUnreadable.
+        path: of this engine, or of On-Device Training, with the classes of now or of before; or
+        parameters alone. Raises CheckpointUnreadable.
         """
         if checkpoint_file.is_one(path):
             found = checkpoint_file.read_parameters(path)
             checkpoint.fill(path, self.parameters, self._with_classes(found, Head(ENGINE)))
+        elif checkpoint.is_bare(path):
+            checkpoint.load(path, self.parameters)
+            self._fresh = ()
         else:
             self._load_own(path)
         if EMA in self.buffers.slots:
@@ -83,8 +86,7 @@ class State:
 
     def _load_own(self, path: Path) -> None:
         head = self._head_of(path)
-        averaged = head.recipe is not None and EMA in slots(head.recipe)
-        names = {n: slot_name(EMA, n) if averaged else n for n in self.parameters}
+        names = checkpoint.measured_names(path, self.parameters)
         axes = {} if self._head is None else self._head.axes
         kept = {names[n]: array for n, array in self.parameters.items() if n not in axes}
         rows = checkpoint.read(path, [names[n] for n in axes])

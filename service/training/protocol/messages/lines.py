@@ -22,7 +22,7 @@ TASKS = {
 COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "commands")
 TRAINING = (
     *("chosen", "started", "quarantined", "seen", "decoded"),
-    *("progress", "measured", "saved", "done"),
+    *("progress", "measured", "saved", "done", "updated", "validated"),
 )
 MESSAGES = {
     **dict.fromkeys(("prepared", "refused"), "preparation"),

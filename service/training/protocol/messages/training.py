@@ -38,7 +38,8 @@ class Start:
     `base`: the artifacts' own checkpoint. `parameters`: the parameters of `checkpoint`, a fresh
     optimizer. `resume`: all of `checkpoint`, and the loop's `state`; best_checkpoint: the best so
     far, for early stopping. parent_version: where the parameters are those of a version. from_job:
-    where they come from another job.
+    where they come from another job. given: parameters that were sent, which take the place of the
+    checkpoint's; its running statistics stay.
     """
 
     how: Literal["base", "parameters", "resume"] = "base"
@@ -47,11 +48,38 @@ class Start:
     best_checkpoint: str | None = None
     parent_version: int | None = None
     from_job: int | None = None
+    given: str | None = None
+
+
+Compression = Literal["none", "int8", "top_k"]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateTerms:
+    """How the difference to the parameters in `given` is made ready to leave.
+
+    min_samples: the fewest that it may come from. clip_norm: the largest norm of all of it, None
+    for any. noise_multiplier: standard deviation of the noise, as a multiple of clip_norm. share:
+    of the numbers, by top_k. residual: what the last compression left out. deadline: seconds since
+    1970, when training ends.
+    """
+
+    given: str
+    min_samples: int = 1
+    clip_norm: float | None = None
+    noise_multiplier: float = 0.0
+    compression: Compression = "none"
+    share: float = 0.01
+    residual: str | None = None
+    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Train:
     """Train one model on its samples up to the watermark, then export it.
+
+    update: make this of it instead. only_measures: validate the parameters that it starts from, and
+    nothing else.
 
     provenance: what the parent knows of where the model comes from. cache: the model's folder of
     what is made from its samples; feature_cache_bytes: the most that features may take there,
@@ -81,6 +109,8 @@ class Train:
     warnings: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
+    update: UpdateTerms | None = None
+    only_measures: bool = False
     kind: Literal["train"] = "train"
 
 
@@ -188,3 +218,34 @@ class Done:
     reason: Literal["finished", "early_stopped", "out_of_time"]
     provenance: dict[str, Any] = field(default_factory=dict)
     kind: Literal["done"] = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A round's update lies at path as safetensors; residual: what its compression left out.
+
+    samples: different ones that it comes from. norm: of the difference as it was trained;
+    sent_norm: of what leaves. raw_bytes: of the parameters as float32. validation: empty where the
+    deadline left no time for it.
+    """
+
+    path: str
+    residual: str | None
+    samples: int
+    step: int
+    norm: float
+    sent_norm: float
+    raw_bytes: int
+    train_loss: float | None
+    validation: dict[str, Any]
+    baseline: dict[str, Any]
+    reason: Literal["finished", "early_stopped", "out_of_time"]
+    kind: Literal["updated"] = "updated"
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """What the parameters are worth on the validation samples, as in docs on metrics."""
+
+    validation: dict[str, Any]
+    kind: Literal["validated"] = "validated"

@@ -24,11 +24,24 @@ from service.training.protocol.messages.training import (
     Seen,
     Started,
     Train,
+    Updated,
+    Validated,
 )
 
 Task = Prepare | Train | Evaluate | Convert | Rank
 Command = Pause | Cancel | Hold | Continue
-Last = Prepared | Refused | Done | Evaluated | Converted | Ranked | Stopped | Failed
+Last = (
+    Prepared
+    | Refused
+    | Done
+    | Updated
+    | Validated
+    | Evaluated
+    | Converted
+    | Ranked
+    | Stopped
+    | Failed
+)
 """The messages that end a task."""
 Message = (
     Chosen | Started | Quarantined | Seen | Decoded | Progress | Measured | Saved | Working | Last

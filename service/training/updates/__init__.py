@@ -1,0 +1,1 @@
+"""What a round of federated training sends: the difference, clipped, noised and compressed."""

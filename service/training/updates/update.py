@@ -1,0 +1,145 @@
+"""The update of a round: trained parameters less those that were given, made ready to leave.
+
+In this order, so that the noise covers all that leaves: the difference of all parameters is clipped
+as one vector, Gaussian noise is added, and only then is it compressed. McMahan et al. (2018),
+Learning Differentially Private Recurrent Language Models, with the noise added by the device.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from service.training.checkpoints import flush
+from service.training.engine import Engine
+from service.training.engines import checkpoint
+from service.training.errors import DeadlinePassed, LossNotFinite, TooFewSamples
+from service.training.protocol.messages.training import LoopState, Train, Updated, UpdateTerms
+from service.training.schedule import Ending
+from service.training.updates.compression import write_update
+
+ROUNDING = 1e-6
+"""By which a clipped norm stays below its bound: float32 rounds both."""
+
+Floats = NDArray[np.float32]
+
+
+def make_update(
+    task: Train,
+    engine: Engine,
+    state: LoopState,
+    *,
+    train_samples: int,
+    validation: dict[str, Any],
+    reason: Ending,
+) -> Updated:
+    """Write the update, and what its compression left out. train_samples: of an epoch.
+
+    Raises DeadlinePassed where nothing was trained, TooFewSamples, LossNotFinite.
+    """
+    terms = task.update
+    assert terms is not None
+    wanted = task.hyperparameters
+    seen = min(train_samples, state.step * wanted.batch_size * wanted.accumulation_steps)
+    require_enough(terms, state, seen)
+    folder = Path(task.work_dir)
+    difference = _difference(engine, terms, folder)
+    norm = norm_of(difference)
+    if not np.isfinite(norm):
+        raise LossNotFinite("the parameters are not finite any more; try a lower learning_rate")
+    noised = with_noise(clipped(difference, norm, terms.clip_norm), terms)
+    owed = _owed(terms, noised)
+    path = folder / f"update-{secrets.token_hex(4)}.safetensors"
+    sent = write_update(path, owed, terms.compression, share=terms.share, facts={"samples": seen})
+    flush(path)
+    return Updated(
+        path=str(path),
+        residual=_keep_residual(folder, owed, sent, terms),
+        samples=seen,
+        step=state.step,
+        norm=norm,
+        sent_norm=norm_of(sent),
+        raw_bytes=sum(each.nbytes for each in difference.values()),
+        train_loss=state.loss_sum / state.loss_count if state.loss_count else None,
+        validation=validation,
+        baseline=state.baseline,
+        reason=reason,
+    )
+
+
+def norm_of(tensors: Mapping[str, Floats]) -> float:
+    """The Euclidean norm of all of them as one vector."""
+    return sqrt(sum(float(np.square(each, dtype=np.float64).sum()) for each in tensors.values()))
+
+
+def clipped(
+    tensors: Mapping[str, Floats], norm: float, clip_norm: float | None
+) -> Mapping[str, Floats]:
+    """Shortened to clip_norm where they are longer."""
+    if clip_norm is None or norm <= clip_norm:
+        return tensors
+    factor = np.float32(clip_norm / norm * (1 - ROUNDING))
+    return {name: each * factor for name, each in tensors.items()}
+
+
+def with_noise(tensors: Mapping[str, Floats], terms: UpdateTerms) -> Mapping[str, Floats]:
+    """With Gaussian noise of its own for each number, which no seed of a job repeats."""
+    if not terms.noise_multiplier:
+        return tensors
+    assert terms.clip_norm is not None
+    generator = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
+    deviation = terms.noise_multiplier * terms.clip_norm
+    return {
+        name: (each + generator.normal(0, deviation, each.shape)).astype(np.float32)
+        for name, each in tensors.items()
+    }
+
+
+def require_enough(terms: UpdateTerms, state: LoopState, seen: int) -> None:
+    """Raises DeadlinePassed, TooFewSamples."""
+    if state.step == 0:
+        raise DeadlinePassed("the deadline passed before the first step; nothing was trained")
+    if seen < terms.min_samples:
+        raise TooFewSamples(
+            f"the update would come from {seen} samples; the device lets no update leave of fewer "
+            f"than {terms.min_samples} (min_samples)"
+        )
+
+
+def _difference(engine: Engine, terms: UpdateTerms, folder: Path) -> dict[str, Floats]:
+    path = folder / "trained.checkpoint"
+    engine.save(path)
+    given = checkpoint.read_all(Path(terms.given))
+    names = checkpoint.measured_names(path, given)
+    trained = checkpoint.read(path, names.values())
+    return {name: now - given[name] for name, now in zip(names, trained, strict=True)}
+
+
+def _owed(terms: UpdateTerms, update: Mapping[str, Floats]) -> Mapping[str, Floats]:
+    """With what the last compression left out, unless the parameters were others then."""
+    if terms.compression == "none" or terms.residual is None:
+        return update
+    left = checkpoint.read_all(Path(terms.residual))
+    if {name: each.shape for name, each in left.items()} != {
+        name: each.shape for name, each in update.items()
+    }:
+        return update
+    return {name: each + left[name] for name, each in update.items()}
+
+
+def _keep_residual(
+    folder: Path, owed: Mapping[str, Floats], sent: Mapping[str, Floats], terms: UpdateTerms
+) -> str | None:
+    if terms.compression == "none":
+        return None
+    path = folder / f"residual-{secrets.token_hex(4)}.safetensors"
+    save_file({name: each - sent[name] for name, each in owed.items()}, path)
+    flush(path)
+    return str(path)
