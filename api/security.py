@@ -24,8 +24,12 @@ from service.errors import Unauthorized
 
 INPUT_PATH = "/v1/device/input"
 """Any logged-in user may report input here; the kernel tells which session the report is from."""
-OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/dashboard"})
-"""Answered without a token. They give no data; a browser sends none when a page is opened."""
+OPEN_PATHS = frozenset(
+    {"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/dashboard", "/v1/sign-in"}
+)
+"""Answered without a token. They give no data; a browser sends none when a page is opened, and who
+signs in has a code instead.
+"""
 OPEN_PREFIXES = ("/docs/", "/dashboard/")
 REFUSED = {401: "unauthorized", 403: "foreign_origin", 421: "wrong_host"}
 """The code of a refusal by its status."""

@@ -22,6 +22,7 @@ COMMANDS = {
     "checkpoints": "cli.commands.versions.checkpoints",
     "classes": "cli.commands.models.classes",
     "compare": "cli.commands.versions.compare",
+    "dashboard": "cli.commands.dashboard",
     "demo": "cli.demo.demo",
     "device": "cli.commands.device.device",
     "doctor": "cli.doctor.doctor",

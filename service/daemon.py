@@ -14,6 +14,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from service.access.audit import AuditLog
 from service.access.peers import Peers
+from service.access.sign_in import SignIn
 from service.access.tokens import TokenRegistry
 from service.access.usage import Usages
 from service.background import BackgroundTasks
@@ -54,6 +55,7 @@ class Daemon:
 
     store: Store
     tokens: TokenRegistry
+    sign_in: SignIn
     usages: Usages
     peers: Peers
     audit: AuditLog
@@ -116,6 +118,7 @@ class Daemon:
     def _build(self) -> None:
         """Make every part, each with what it needs."""
         self.tokens = TokenRegistry(self.store)
+        self.sign_in = SignIn(self.tokens)
         self.usages = Usages(self.store, self.tokens)
         self.peers = Peers(self.settings.socket_users)
         self.audit = AuditLog(self.store)

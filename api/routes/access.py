@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AwareDatetime
 
 from api import present
+from api.access.auditing import recorded_change
 from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheStore, after_id, page
-from api.openapi import answers
+from api.openapi import answers, open_answers
+from api.protocol import PRINCIPAL
 from api.routing import Route
 from api.schemas import Page
-from api.schemas.access import AuditBody, NewTokenBody, TokenBody, TokenPatch, TokenRequest
+from api.schemas.access import (
+    AuditBody,
+    CodeBody,
+    NewTokenBody,
+    SignInRequest,
+    TokenBody,
+    TokenPatch,
+    TokenRequest,
+)
 from service.access.principal import Scope
 from storage.records.access import AuditFilter, EntryKind, Limits
 
@@ -108,6 +119,32 @@ def rotate_token(
     Nobody can rotate a token that has scopes that he does not have.
     """
     token, secret = daemon.tokens.rotate(principal, token_id)
+    response.headers.update(NO_STORE)
+    return present.new_token(token, secret)
+
+
+@router.post("/sign-in/codes", status_code=201, summary="Make a code", responses=answers())
+@needs(Scope.TOKENS_ADMIN)
+def make_code(daemon: TheDaemon, principal: ThePrincipal, response: Response) -> CodeBody:
+    """For `POST /v1/sign-in`, once and within a minute; `honed dashboard` asks for one."""
+    code, expires_at = daemon.sign_in.code(principal)
+    response.headers.update(NO_STORE)
+    return CodeBody(code=code, expires_at=expires_at)
+
+
+@router.post(
+    "/sign-in",
+    status_code=201,
+    summary="Sign in",
+    responses=open_answers("invalid_input", "unauthorized"),
+)
+async def sign_in(
+    daemon: TheDaemon, asked: SignInRequest, request: Request, response: Response
+) -> NewTokenBody:
+    """A token of twelve hours that may do what who made the code may do. Needs no token."""
+    asker = request.scope[PRINCIPAL] = daemon.sign_in.redeem(asked.code)
+    with recorded_change(request.scope, "change"):
+        token, secret = await asyncio.to_thread(daemon.sign_in.token, asker)
     response.headers.update(NO_STORE)
     return present.new_token(token, secret)
 

@@ -86,6 +86,21 @@ class NewTokenBody(TokenBody):
     secret: str
 
 
+class CodeBody(Body):
+    """A code that signs in once, until it expires."""
+
+    code: str
+    expires_at: datetime
+
+
+class SignInRequest(Request):
+    """The code of `honed dashboard`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"code": "hone_…"}]})
+
+    code: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+
 class AuditBody(Body):
     """An entry of the audit log. who: a token or uid; `nobody` had no valid token.
 

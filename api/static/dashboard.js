@@ -15,6 +15,7 @@ var Refused = class extends Error {
 };
 var Api = class {
   #token;
+  /** token: null for what needs none. */
   constructor(token) {
     this.#token = token;
   }
@@ -71,7 +72,8 @@ var Api = class {
     return await answered(await this.#send(path, request));
   }
   async #send(path, request, cache = "no-store") {
-    const headers = { ...request.headers, Authorization: `Bearer ${this.#token}` };
+    const authorization = this.#token === null ? {} : { Authorization: `Bearer ${this.#token}` };
+    const headers = { ...request.headers, ...authorization };
     try {
       return await fetch(path, {
         ...request,
@@ -2114,13 +2116,13 @@ async function inflated(packed) {
 function readNpy(view) {
   const isFirst = view.getUint8(6) === 1;
   const length = isFirst ? view.getUint16(8, true) : view.getUint32(8, true);
-  const begin = isFirst ? 10 : 12;
-  const header = new TextDecoder().decode(new Uint8Array(view.buffer, begin, length));
+  const begin2 = isFirst ? 10 : 12;
+  const header = new TextDecoder().decode(new Uint8Array(view.buffer, begin2, length));
   const kind = KINDS[/'descr': '([^']+)'/.exec(header)?.[1] ?? ""];
   if (kind === void 0) return null;
   const shape = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? "").split(",").filter((part) => part.trim() !== "");
   const count2 = shape.reduce((product, part) => product * Number(part), 1);
-  const values = Array.from({ length: count2 }, (_, index) => kind.read(view, begin + length + index * kind.size));
+  const values = Array.from({ length: count2 }, (_, index) => kind.read(view, begin2 + length + index * kind.size));
   return { shape: shape.map(Number), values };
 }
 
@@ -2138,8 +2140,8 @@ var AT_ONCE = 4;
 var SMALL_PICTURE_BYTES = 2 ** 20;
 var PICTURE_PIXELS = 256;
 function workOf(app, name) {
-  const begin = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], last: Promise.resolve(), pages: 1 });
-  return app.draft(`samples:${name}`, begin);
+  const begin2 = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], last: Promise.resolve(), pages: 1 });
+  return app.draft(`samples:${name}`, begin2);
 }
 function showOf(app) {
   const asked = app.route.query.get("show") ?? "all";
@@ -3293,11 +3295,11 @@ function tokenView(problem) {
     "main",
     { class: "gate" },
     h("h1", {}, "Hone"),
-    h("p", {}, "See what this device trains. Paste the admin token to sign in."),
+    h("p", {}, "See what this device trains, and control it. Run ", h("code", {}, "honed dashboard"), " to sign in, or paste a token."),
     h(
       "form",
       { id: "token-form", autocomplete: "off" },
-      h("label", { for: "token" }, "Admin token"),
+      h("label", { for: "token" }, "Token"),
       h("input", {
         id: "token",
         type: "password",
@@ -3313,7 +3315,7 @@ function tokenView(problem) {
     h(
       "p",
       { id: "token-help", class: "quiet" },
-      "It is in the file ",
+      "The admin token is in the file ",
       h("code", {}, "admin.token"),
       " of the data folder; ",
       h("code", {}, "honed serve"),
@@ -3337,6 +3339,25 @@ function askForToken(problem) {
     field.value = "";
     void open();
   };
+}
+async function redeem() {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (code === null) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  const { secret } = await new Api(null).post("/v1/sign-in", { code });
+  sessionStorage.setItem(TOKEN_KEY, secret);
+}
+async function begin() {
+  try {
+    await redeem();
+  } catch (error) {
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    if (sessionStorage.getItem(TOKEN_KEY) === null) {
+      askForToken(`Signing in did not work: ${error.message}.`);
+      return;
+    }
+  }
+  await open();
 }
 async function open() {
   const token = sessionStorage.getItem(TOKEN_KEY);
@@ -3434,4 +3455,4 @@ var Session = class {
     location.reload();
   }
 };
-void open();
+void begin();

@@ -26,9 +26,10 @@ export class Refused extends Error {
 }
 
 export class Api {
-  readonly #token: string;
+  readonly #token: string | null;
 
-  constructor(token: string) {
+  /** token: null for what needs none. */
+  constructor(token: string | null) {
     this.#token = token;
   }
 
@@ -99,7 +100,8 @@ export class Api {
   }
 
   async #send(path: string, request: RequestInit, cache: RequestCache = "no-store"): Promise<Response> {
-    const headers = { ...request.headers, Authorization: `Bearer ${this.#token}` };
+    const authorization = this.#token === null ? {} : { Authorization: `Bearer ${this.#token}` };
+    const headers = { ...request.headers, ...authorization };
     try {
       return await fetch(path, {
         ...request,

@@ -1,6 +1,6 @@
 /** Starts the console: signs in, follows the daemon, and draws. */
 
-import { Api, Refused } from "./api";
+import { Api, Refused, Unreachable } from "./api";
 import { App } from "./app";
 import { element, h, paint, patch } from "./dom";
 import { Live } from "./live";
@@ -25,6 +25,28 @@ function askForToken(problem: string | null): void {
     field.value = "";
     void open();
   };
+}
+
+/** Signs in by the code of `honed dashboard`, which leaves the address before anything else. */
+async function redeem(): Promise<void> {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (code === null) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  const { secret } = await new Api(null).post<{ secret: string }>("/v1/sign-in", { code });
+  sessionStorage.setItem(TOKEN_KEY, secret);
+}
+
+async function begin(): Promise<void> {
+  try {
+    await redeem();
+  } catch (error) {
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    if (sessionStorage.getItem(TOKEN_KEY) === null) {
+      askForToken(`Signing in did not work: ${error.message}.`);
+      return;
+    }
+  }
+  await open();
 }
 
 async function open(): Promise<void> {
@@ -136,4 +158,4 @@ class Session {
   }
 }
 
-void open();
+void begin();

@@ -35,10 +35,25 @@ def test_the_token_is_asked_for_once_and_stays_in_its_tab(
     assert one.page.evaluate("Object.keys(localStorage).length + document.cookie.length") == 0
     other = one.context.new_page()
     other.goto(f"{served.url}/dashboard")
-    other.get_by_label("Admin token").wait_for()
+    other.get_by_label("Token", exact=True).wait_for()
     one.page.get_by_role("button", name="Forget token").click()
-    one.page.get_by_label("Admin token").wait_for()
+    one.page.get_by_label("Token", exact=True).wait_for()
     assert one.page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_code_signs_in_and_leaves_the_address(tab: Callable[..., Tab], served: Served) -> None:
+    code = served.http.post("/v1/sign-in/codes").json()["code"]
+    one = tab(served)
+
+    one.page.goto(f"{served.url}/dashboard/device#code={code}")
+
+    one.page.locator(".connection.live").wait_for()
+    assert one.page.url == f"{served.url}/dashboard/device"
+    other = one.context.new_page()
+    other.goto(f"{served.url}/dashboard#code={code}")
+    other.get_by_role("alert").filter(has_text="was used").wait_for()
+    other.get_by_label("Token", exact=True).wait_for()
+    assert "code" not in other.url
 
 
 def test_a_daemon_that_goes_away_is_missed_and_found_again(

@@ -60,7 +60,7 @@ def test_every_page_is_readable_on_a_phone_and_a_desk_by_day_and_by_night(
 def test_signing_in_is_readable(tab: Callable[..., Tab], filled: Served, axe: str) -> None:
     page = tab(filled).page
     page.goto(f"{filled.url}/dashboard/models/seen")
-    page.get_by_label("Admin token").wait_for()
+    page.get_by_label("Token", exact=True).wait_for()
     page.evaluate(axe)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)

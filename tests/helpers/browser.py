@@ -78,7 +78,7 @@ class Tab:
         return self.page
 
     def give(self, token: str) -> None:
-        self.page.get_by_label("Admin token").fill(token)
+        self.page.get_by_label("Token", exact=True).fill(token)
         self.page.get_by_role("button", name="Open").click()
 
     def forgive(self, *said: str) -> None:

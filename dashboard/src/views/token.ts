@@ -7,11 +7,11 @@ export function tokenView(problem: string | null): HTMLElement {
     "main",
     { class: "gate" },
     h("h1", {}, "Hone"),
-    h("p", {}, "See what this device trains. Paste the admin token to sign in."),
+    h("p", {}, "See what this device trains, and control it. Run ", h("code", {}, "honed dashboard"), " to sign in, or paste a token."),
     h(
       "form",
       { id: "token-form", autocomplete: "off" },
-      h("label", { for: "token" }, "Admin token"),
+      h("label", { for: "token" }, "Token"),
       h("input", {
         id: "token",
         type: "password",
@@ -27,7 +27,7 @@ export function tokenView(problem: string | null): HTMLElement {
     h(
       "p",
       { id: "token-help", class: "quiet" },
-      "It is in the file ",
+      "The admin token is in the file ",
       h("code", {}, "admin.token"),
       " of the data folder; ",
       h("code", {}, "honed serve"),

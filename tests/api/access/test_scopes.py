@@ -88,6 +88,7 @@ GET /v1/policy device:policy
 PUT /v1/policy device:policy
 DELETE /v1/policy device:policy
 POST /v1/resume device:policy
+POST /v1/sign-in/codes tokens:admin
 POST /v1/snooze device:policy
 DELETE /v1/snooze device:policy
 GET /v1/verification backup

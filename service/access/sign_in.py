@@ -1,0 +1,72 @@
+"""Signing in to the console: single-use codes that become tokens of a day."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from service.access.principal import Principal
+from service.access.tokens import TokenRegistry, new_secret
+from service.errors import Unauthorized
+from storage.database.codec import utc_now
+from storage.records.access import Limits, Token
+
+CODE_LIFETIME_S = 60
+TOKEN_LIFETIME_H = 12
+MAX_CODES = 100
+"""Codes that wait at once; the oldest goes for a newer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    asker: Principal
+    expires_at: datetime
+
+
+class SignIn:
+    """Codes that were given out and not used, in memory alone. Any thread.
+
+    now: the clock by which they expire.
+    """
+
+    def __init__(self, tokens: TokenRegistry, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._tokens = tokens
+        self._now = now
+        self._lock = threading.Lock()
+        self._waiting: dict[str, _Waiting] = {}
+
+    def code(self, asker: Principal) -> tuple[str, datetime]:
+        """A code for who asks, and when it ends."""
+        code, expires_at = new_secret(), self._now() + timedelta(seconds=CODE_LIFETIME_S)
+        with self._lock:
+            kept = [(key, each) for key, each in self._waiting.items() if self._counts(each)]
+            self._waiting = {**dict(kept[1 - MAX_CODES :]), code: _Waiting(asker, expires_at)}
+        return code, expires_at
+
+    def redeem(self, code: str) -> Principal:
+        """Who asked for a code, which counts no longer. Raises Unauthorized."""
+        with self._lock:
+            waiting = self._waiting.pop(code, None)
+        if waiting is None or not self._counts(waiting):
+            raise Unauthorized(
+                f"this code is unknown, was used, or is older than {CODE_LIFETIME_S} s; "
+                "run `honed dashboard` again, or paste a token"
+            )
+        return waiting.asker
+
+    def token(self, asker: Principal) -> tuple[Token, str]:
+        """A token for the console with what the asker may do, and its secret."""
+        return self._tokens.create(
+            asker,
+            name=f"console {secrets.token_hex(4)}",
+            scopes=asker.scopes,
+            models=asker.models,
+            limits=Limits(),
+            expires_at=self._now() + timedelta(hours=TOKEN_LIFETIME_H),
+        )
+
+    def _counts(self, waiting: _Waiting) -> bool:
+        return waiting.expires_at > self._now()
