@@ -85,7 +85,10 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
     app.add_middleware(BodyLimit, max_bytes=settings.max_upload_bytes)
     app.add_middleware(Metering)
     app.add_middleware(
-        Guard, allowed_hosts=settings.allowed_hosts, takes_reports=takes_input_reports()
+        Guard,
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        takes_reports=takes_input_reports(),
     )
     app.add_middleware(RequestLine)
     errors.install(app)

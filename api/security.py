@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.auditing import note_refusal
 from api.errors import problem
+from api.origins import Origins, preflight, readable_by, refusal_of
 from api.protocol import PEER_UID, PRINCIPAL
 from service.access.principal import ADMIN, Principal
 from service.access.tokens import PREFIX, new_secret
@@ -54,43 +55,57 @@ class Guard:
     """ASGI middleware that lets only the device's own apps in.
 
     allowed_hosts: names accepted in Host beside the loopback ones; with a port, matched exactly.
-    takes_reports: whether anybody on the device may report input, as where a service sees none.
+    allowed_origins: of web apps that may ask with a narrow token. takes_reports: whether anybody on
+    the device may report input, as where a service sees none.
     """
 
     def __init__(
-        self, app: ASGIApp, *, allowed_hosts: tuple[str, ...], takes_reports: bool
+        self,
+        app: ASGIApp,
+        *,
+        allowed_hosts: tuple[str, ...],
+        allowed_origins: tuple[str, ...],
+        takes_reports: bool,
     ) -> None:
         self._app = app
+        self._origins = Origins(allowed_origins)
         self._open_paths = OPEN_PATHS | ({INPUT_PATH} if takes_reports else frozenset())
         self._names = {"localhost", "127.0.0.1", "[::1]", *map(str.lower, allowed_hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refused request, or pass it on."""
-        if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        page = self._origins.of(scope)
+        if page is not None:
+            send = readable_by(page, send)
+        if (refusal := self._refusal(scope, page)) is not None:
             note_refusal(scope, REFUSED[refusal.status_code])
             await refusal(scope, receive, send)
+        elif page is not None and (answer := preflight(scope)) is not None:
+            await answer(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope, page: str | None) -> Response | None:
+        """page: the origin of an allowed web app that asks."""
         headers = Headers(scope=scope)
         hosts = self._allowed(scope)
         if headers.get("host", "").lower() not in hosts:
             return problem("wrong_host", "the Host header is not one that this daemon answers to")
-        origins = {f"{scope['scheme']}://{host}" for host in hosts}
-        if not {origin.lower() for origin in headers.getlist("origin")} <= origins:
-            return problem("foreign_origin", "web pages of other origins may not use this daemon")
-        if not {site.lower() for site in headers.getlist("sec-fetch-site")} <= SAFE_SITES:
-            return problem("foreign_origin", "web pages of other sites may not use this daemon")
+        if page is None and (refusal := _foreign(scope, headers, hosts)) is not None:
+            return refusal
         scope[PRINCIPAL] = None
-        if self._is_open(scope["path"]):
+        is_preflight = page is not None and preflight(scope) is not None
+        if is_preflight or self._is_open(scope["path"]):
             return None
         try:
             scope[PRINCIPAL] = _principal(scope, headers)
         except Unauthorized as error:
             given = bool(headers.get("authorization"))
             return problem(error.code, error.detail, headers={"WWW-Authenticate": challenge(given)})
-        return None
+        return None if page is None else refusal_of(scope[PRINCIPAL])
 
     def _allowed(self, scope: Scope) -> set[str]:
         """Names as they may stand in Host. The address that was called is one: a page of another
@@ -105,6 +120,20 @@ class Guard:
 
     def _is_open(self, path: str) -> bool:
         return path in self._open_paths or path.startswith(OPEN_PREFIXES)
+
+
+def _foreign(scope: Scope, headers: Headers, hosts: set[str]) -> Response | None:
+    """The refusal of a request from a web page that is not ours."""
+    origins = {f"{scope['scheme']}://{host}" for host in hosts}
+    if not {origin.lower() for origin in headers.getlist("origin")} <= origins:
+        return problem(
+            "foreign_origin",
+            "web pages of other origins may not use this daemon, unless HONED_ALLOWED_ORIGINS "
+            "names them",
+        )
+    if not {site.lower() for site in headers.getlist("sec-fetch-site")} <= SAFE_SITES:
+        return problem("foreign_origin", "web pages of other sites may not use this daemon")
+    return None
 
 
 def challenge(given: bool) -> str:

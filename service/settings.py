@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -18,7 +18,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from service.access.principal import Scope
+from service.access.principal import Scope, page_origin
 from service.errors import BadSetting
 
 PREFIX = "HONED_"
@@ -91,6 +91,10 @@ class Settings(BaseSettings):
         (),
         description="Host names accepted in the Host header besides localhost, 127.0.0.1, [::1] "
         "and the address listened on.",
+    )
+    allowed_origins: tuple[Annotated[str, AfterValidator(page_origin)], ...] = Field(
+        (),
+        description="Origins of web apps that may ask, with a narrow token; never `*`.",
     )
     data_dir: Path = Field(
         default_factory=default_data_dir,
@@ -234,9 +238,9 @@ class Settings(BaseSettings):
     @classmethod
     def split_command(cls, value: Any) -> Any:
         """A command as one line, or as a list, which a variable holds as JSON."""
-        if not isinstance(value, str):
-            return value
-        return json.loads(value) if value.lstrip().startswith("[") else shlex.split(value)
+        if isinstance(value, str):
+            return json.loads(value) if value.lstrip().startswith("[") else shlex.split(value)
+        return value
 
     @classmethod
     def settings_customise_sources(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -43,9 +44,27 @@ SCOPES: dict[Scope, str] = {
 """Every scope and what it allows; docs/tokens.md says the same."""
 DEVICE_WIDE = frozenset({Scope.DEVICE_POLICY, Scope.BACKUP, Scope.TOKENS_ADMIN})
 """Scopes that concern all models at once: a token that is bound to models cannot have them."""
+OF_PAGES = frozenset(
+    {Scope.SAMPLES_WRITE, Scope.SAMPLES_READ, Scope.PREDICT, Scope.MODELS_READ, Scope.TRAIN}
+)
+"""The most that a token may do which a web page of another origin uses."""
+ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?")
 OF_TOKENS = "token "
 """How the id of a token's principal begins."""
 EVERY_SCOPE = frozenset(Scope)
+
+
+def page_origin(text: str) -> str:
+    """The origin of a web page, in small letters, as browsers send it.
+
+    Raises ValueError for what names no single one.
+    """
+    if not ORIGIN.fullmatch(text.lower()):
+        raise ValueError(
+            f"{text!r} is no origin of a web app: name each in full, such as "
+            "http://localhost:3000, without a path; any page may not be allowed"
+        )
+    return text.lower()
 
 
 @dataclass(frozen=True, slots=True)
