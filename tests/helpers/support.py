@@ -29,6 +29,8 @@ HELPERS = Path(__file__).parent
 IMPORTED_BY_TESTS = [str(HELPERS), str(HELPERS / "graphs")]
 """What a child process that imports a module of tests needs on its path."""
 MIN_POLL_S, MAX_POLL_S = 0.02, 0.1
+SILENCE_S = 0.5
+"""After it a daemon is asked for a job whether it has logged something or not."""
 ENDED = ("succeeded", "failed", "cancelled")
 MAX_PAGE = 200
 TAKEN_BACK = (("DELETE", "/v1/snooze"), ("POST", "/v1/resume"), ("DELETE", "/v1/policy"))
@@ -157,7 +159,7 @@ class Served:
             assert job["state"] in wanted or job["state"] not in ENDED, job
             return job if job["state"] in wanted else None
 
-        return wait_until(reached, f"job {job_id} to be {wanted}")
+        return wait_until(self._when_it_speaks(reached), f"job {job_id} to be {wanted}")
 
     def train(self, name: str, **request: object) -> dict[str, Any]:
         """Train to the end."""
@@ -180,6 +182,20 @@ class Served:
         for method, path in TAKEN_BACK:
             self.http.request(method, path).raise_for_status()
         self._said_from = self.log.stat().st_size
+
+    def _when_it_speaks(self, question: Callable[[], Any]) -> Callable[[], Any]:
+        """Ask only when the log has grown, or after a while: it tells of each change of a job."""
+        size, asked = -1, 0.0
+
+        def ask() -> Any:
+            nonlocal size, asked
+            now, found = time.monotonic(), self.log.stat().st_size
+            if found == size and now - asked < SILENCE_S:
+                return None
+            size, asked = found, now
+            return question()
+
+        return ask
 
     def _items(self, path: str, **query: str) -> list[dict[str, Any]]:
         answer = self.http.get(path, params={"limit": MAX_PAGE, **query}).raise_for_status()
