@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 from browser import Tab
+from daemon_process import start_daemon
 from support import Served, mlp
 
 SET_HIDDEN = """(hidden) => {
@@ -68,12 +69,8 @@ def test_a_daemon_that_goes_away_is_missed_and_found_again(
     served.stop()
     page.get_by_text("The daemon does not answer.").wait_for()
     assert page.get_by_role("button", name="Download version 1").is_disabled()
-    command = [sys.executable, "-m", "cli", "serve", "--port", port]
-    again = subprocess.Popen(
-        [*command, "--data-dir", str(served.data_dir)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = ["serve", "--port", port, "--data-dir", str(served.data_dir)]
+    again = start_daemon(command, os.environ, served.log)
     try:
         page.locator(".connection.live").wait_for()
         page.get_by_text("The daemon does not answer.").wait_for(state="hidden")
@@ -83,7 +80,7 @@ def test_a_daemon_that_goes_away_is_missed_and_found_again(
         page.get_by_role("heading", name="There is no model before").wait_for()
     finally:
         page.goto("about:blank")
-        again.terminate()
+        again.send_signal(signal.SIGTERM)
         again.wait(30)
     one.forgive("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
     one.forgive("ERR_EMPTY_RESPONSE", "503", "404")

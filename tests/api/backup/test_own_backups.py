@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support import Served, blobs, mlp, wait_until
+
+from cli import main
 
 SECRET = "patient-4711-secret"
 
@@ -31,13 +33,8 @@ def backups(data_dir: Path) -> list[Path]:
 
 def status(served: Served, *arguments: str) -> str:
     variables = {"HONED_URL": served.url, "HONED_TOKEN": served.token}
-    return subprocess.run(
-        [sys.executable, "-m", "cli", *arguments],
-        env={**os.environ, **variables, "HONED_DATA_DIR": str(served.data_dir)},
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
+    variables["HONED_DATA_DIR"] = str(served.data_dir)
+    return CliRunner().invoke(main.honed, arguments, env=variables).stdout
 
 
 @pytest.fixture
