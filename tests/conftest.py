@@ -22,8 +22,9 @@ LONGEST = (
     "tests/storage/samples/test_samples_machine.py",
     "tests/storage/test_crash.py",
     "tests/storage/test_memory.py",
+    "tests/systemd/",
 )
-"""Files that take more than ten seconds and come late in the alphabet."""
+"""Files that take more than five seconds and come late in the alphabet."""
 
 
 def pytest_configure() -> None:
