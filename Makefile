@@ -19,7 +19,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # Where the zoo's models are kept; 1 GB.
 ZOO ?= /tmp/hone-zoo
 
-.PHONY: demo test test-arm64 test-python3.13 check check-release format dashboard bench zoo fuzz audit sbom \
+.PHONY: demo test test-arm64 test-python3.13 check check-release format dashboard bench zoo fuzz soak audit sbom \
   release deb test-deb test-container clean
 
 demo: $(INSTALLED)
@@ -64,7 +64,7 @@ check: $(INSTALLED)
 	$(BIN)/$(PYTEST)
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
-check-release: check zoo fuzz audit release test-deb test-container
+check-release: check zoo fuzz soak audit release test-deb test-container
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -98,6 +98,11 @@ $(ZOO)/.made: .venv-zoo/.installed tests/zoo/make.py tests/zoo/fold.py tests/zoo
 # Hostile inputs at every door that reads what apps send; `make test` gives each a hundred.
 fuzz: $(INSTALLED)
 	HONE_FUZZ_INPUTS=100000 $(BIN)/pytest -n $(WORKERS) tests/fuzz
+
+# A store killed, refused calls and cut from power at moments that are aimed at; SOAK_SEED repeats a run.
+SOAK_MINUTES ?= 60
+soak: $(INSTALLED)
+	SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/pytest -s tests/soak
 
 # Known vulnerabilities of what the wheel brings with it; fails too if a package cannot be looked up.
 # PIP_AUDIT_VULNERABILITY_SERVICE names another service than the package index.
