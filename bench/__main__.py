@@ -22,6 +22,7 @@ NAMES = (
     "growth",
     "defaults",
     "classes",
+    "heads",
     "augmentation",
     "samples",
     "crowd",

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import click
 
 from cli import completion
+from service.training.heads.kinds import Head, Kind
 from service.training.hyperparameters import CHOSEN, declared
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -127,6 +128,23 @@ class Factor(click.ParamType[tuple[str, float]]):
             self.fail(f"{value!r} is not GLOB=NUMBER, as in 'backbone.*=0.1'", param, ctx)
 
 
+class HeadChoice(click.ParamType["str | dict[str, Any]"]):
+    """A kind of head, auto, or knn:K."""
+
+    name = "auto|prototype|knn[:k]|linear|full"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | dict[str, Any]:
+        """As a request has it."""
+        kind, colon, k = value.partition(":")
+        if value == "auto":
+            return value
+        if kind not in get_args(Kind) or (colon and not k.isdecimal()):
+            self.fail(f"{value!r} is none of {self.name}, as in knn:3", param, ctx)
+        return {"kind": kind, "k": int(k)} if colon else {"kind": kind}
+
+
 class Time(click.ParamType[str]):
     """A time from now, as 30d, or a moment in RFC 3339.
 
@@ -153,6 +171,8 @@ class Time(click.ParamType[str]):
 
 def _taken(kind: Any) -> dict[str, Any]:
     """What click makes an option of, for a type that may be None."""
+    if Head in get_args(kind):
+        return {"type": HeadChoice()}
     if isinstance(kind, UnionType):
         kind = get_args(kind)[0]
     arguments = get_args(kind)

@@ -8,7 +8,15 @@ from dataclasses import fields
 from typing import Any
 
 from service.errors import InvalidInput
+from service.training.engines import manifest
 from service.training.errors import NoSamples
+from service.training.heads.kinds import (
+    BESIDE_COMPUTED,
+    head_problems,
+    is_computed,
+    more_neighbours_than,
+    plain,
+)
 from service.training.hyperparameters import CHOSEN, Hyperparameters
 from service.training.optimizer.recipe import OPTIONS, LossOptions, Recipe, loss_problems, problems
 from storage.errors import NotFound, Problem
@@ -36,7 +44,19 @@ FOR_JOBS = frozenset(field.name for field in fields(Hyperparameters))
 OF_OPTIMIZERS = frozenset().union(*OPTIONS.values())
 """What some optimizers take and others do not."""
 OF_CROSS_ENTROPY = frozenset(field.name for field in fields(LossOptions))
+OF_CLASSES = frozenset({"head"})
+"""Of cross entropy, whichever engine trains."""
 OF_RECIPES = OF_CROSS_ENTROPY | {field.name for field in fields(Recipe)}
+
+
+NO_HEAD = (
+    "{name!r} does not end in a linear layer that trains and has a row for each class (Gemm, MatMul"
+    " and Add, or a Conv with a kernel of 1); leave head out, or register a model whose last layer"
+    " is one. If an earlier Hone has prepared the model, register it anew"
+)
+NO_BIAS = (
+    "the last layer has no bias, without which it cannot compare distances; take head knn or linear"
+)
 
 
 def random_seed() -> int:
@@ -70,6 +90,7 @@ def enqueue(
     check_recipe(model, request)
     hyperparameters = merge(model, request, seed=new_seed())
     _check_replay(model, hyperparameters)
+    _check_head(store, model, hyperparameters.get("head"))
     return store.jobs.enqueue(
         NewJob(
             model_id=model.id,
@@ -92,6 +113,20 @@ def _check_replay(model: Model, hyperparameters: dict[str, Any]) -> None:
         raise InvalidInput("the job has nothing to replay", problems=[Problem("/replay", detail)])
 
 
+def _check_head(store: Store, model: Model, head: Any) -> None:
+    """Whether the model has the layer that its head would be. head: from JSON."""
+    if head is None:
+        return
+    made = manifest.read(store.integrity.file(model.files["manifest"].sha256))
+    found = more_neighbours_than(model.samples.train, head)
+    if made.head is None:
+        found.append(Problem("/head", NO_HEAD.format(name=model.name)))
+    elif made.head.bias is None and is_computed(head) and head["kind"] == "prototype":
+        found.append(Problem("/head", NO_BIAS))
+    if found:
+        raise InvalidInput("the job cannot have this head", problems=found)
+
+
 def _check_start(store: Store, model: Model, start: str) -> None:
     if start in STARTS:
         return
@@ -108,23 +143,31 @@ def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dic
     """The hyperparameters of a job, without those that it does not use. seed: if none is asked for.
 
     A request that says how long to train takes the place of all that the model says about it, and
-    one with another optimizer of all options of the model's own. What the job is to choose is left
-    out.
+    one with another optimizer of all options of the model's own. A head that is computed takes
+    nothing of how to train, and one that says how to train takes no such head from the model. What
+    the job is to choose is left out.
     """
     asked = {name: value for name, value in request.items() if value is not None}
     known = {"optimizer": model.optimizer, **model.hyperparameters}
     defaults = {name: value for name, value in known.items() if name in FOR_JOBS}
+    if "head" not in asked and not asked.keys() <= BESIDE_COMPUTED:
+        defaults = {n: v for n, v in defaults.items() if n != "head" or not is_computed(v)}
+    head = plain(asked.get("head", defaults.get("head")))
+    if is_computed(head):
+        kept = {n: v for n, v in {**defaults, **asked}.items() if n in BESIDE_COMPUTED}
+        return {"seed": seed, **kept, "head": head, "auto": False}
     if any(name in asked for name in ENDINGS):
         defaults = {name: value for name, value in defaults.items() if name not in ENDINGS}
     if asked.get("optimizer", defaults["optimizer"]) != defaults["optimizer"]:
         defaults = {name: value for name, value in defaults.items() if name not in OF_OPTIMIZERS}
-    merged = {"seed": seed, **defaults, **asked}
+    merged = {"seed": seed, **defaults, **asked} | ({} if head is None else {"head": head})
     left_open = _left_open(merged)
     merged["auto"] = bool(left_open)
     if not left_open and not any(merged.get(name) for name in ENDINGS):
         merged["epochs"] = DEFAULT_EPOCHS
     whole = Hyperparameters(**merged)
     missing = (_unused(model, whole.optimizer) - merged.keys()) | left_open
+    missing |= {"head"} - merged.keys()
     return {
         field.name: getattr(whole, field.name)
         for field in fields(whole)
@@ -145,9 +188,11 @@ def _left_open(given: dict[str, Any]) -> frozenset[str]:
 
 def _unused(model: Model | NewModel, optimizer: str) -> frozenset[str]:
     """What has no meaning for this model and optimizer."""
+    is_classifier = model.loss == "cross_entropy"
+    of_classes = frozenset() if is_classifier else OF_CLASSES
     if model.engine == "ort_training":
-        return OF_RECIPES - {"optimizer"}
-    of_loss = frozenset() if model.loss == "cross_entropy" else OF_CROSS_ENTROPY
+        return (OF_RECIPES - {"optimizer"}) | of_classes
+    of_loss = of_classes if is_classifier else of_classes | OF_CROSS_ENTROPY
     return (OF_OPTIMIZERS - OPTIONS.get(optimizer, OF_OPTIMIZERS)) | of_loss
 
 
@@ -156,16 +201,16 @@ def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = ""
 
     asked: hyperparameters, which those of the model complete. at: where they stand.
     """
+    given = {n: v for n, v in asked.items() if n in FOR_JOBS and v is not None}
+    target = model.signature.target
+    found = head_problems(given, loss=model.loss, target=target, engine=model.engine)
     if model.engine == "ort_training":
-        names = [name for name, value in asked.items() if name in OF_RECIPES and value is not None]
-        found = [Problem(f"/{name}", FIXED.format(name=name)) for name in names]
-    else:
-        wanted = {name: value for name, value in asked.items() if name in FOR_JOBS}
-        merged = Hyperparameters(**merge(model, wanted, seed=0))
-        given = [name for name, value in wanted.items() if value is not None]
-        classes = model.signature.target.num_classes if model.loss == "cross_entropy" else None
-        found = problems(merged.recipe, given, parameters=model.trainable)
-        found += loss_problems(merged.loss_options, given, classes=classes)
+        found += [Problem(f"/{n}", FIXED.format(name=n)) for n in given if n in OF_RECIPES]
+    elif not is_computed(given.get("head")):
+        merged = Hyperparameters(**merge(model, given, seed=0))
+        classes = target.num_classes if model.loss == "cross_entropy" else None
+        found += problems(merged.recipe, list(given), parameters=model.trainable)
+        found += loss_problems(merged.loss_options, list(given), classes=classes)
     if found:
         placed = [Problem(at + each.pointer, each.detail) for each in found]
         raise InvalidInput("the model cannot train so", problems=placed)

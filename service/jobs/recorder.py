@@ -196,7 +196,7 @@ class Recorder:
             "validation": message.validation,
             "baseline": message.baseline,
             "ended": message.reason,
-            "warnings": self._warnings,
+            "warnings": [*self._warnings, *message.warnings],
         }
         version = self._store.versions.publish(
             new, compared_with=conclusion.compared_with, job_metrics=job_metrics

@@ -10,6 +10,7 @@ from service.models.promotion.policy import gate_policy, judges_by_base_set
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
 from service.training.engines.names import has_made
+from service.training.heads.kinds import is_computed
 from service.training.hyperparameters import CHOSEN, Hyperparameters
 from service.training.protocol.messages.comparison import (
     Convert,
@@ -77,6 +78,7 @@ def _open(job: Job, model: Model, start: Start) -> tuple[str, ...]:
         return ()
     wanted = job.hyperparameters
     found = [name for name in CHOSEN if wanted.get("auto") and name not in wanted]
+    found += ["head"] if wanted.get("head") == "auto" else []
     replays = model.samples.base > 0 and wanted.get("replay") is None
     return (*(name for name in found if name != "replay"), *(["replay"] if replays else []))
 
@@ -205,7 +207,12 @@ def artifacts(model: Model, store: Store) -> Artifacts:
 
 
 def _start(job: Job, model: Model, store: Store) -> tuple[Start, tuple[str, ...]]:
-    """Where the job begins, and what is to be said of it."""
+    """Where the job begins, and what is to be said of it.
+
+    One that computes its head does so anew: that takes a moment, and comes to the same.
+    """
+    if is_computed(job.hyperparameters.get("head")):
+        return _first_start(job, store), ()
     last = store.integrity.checkpoint(job.id, ("periodic", "final"))
     if last is None:
         return _first_start(job, store), ()

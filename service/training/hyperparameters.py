@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
+from service.training.heads.kinds import Head
 from service.training.optimizer.recipe import About, LossOptions, Recipe
 
 
@@ -68,9 +69,22 @@ class Hyperparameters(LossOptions, Recipe):
             le=0.9,
         ),
     ] = None
+    head: Annotated[
+        Literal["auto"] | Head | None,
+        About(
+            "Head of a classifier: prototype and knn (of k neighbours) are computed, linear trains "
+            "the last layer alone, full all that trains; auto chooses by cross-validation. "
+            "Default: full."
+        ),
+    ] = None
     seed: Annotated[
         int, About("Seed of shuffling and dropout. Default: a new one.", ge=0, lt=2**31)
     ] = 0
+
+    @property
+    def computes_head(self) -> bool:
+        """Whether the job takes no step."""
+        return isinstance(self.head, Head) and self.head.is_computed
 
     @property
     def recipe(self) -> Recipe:

@@ -15,20 +15,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Engine
 from service.training.engines import checkpoint, manifest
 from service.training.engines.checkpoint import Head
 from service.training.engines.manifest import ClassHead
-from service.training.evaluation.inference import InferenceModel
+from service.training.heads.features import Floats, HeadFeatures, spread
 from service.training.protocol.messages.training import Train
 
 MOST_OF_CLASS, MOST_OF_OTHERS = 256, 512
-BATCH_SIZE = 32
-
-Floats = NDArray[np.float32]
 
 
 def start_new_classes(
@@ -40,7 +36,7 @@ def start_new_classes(
 ) -> Train:
     """The task, from a start at which rows of classes that are new to it are imprinted.
 
-    samples: of training, as the exported model takes them. open_engine: one that may be thrown
+    samples: of training, as the engine takes them. open_engine: one that may be thrown
     away. tick runs between batches. The same task gives the same start.
     """
     if task.start.how == "resume" or task.signature.target.class_ids is None:
@@ -60,10 +56,9 @@ def start_new_classes(
     values = checkpoint.read(folder / "before.checkpoint", names)
     tensors = dict(zip(names, values, strict=True))
     if not task.signature.target.shape:
-        engine.export(folder / "before.onnx")
-        features = _Features(folder / "before.onnx", made.head, task, samples, tick)
+        means = _Means(HeadFeatures(task, engine, tick=tick), samples)
         for each in new:
-            imprint(tensors, made.head, each, features, fresh=start.fresh)
+            imprint(tensors, made.head, each, means, fresh=start.fresh)
     fresh = tuple(each for each in start.fresh if each not in new)
     path = folder / "start.checkpoint"
     checkpoint.save(path, Head(start.engine, classes=made.head.classes, fresh=fresh), tensors)
@@ -98,44 +93,20 @@ def imprint(
 
 
 @dataclass
-class _Features:
-    """What the head reads, by the exported model at `path`."""
+class _Means:
+    """Of what the head reads: of some samples of a class, and of some of the others."""
 
-    path: Path
-    head: ClassHead
-    task: Train
+    features: HeadFeatures
     samples: Batches
-    tick: Callable[[], None]
 
     def __call__(self, index: int) -> tuple[Floats, Floats]:
-        """The mean over some samples of a class, and over some of the others."""
-        model = InferenceModel(
-            self.path,
-            signature=self.task.signature,
-            output=self.head.features,
-            threads=self.task.limits.threads,
-        )
         is_one = self.samples.labels.reshape(-1) == index
         inside = np.flatnonzero(is_one)[:MOST_OF_CLASS]
-        outside = _spread(np.flatnonzero(~is_one), MOST_OF_OTHERS)
+        outside = spread(np.flatnonzero(~is_one), MOST_OF_OTHERS)
         if not len(outside):
-            return (only := self._mean(model, inside)), only
-        return self._mean(model, inside), self._mean(model, outside)
+            return (only := self._mean(inside)), only
+        return self._mean(inside), self._mean(outside)
 
-    def _mean(self, model: InferenceModel, chosen: Indices) -> Floats:
-        total: Floats | float = 0.0
-        for start in range(0, len(chosen), BATCH_SIZE):
-            some = chosen[start : start + BATCH_SIZE]
-            found = np.moveaxis(model.run(self.samples.inputs(some)), self.head.features_axis, -1)
-            by_sample = found.reshape(len(some), -1, found.shape[-1]).mean(axis=1)
-            total = total + by_sample.sum(axis=0, dtype=np.float64)
-            self.tick()
-        return np.asarray(total / len(chosen), np.float32)
-
-
-def _spread(chosen: Indices, most: int) -> Indices:
-    """At most so many of them, over the whole length."""
-    if len(chosen) <= most:
-        return chosen
-    some: Indices = chosen[np.linspace(0, len(chosen) - 1, most).astype(np.int64)]
-    return some
+    def _mean(self, chosen: Indices) -> Floats:
+        rows = self.features.of(self.samples, chosen)
+        return np.asarray(rows.mean(axis=0, dtype=np.float64), np.float32)

@@ -6,7 +6,7 @@ import gc
 import json
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -24,9 +24,14 @@ from service.training.errors import CheckpointUnreadable
 from service.training.evaluation.metrics import metrics_for
 from service.training.evaluation.validation import AT_THE_START, validate
 from service.training.export.export import export
+from service.training.heads.computing import compute_head
+from service.training.heads.kinds import Head
+from service.training.heads.selection import alone, choose_head
+from service.training.hyperparameters import Hyperparameters
 from service.training.imprinting import start_new_classes
 from service.training.loop import train
 from service.training.protocol.messages.training import (
+    Chosen,
     Done,
     LoopState,
     Started,
@@ -61,28 +66,21 @@ def run(
     choice = select_threads(task, datasets, lambda each: base_engine(task, each), tick=heartbeat)
     state = start_state(task, threads=choice.threads)
     engine = open_engine(task, replace(choice, threads=state.threads))
-    refused = select_provider(task, engine, datasets)
-    pipe.send(
-        started(
-            *(engine, state),
-            plan=plan,
-            sampler=sampler,
-            datasets=datasets,
-            task=task,
-            refused=refused,
-        )
-    )
+    tell_start(task, pipe, engine, datasets, plan=plan, threads=state.threads)
 
-    def callbacks_from(state: LoopState) -> JobCallbacks:
+    def callbacks_from(engine: Engine, state: LoopState) -> JobCallbacks:
         return JobCallbacks(
             task, pipe, engine, datasets.validation, plan=plan, state=state, clock=clock
         )
 
     try:
-        callbacks, state = go_through(engine, datasets, sampler, plan, callbacks_from, state=state)
+        trained = go_through(
+            *(task, engine, datasets, callbacks_from), sampler=sampler, plan=plan, state=state
+        )
         if task.update is None:
-            return finish(task, engine, callbacks, datasets, plan=plan, state=state)
-        metrics, reason = callbacks.measure(state), plan.ending(state)
+            return finish(task, trained, datasets, plan=plan)
+        state = trained.state
+        metrics, reason = trained.callbacks.measure(state), plan.ending(state)
     except OutOfTime as late:
         state, metrics, reason = late.state, {}, "out_of_time"
     assert reason is not None
@@ -91,49 +89,41 @@ def run(
     )
 
 
-def started(
-    engine: Engine,
-    state: LoopState,
-    *,
-    plan: Plan,
-    sampler: Sampler,
-    datasets: Datasets,
-    task: Train,
-    refused: tuple[str, ...],
-) -> Started:
-    """What the parent hears before the first step. refused: why a provider is not used."""
-    return Started(
-        engine=engine.name,
-        threads=state.threads,
-        train_samples=len(sampler.own),
-        validation_samples=len(datasets.validation),
-        total_steps=plan.total_steps,
-        epochs=plan.epochs,
-        warnings=(*task.warnings, *refused, *warnings_of(task, datasets, sampler)),
-    )
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a job has at the end of its training. warnings: of a head that it computed."""
+
+    engine: Engine
+    callbacks: JobCallbacks
+    state: LoopState
+    warnings: tuple[str, ...]
 
 
 def go_through(
+    task: Train,
     engine: Engine,
     datasets: Datasets,
+    callbacks_from: Callable[[Engine, LoopState], JobCallbacks],
+    *,
     sampler: Sampler,
     plan: Plan,
-    callbacks_from: Callable[[LoopState], JobCallbacks],
-    *,
     state: LoopState,
-) -> tuple[JobCallbacks, LoopState]:
-    """Train from `state` to the end; the state then, and who looked on."""
+) -> Trained:
+    """Train from `state` to the end."""
     # Under watches of their own: features and baseline are no training time.
-    prologue = callbacks_from(state)
+    prologue = callbacks_from(engine, state)
     datasets.fill(lambda: prologue.tick(state))
     if state.step == 0 and not state.baseline:
-        state = replace(state, baseline=callbacks_from(state).validate(state))
-    callbacks = callbacks_from(state)
+        state = replace(state, baseline=callbacks_from(engine, state).validate(state))
+    engine, warnings = compute_head(
+        task, engine, datasets, sampler, tick=lambda: prologue.tick(state)
+    )
+    callbacks = callbacks_from(engine, state)
     state = train(
         engine, datasets.train, sampler, plan, callbacks, state=state, seconds=callbacks.seconds
     )
     callbacks.reporter.progress(state)
-    return callbacks, state
+    return Trained(engine, callbacks, state, warnings)
 
 
 def measure(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> Validated:
@@ -152,23 +142,51 @@ def measure(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> Val
     )
 
 
+def tell_start(
+    task: Train, pipe: Pipe, engine: Engine, datasets: Datasets, *, plan: Plan, threads: int
+) -> None:
+    """Say what the job is about to do, once the engine has its execution provider."""
+    refused = select_provider(task, engine, datasets)
+    sampler = datasets.sampler(task.hyperparameters)
+    pipe.send(
+        Started(
+            engine=engine.name,
+            threads=threads,
+            train_samples=len(sampler.own),
+            validation_samples=len(datasets.validation),
+            total_steps=plan.total_steps,
+            epochs=plan.epochs,
+            warnings=(*task.warnings, *refused, *warnings_of(task, datasets, sampler)),
+        )
+    )
+
+
 def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]) -> Train:
     """The task with its start and all hyperparameters known. The parent keeps what was chosen."""
 
     def open_aside(each: Train) -> Engine:
         return open_engine(each, ThreadChoice())
 
-    begun = start_new_classes(task, datasets.samples[0], open_aside, tick=tick)
+    begun = start_new_classes(task, datasets.train, open_aside, tick=tick)
     if begun.open:
-        if "learning_rate" in begun.open:
+        if {"learning_rate", "head"} & {*begun.open}:
             datasets.fill(tick)  # which the batches of its test would else be computed without
-        chosen = choose(begun, datasets, open_aside, tick=tick)
+        way = choose_head if "head" in begun.open else choose
+        chosen = way(begun, datasets, open_aside, tick=tick)
         pipe.send(chosen)
-        wanted = replace(begun.hyperparameters, **chosen.values)
-        begun = replace(begun, hyperparameters=wanted, open=())
+        begun = replace(begun, hyperparameters=with_choices(begun, chosen), open=())
+    begun = alone(begun)
     if begun is not task:
         gc.collect()  # Engines are in cycles, and would stay beside the job's own.
     return begun
+
+
+def with_choices(task: Train, chosen: Chosen) -> Hyperparameters:
+    """What the job was told, and what it has chosen itself."""
+    values = dict(chosen.values)
+    if "head" in values:
+        values["head"] = Head(**values["head"])
+    return replace(task.hyperparameters, **values)
 
 
 def warnings_of(task: Train, datasets: Datasets, sampler: Sampler) -> Iterator[str]:
@@ -178,20 +196,13 @@ def warnings_of(task: Train, datasets: Datasets, sampler: Sampler) -> Iterator[s
     yield from training_warnings(datasets.samples[0], task.signature)
 
 
-def finish(
-    task: Train,
-    engine: Engine,
-    callbacks: JobCallbacks,
-    datasets: Datasets,
-    *,
-    plan: Plan,
-    state: LoopState,
-) -> Done:
+def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> Done:
     """Validate, save, and export the parameters: the best where the job may stop early.
 
     The final checkpoint holds what is exported, so that a later job can start from the version;
     resumed, it finds training over, and comes to the same model.
     """
+    engine, callbacks, state = trained.engine, trained.callbacks, trained.state
     reason = plan.ending(state)
     assert reason is not None
     metrics = callbacks.measure(state)
@@ -220,6 +231,7 @@ def finish(
         baseline=state.baseline,
         reason=reason,
         provenance=provenance,
+        warnings=trained.warnings,
     )
 
 
@@ -282,5 +294,6 @@ def base_engine(task: Train, choice: ThreadChoice, *, checkpoint: str | None = N
         spinning=choice.spinning,
         recipe=task.hyperparameters.recipe,
         loss_options=task.hyperparameters.loss_options,
+        trains=not task.hyperparameters.computes_head,
         checkpoint=None if checkpoint is None else Path(checkpoint),
     )

@@ -21,7 +21,7 @@ def select_provider(task: Train, engine: Engine, datasets: Datasets) -> tuple[st
     wanted = (
         task.providers[: task.providers.index(CPU)] if CPU in task.providers else task.providers
     )
-    if not wanted:
+    if not wanted or task.hyperparameters.computes_head:
         return ()
     if not is_of_sessions(task.artifacts):
         return (f"{', '.join(wanted)}: On-Device Training trains on the CPU only",)

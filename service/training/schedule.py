@@ -80,9 +80,14 @@ class Plan:
 
 
 def make_plan(wanted: Hyperparameters, train_samples: int) -> Plan:
-    """The course for this many samples; five epochs if nothing is said of the end."""
+    """The course for this many samples; five epochs if nothing is said of the end.
+
+    A head that is computed takes no step.
+    """
     samples_per_step = wanted.batch_size * wanted.accumulation_steps
     steps_per_epoch = ceil(train_samples / samples_per_step)
+    if wanted.computes_head:
+        return Plan(wanted, steps_per_epoch, 0, 0)
     epochs = wanted.epochs
     if epochs is None and wanted.max_steps is None and wanted.max_seconds is None:
         epochs = DEFAULT_EPOCHS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -79,26 +79,33 @@ class InferenceModel:
             given = {value.name for value in session.get_inputs()}
             made = {value.name for value in session.get_outputs()}
             if given != set(self._names) or self._output not in made:
-                part = _cut_out(path, self._names, self._output)
+                part = cut_out(path, dict.fromkeys(self._names), self._output)
                 session = open_session(part, threads=threads, arena=False)
         except (*LOAD_ERRORS, ValueError) as error:
             raise Unusable(f"it cannot be loaded: {error}") from error
         return session
 
 
-def _cut_out(path: Path, inputs: list[str], output: str) -> bytes:
-    """The part of the model between these tensors. Raises Unusable."""
+def cut_out(path: Path, inputs: Mapping[str, str | None], output: str) -> bytes:
+    """The part of the model between these tensors.
+
+    inputs: each with its dtype, None for an input of the model. Raises Unusable.
+    """
     # Late: exported models are run whole, and importing onnx takes longer than to compare two.
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         model = onnx.load_model(path, load_external_data=False)
-        if output not in {value.name for value in (*model.graph.output, *model.graph.value_info)}:
-            # The extractor asks for a declaration; registration has checked the tensor's type.
-            inner = onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
-            model.graph.value_info.append(inner)
-        part: onnx.ModelProto = onnx.utils.Extractor(model).extract_model(inputs, [output])
+        values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
+        known = {value.name for value in values}
+        # The extractor asks for declarations; registration has checked the tensors' types.
+        for name, dtype in {**inputs, output: "float32"}.items():
+            if name not in known and dtype is not None:
+                kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+                inner = onnx.helper.make_tensor_value_info(name, kind, None)
+                model.graph.value_info.append(inner)
+        part: onnx.ModelProto = onnx.utils.Extractor(model).extract_model([*inputs], [output])
     except (onnx.checker.ValidationError, DecodeError) as error:
         raise Unusable(f"it cannot be cut to its part that is run: {error}") from error
     content: bytes = part.SerializeToString()

@@ -71,6 +71,20 @@ def test_a_job_may_choose_the_optimizer_and_the_models_options_are_then_not_its(
     assert merged["weight_decay"] == 0.1
 
 
+def test_a_computed_head_takes_nothing_of_how_to_train() -> None:
+    defaults = {"learning_rate": 0.1, "epochs": 9, "class_weights": [1, 2], "replay": 0.2}
+    merged = merge(defaults, {"head": {"kind": "knn", "k": None}}, seed=3)
+    head = {"kind": "knn", "k": 5}
+    assert merged == {"head": head, "seed": 3, "replay": 0.2, "auto": False}
+
+
+def test_a_request_that_says_how_to_train_leaves_the_models_computed_head_out() -> None:
+    defaults = {"head": {"kind": "prototype"}}
+    assert merge(defaults, {}, seed=0)["head"] == {"kind": "prototype"}
+    assert "head" not in merge(defaults, {"class_weights": [1, 2]}, seed=0)
+    assert merge({"head": {"kind": "linear"}}, {"epochs": 2}, seed=0)["head"] == {"kind": "linear"}
+
+
 def test_a_recipe_that_the_engine_cannot_train_is_refused_field_by_field() -> None:
     model = new_model(trainable=("body.w", "head.w"), hyperparameters={"optimizer": "sgd"})
     asked = {"betas": [0.9, 0.9], "rate_factors": {"neck.*": 0.1}}

@@ -207,7 +207,10 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The inference model lies at path, checked. validation, baseline: see docs on metrics."""
+    """The inference model lies at path, checked. validation, baseline: see docs on metrics.
+
+    warnings: of what it is made of, for people.
+    """
 
     path: str
     step: int
@@ -217,6 +220,7 @@ class Done:
     baseline: dict[str, Any]
     reason: Literal["finished", "early_stopped", "out_of_time"]
     provenance: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
     kind: Literal["done"] = "done"
 
 

@@ -1,0 +1,166 @@
+"""Heads on a frozen backbone, from ten samples a class: how soon, and how good.
+
+The backbones are of examples/frozen_backbone (digits that a camera saw, judged on those that are
+kept back), and perceptrons of random weights on tables. Each seed draws other samples.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.daemon import Served, digits_cnn, mlp, served, train
+from bench.table import Row
+from cli.demo.digits import folder, kept_back
+from service.training.engines.runtime import onnxruntime
+
+Array = NDArray[Any]
+SEEDS = range(3)
+A_CLASS = 10
+ASKED: dict[str, dict[str, Any]] = {
+    "prototype": {"head": {"kind": "prototype"}},
+    "knn": {"head": {"kind": "knn"}},
+    "5 epochs": {"head": {"kind": "linear"}, "epochs": 5},
+    "linear": {"head": {"kind": "linear"}},
+    "full": {"head": {"kind": "full"}},
+    "auto": {"head": "auto"},
+}
+OF_THREE = ("prototype", "linear", "full")
+TABLES = {"wine": (256, 64), "breast_cancer": (256, 64), "iris": (256, 64)}
+HURRIES = 5
+
+
+@dataclass(frozen=True)
+class Task:
+    """Samples to learn from, of which ten a class are drawn, and samples to judge by."""
+
+    name: str
+    model: bytes
+    input: str
+    pool: tuple[Array, Array]
+    judge: tuple[Array, Array]
+    spec: dict[str, Any]
+
+    def draw(self, seed: int) -> tuple[Array, Array]:
+        inputs, labels = self.pool
+        order = np.random.default_rng(seed).permutation(len(labels))
+        some = [order[labels[order] == each][:A_CLASS] for each in np.unique(labels)]
+        chosen = np.concatenate(some)
+        return inputs[chosen], labels[chosen]
+
+
+def run() -> list[Row]:
+    """Accuracies by data set, means of the seeds; then seconds from the last label to `latest`."""
+    with served() as daemon, tempfile.TemporaryDirectory() as scratch:
+        rows = [_accuracies(daemon, task, Path(scratch)) for task in tasks()]
+        numbers = [*ASKED, "auto - best"]
+        total: Row = {"task": "mean", **{name: mean(row[name] for row in rows) for name in numbers}}
+        return [*rows, total, *_seconds(daemon)]
+
+
+def _accuracies(daemon: Served, task: Task, scratch: Path) -> Row:
+    found: dict[str, list[float]] = {name: [] for name in ASKED}
+    kinds = []
+    for seed in SEEDS:
+        data = task.draw(seed)
+        for name, asked in ASKED.items():
+            if name == "full" and task.spec.get("trainable") == "head":
+                found[name].append(found["linear"][-1])  # it is the same
+                continue
+            share, job = _trained(daemon, task, data, scratch, seed=seed, **asked)
+            found[name].append(share)
+            if name == "auto":
+                kinds.append(job["hyperparameters"]["head"]["kind"])
+    means = {name: 100 * mean(shares) for name, shares in found.items()}
+    best = max(means[name] for name in OF_THREE)
+    return {"task": task.name, **means, "auto - best": means["auto"] - best, "chose": _told(kinds)}
+
+
+def _told(kinds: list[str]) -> str:
+    return ", ".join(f"{kinds.count(each)} {each}" for each in dict.fromkeys(kinds))
+
+
+def _trained(
+    daemon: Served, task: Task, data: tuple[Array, Array], scratch: Path, **asked: Any
+) -> tuple[float, dict[str, Any]]:
+    name = f"{task.name}-{len(list(scratch.iterdir()))}"
+    daemon.register(name, task.model, gate={"mode": "always"}, **task.spec)
+    daemon.upload(name, "train", **{task.input: data[0], "label": data[1]}).raise_for_status()
+    job = train(daemon, name, ignore_policy=True, **asked)
+    path = scratch / f"{name}.onnx"
+    path.write_bytes(daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    read = session.run(["logits"], {task.input: task.judge[0]})[0].argmax(axis=1)
+    return float((read == task.judge[1]).mean()), job
+
+
+def _seconds(daemon: Served) -> Iterator[Row]:
+    """From the last sample of a class to the promoted version, by a job and by a trigger."""
+    task = next(iter(tasks()))
+    for name in ("prototype", "5 epochs"):
+        took, cpu = [], []
+        for hurry in range(HURRIES):
+            model = f"hurry-{name.replace(' ', '-')}-{hurry}"
+            daemon.register(model, task.model, gate={"mode": "always"}, **task.spec)
+            inputs, labels = task.draw(hurry)
+            daemon.upload(model, **{task.input: inputs[:-1], "label": labels[:-1]})
+            train(daemon, model, ignore_policy=True, **ASKED[name])  # its features are kept
+            before, began = _cpu_s(daemon), time.monotonic()
+            daemon.upload(model, "train", **{task.input: inputs[-1:], "label": labels[-1:]})
+            train(daemon, model, ignore_policy=True, **ASKED[name])
+            took.append(time.monotonic() - began)
+            cpu.append(_cpu_s(daemon) - before)
+        yield {
+            "from the last label to latest": name,
+            "s": median(took),
+            "least s": min(took),
+            "processor s of daemon and children": median(cpu),
+        }
+
+
+def _cpu_s(daemon: Served) -> float:
+    """Of the daemon and of its children that have ended, on Linux."""
+    fields = Path(f"/proc/{daemon.process.pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:15])) / 100
+
+
+def tasks() -> list[Task]:
+    """Digits with a frozen backbone, and as the demo's network whole; tables with a frozen one."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "examples/frozen_backbone"))
+    from network import INPUT, SIDE, network  # type: ignore[import-not-found]
+
+    with np.load(folder() / "device.npz") as arrays:
+        pool = arrays["image"], arrays["label"]
+    judge = kept_back()
+    factor = SIDE // 8
+
+    def large(data: tuple[Array, Array]) -> tuple[Array, Array]:
+        return data[0].repeat(factor, axis=2).repeat(factor, axis=3), data[1]
+
+    frozen = {"trainable": "head"}
+    digits = Task("digits-frozen", network(), INPUT, large(pool), large(judge), frozen)
+    whole = Task("digits-whole", digits_cnn(), "image", pool, judge, {})
+    return [digits, whole, *(_table(name, hidden) for name, hidden in TABLES.items())]
+
+
+def _table(name: str, hidden: tuple[int, ...]) -> Task:
+    """Standardized by its own moments; two thirds to draw from, a third to judge by."""
+    with gzip.open(Path(__file__).parent / "data_sets" / f"{name}.csv.gz", "rt") as file:
+        rows = np.loadtxt(file, delimiter=",")
+    rows = rows[np.random.default_rng(3).permutation(len(rows))]
+    x, labels = rows[:, :-1], rows[:, -1].astype(np.int64)
+    x = ((x - x.mean(axis=0)) / x.std(axis=0)).astype(np.float32)
+    cut = len(rows) * 2 // 3
+    model = mlp(x.shape[1], *hidden, int(labels.max()) + 1)
+    parts = (x[:cut], labels[:cut]), (x[cut:], labels[cut:])
+    return Task(name, model, "x", *parts, {"trainable": "head"})

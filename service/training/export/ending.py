@@ -1,0 +1,53 @@
+"""Gives an exported model another ending: nodes that make its output anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import onnx
+
+from service.training.engine import Array
+from service.training.graph.flow import reads
+
+BEFORE = "/before"
+"""Behind the name of what the output was."""
+
+
+def replace_ending(
+    path: Path,
+    output: str,
+    nodes: Callable[[str], Sequence[onnx.NodeProto]],
+    constants: Mapping[str, Array],
+) -> None:
+    """Let these nodes make `output` of the model at `path`, from tensors that it has.
+
+    nodes: given the name of the output. They may read what the output was, under its name with
+    BEFORE behind it. What else reads the output reads the new one; what nothing reads goes.
+    """
+    model = onnx.load_model(path, load_external_data=False)
+    graph = model.graph
+    place = next(at for at, node in enumerate(graph.node) if output in node.output)
+    maker = graph.node[place]
+    maker.output[:] = [name + BEFORE if name == output else name for name in maker.output]
+    before, after = graph.node[: place + 1], graph.node[place + 1 :]
+    kept = _read([*before, *nodes(output), *after], {value.name for value in graph.output})
+    del graph.node[:]
+    graph.node.extend(kept)
+    read = {name for node in kept for name in reads(node)}
+    made = [onnx.numpy_helper.from_array(v, name) for name, v in constants.items() if name in read]
+    weights = [each for each in graph.initializer if each.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend([*weights, *made])
+    del graph.value_info[:]
+    onnx.save_model(model, path)
+
+
+def _read(nodes: Sequence[onnx.NodeProto], wanted: set[str]) -> list[onnx.NodeProto]:
+    """Those that the wanted tensors come from, in their order."""
+    kept = []
+    for node in reversed(nodes):
+        if wanted & {*node.output}:
+            kept.append(node)
+            wanted = wanted.union(reads(node))
+    return kept[::-1]

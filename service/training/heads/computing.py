@@ -1,0 +1,93 @@
+"""Gives a model a head that is computed from the features of its samples, without a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from service.training.data.batches import Batches
+from service.training.data.datasets import Datasets
+from service.training.data.sampler import Sampler
+from service.training.engine import Engine
+from service.training.engines import checkpoint
+from service.training.errors import NoSamples
+from service.training.heads.ending import EndedEngine
+from service.training.heads.features import HeadFeatures
+from service.training.heads.kinds import NEIGHBOURS, Head
+from service.training.heads.prototypes import Doubles, Prototypes
+from service.training.protocol.messages.training import Train
+
+
+def compute_head(
+    task: Train,
+    engine: Engine,
+    datasets: Datasets,
+    sampler: Sampler,
+    *,
+    tick: Callable[[], None],
+) -> tuple[Engine, tuple[str, ...]]:
+    """The engine with the head that the task asks for, and warnings for people.
+
+    The engine as it is, and none, if the task asks for no head that is computed.
+    tick runs between batches. Raises NoSamples if none has a weight.
+    """
+    head, target = task.hyperparameters.head, task.signature.target
+    if not isinstance(head, Head) or not head.is_computed:
+        return engine, ()
+    assert target.num_classes is not None
+    features = HeadFeatures(task, engine, tick=tick)
+    weights = sample_weights(datasets.train, sampler)
+    if not weights.any():
+        raise NoSamples("all training samples have the weight 0; give some another")
+    if head.kind == "knn":
+        from service.training.heads.neighbours import Neighbours  # late: it imports onnx
+
+        k = head.k or NEIGHBOURS
+        kept = Neighbours.of(features, datasets.train, weights, classes=target.num_classes, k=k)
+        warnings = kept.warnings(int((weights > 0).sum()))
+        return EndedEngine(engine, kept.output, kept.attach), warnings
+    chosen = np.flatnonzero(weights > 0)
+    found = Prototypes.of(
+        features, datasets.train, chosen, weights=weights, classes=target.num_classes
+    )
+    write(task, engine, features, found, found.scale(features, datasets.train, weights))
+    return engine, tuple(_without_samples(task, found))
+
+
+def sample_weights(samples: Batches, sampler: Sampler) -> Doubles:
+    """What each sample counts: its own weight, times how often an epoch would see it."""
+    weights = np.zeros(len(samples))
+    weights[sampler.own] = 1
+    if len(sampler.base):
+        weights[sampler.base] = sampler.replayed / len(sampler.base)
+    return weights if samples.weights is None else weights * samples.weights
+
+
+def write(
+    task: Train, engine: Engine, features: HeadFeatures, found: Prototypes, scale: float
+) -> None:
+    """Set the head of an engine to these prototypes."""
+    made, head = features.made, features.head
+    path = Path(task.work_dir) / "computed.checkpoint"
+    engine.save(path)
+    names = [each.name for each in (*made.parameters, *made.statistics)]
+    tensors = dict(zip(names, checkpoint.read(path, names), strict=True))
+    found.write(tensors, head, scale)
+    before = checkpoint.read_head(path)
+    known = {head.classes[index] for index in found.known}
+    fresh = tuple(each for each in before.fresh if each not in known)
+    checkpoint.save(path, replace(before, steps=0, recipe=None, fresh=fresh), tensors)
+    engine.load_parameters(path)
+
+
+def _without_samples(task: Train, found: Prototypes) -> list[str]:
+    names = task.signature.target.classes
+    missing = np.flatnonzero(found.mass == 0).tolist()
+    return [
+        f"class {repr(names[index]) if names else index} has no training samples: it keeps the row"
+        " that it had"
+        for index in missing
+    ]

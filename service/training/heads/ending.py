@@ -1,0 +1,60 @@
+"""An engine whose model ends otherwise than in the layers that it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from service.training.engine import NOTHING, Array, Engine
+from service.training.evaluation.per_sample import LOSSES
+
+
+class EndedEngine:
+    """Another engine's parameters, measured and exported with another ending.
+
+    output: of inputs and the target, what the model gives, (batch, classes). attach: gives the
+    exported file that ending.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        output: Callable[[Sequence[Array], Array], Array],
+        attach: Callable[[Path, str], None],
+    ) -> None:
+        self._engine = engine
+        self._output = output
+        self._attach = attach
+
+    @property
+    def name(self) -> str:
+        return self._engine.name
+
+    @property
+    def output(self) -> str:
+        return self._engine.output
+
+    def train_batch(
+        self, inputs: Sequence[Array], target: Array, weights: Array | None = None
+    ) -> float:
+        return self._engine.train_batch(inputs, target, weights)
+
+    def step(self, learning_rate: float) -> None:
+        self._engine.step(learning_rate)
+
+    def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
+        output = self._output(inputs, target)
+        return float(LOSSES["cross_entropy"](output, target).mean()), output
+
+    def seed(self, seed: int) -> None:
+        self._engine.seed(seed)
+
+    def save(self, path: Path) -> None:
+        self._engine.save(path)
+
+    def load_parameters(self, path: Path) -> None:
+        self._engine.load_parameters(path)
+
+    def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
+        self._engine.export(path, metadata)
+        self._attach(path, self.output)

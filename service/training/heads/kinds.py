@@ -1,0 +1,110 @@
+"""Which heads a job may give a classifier, and what such a job may be told besides."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+from storage.errors import Problem
+from storage.records.signatures import TargetSpec
+
+Kind = Literal["prototype", "knn", "linear", "full"]
+COMPUTED = ("prototype", "knn")
+NEIGHBOURS = 5
+BESIDE_COMPUTED = frozenset({"head", "auto", "replay", "seed"})
+"""Hyperparameters of a job that computes its head; the others say how a job trains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What becomes of the last layer: `prototype` and `knn` compute it from features, `linear`
+    trains it alone, `full` all that trains in the model. k: how many neighbours vote.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    kind: Kind
+    k: int | None = None
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether no step is taken for it."""
+        return self.kind in COMPUTED
+
+
+def plain(head: Any) -> Any:
+    """As a job's row has it: `auto`, or the kind, and k where it has a meaning. head: from JSON."""
+    if not isinstance(head, Mapping):
+        return head
+    if head["kind"] != "knn":
+        return {"kind": head["kind"]}
+    return {"kind": "knn", "k": head.get("k") or NEIGHBOURS}
+
+
+def is_computed(head: Any) -> bool:
+    """Whether no step is taken for it. head: from JSON."""
+    return isinstance(head, Mapping) and head["kind"] in COMPUTED
+
+
+def head_problems(
+    asked: Mapping[str, Any], *, loss: str, target: TargetSpec, engine: str
+) -> list[Problem]:
+    """All that is wrong with the head that a request asks for. asked: from JSON, without nulls."""
+    head = asked.get("head")
+    if head is None:
+        return []
+    if engine == "ort_training":
+        return [
+            _problem(
+                "the head is hidden in the artifacts of Microsoft's tools that this model came as;"
+                " leave it out, or register the forward ONNX model"
+            )
+        ]
+    if loss != "cross_entropy":
+        return [_problem(f"head is of cross_entropy, the model's loss is {loss}; leave it out")]
+    if target.shape:
+        return [_problem(f"head is for one class a sample, a label has shape {[*target.shape]}")]
+    if head == "auto":
+        return []
+    return [*_wrong_k(head), *_idle(head["kind"], asked.keys())]
+
+
+def _problem(detail: str, at: str = "") -> Problem:
+    return Problem(f"/head{at}", detail)
+
+
+def _wrong_k(head: Mapping[str, Any]) -> list[Problem]:
+    k = head.get("k")
+    if head["kind"] not in get_args(Kind):
+        return [_problem(f"there is no head {head['kind']!r}; take {', '.join(get_args(Kind))}")]
+    if k is None:
+        return []
+    if head["kind"] != "knn":
+        return [_problem(f"k is of knn; a {head['kind']} head has none", "/k")]
+    return [] if k >= 1 else [_problem(f"k is {k}; at least one neighbour votes", "/k")]
+
+
+def _idle(kind: str, given: Collection[str]) -> list[Problem]:
+    """Hyperparameters that would mean nothing."""
+    if kind in COMPUTED:
+        return [
+            Problem(
+                f"/{name}",
+                f"a {kind} head is computed, not trained, so {name} has no meaning; leave it out,"
+                " or take head linear or full",
+            )
+            for name in sorted({*given} - BESIDE_COMPUTED)
+        ]
+    if kind == "linear" and "rate_factors" in given:
+        detail = "head linear lets nothing else train, so rate_factors have no meaning; take full"
+        return [Problem("/rate_factors", detail)]
+    return []
+
+
+def more_neighbours_than(samples: int, head: Any) -> list[Problem]:
+    """What is wrong if more neighbours are to vote than there are samples. head: from JSON."""
+    k = head.get("k") if isinstance(head, Mapping) else None
+    if k is None or k <= samples:
+        return []
+    return [_problem(f"k is {k}, the model has {samples} training samples; take fewer", "/k")]

@@ -1,0 +1,168 @@
+"""A head of nearest neighbours: the features of samples and their labels, in the exported model.
+
+Votes are weighted by the inverse of distance: Dudani (1976), The Distance-Weighted
+k-Nearest-Neighbor Rule. A further vote is spread over all classes, so that no logit is infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from service.training.data.batches import Batches, Indices
+from service.training.engine import Array
+from service.training.export.ending import replace_ending
+from service.training.heads.features import Floats, HeadFeatures, spread
+from service.training.heads.prototypes import Doubles
+
+MOST_ROWS, MOST_BYTES = 2048, 16 << 20
+"""Of the samples whose features a version holds."""
+NEAR = 1e-4
+"""Smallest squared distance, as a share of the mean one from the middle of all."""
+PREFIX = "hone.knn."
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """rows: (samples, width), from `middle`. votes: (samples, classes), a sample's weight in the
+    column of its class. k: how many vote.
+    """
+
+    features: HeadFeatures
+    rows: Floats
+    votes: Floats
+    middle: Floats
+    k: int
+
+    @classmethod
+    def of(
+        cls, features: HeadFeatures, samples: Batches, weights: Doubles, *, classes: int, k: int
+    ) -> Neighbours:
+        """Of the samples that have a weight, as many as may be kept, evenly by class."""
+        there = np.flatnonzero(weights > 0)
+        width = features.of(samples, there[:1]).shape[1]
+        most = max(k, min(MOST_ROWS, MOST_BYTES // (4 * width)))
+        kept = evenly(there, samples.labels[there], most)
+        rows = features.of(samples, kept)
+        middle = rows.mean(axis=0)
+        votes = np.zeros((len(kept), classes), np.float32)
+        votes[np.arange(len(kept)), samples.labels[kept]] = weights[kept]
+        return cls(features, rows - middle, votes, middle, min(k, len(kept)))
+
+    def warnings(self, samples: int) -> tuple[str, ...]:
+        """samples: how many there were to keep."""
+        if len(self.rows) == samples:
+            return ()
+        size = self.rows.nbytes / 2**20
+        return (
+            f"the version holds {len(self.rows):,} of {samples:,} samples ({size:.1f} MiB), evenly"
+            " by class",
+        )
+
+    def output(self, inputs: Sequence[Array], _: Array) -> Array:
+        """The logits: the logarithm of each class's share of the votes. (batch, classes)."""
+        away = self.features.read(inputs) - self.middle
+        nearness = away @ (2 * self.rows.T) - self._norms
+        chosen = np.argpartition(-nearness, self.k - 1, axis=1)[:, : self.k]
+        squares = (away**2).sum(axis=1, keepdims=True) - np.take_along_axis(nearness, chosen, 1)
+        pull = 1 / np.sqrt(np.maximum(squares, self._nearest))
+        votes = (pull[:, :, None] * self.votes[chosen]).sum(axis=1)
+        logits: NDArray[Any] = np.log(
+            votes / votes.sum(axis=1, keepdims=True) * self._own + self._spread
+        )
+        return logits.astype(np.float32)
+
+    def attach(self, path: Path, output: str) -> None:
+        """Let an exported model end so."""
+        replace_ending(path, output, self._nodes, self._constants())
+
+    @property
+    def _norms(self) -> Floats:
+        return np.asarray((self.rows**2).sum(axis=1))
+
+    @property
+    def _nearest(self) -> Floats:
+        return np.array(max(NEAR * float(self._norms.mean()), 1e-12), np.float32)
+
+    @property
+    def _own(self) -> Floats:
+        return np.array(self.k / (self.k + 1), np.float32)
+
+    @property
+    def _spread(self) -> Floats:
+        return np.array(1 / ((self.k + 1) * self.votes.shape[1]), np.float32)
+
+    def _constants(self) -> dict[str, Array]:
+        classes, width = self.votes.shape[1], self.rows.shape[1]
+        return {
+            PREFIX + name: np.ascontiguousarray(value)
+            for name, value in {
+                "middle": self.middle,
+                "rows": 2 * self.rows.T,
+                "norms": self._norms,
+                "votes": self.votes,
+                "k": np.array([self.k], np.int64),
+                "width": np.array([-1, width], np.int64),
+                "each": np.array([-1, 1, self.k], np.int64),
+                "classes": np.array([-1, classes], np.int64),
+                "sum_width": np.ones((width, 1), np.float32),
+                "sum_classes": np.ones((classes, 1), np.float32),
+                "nearest": self._nearest,
+                "own": self._own,
+                "spread": self._spread,
+            }.items()
+        }
+
+    def _nodes(self, output: str) -> list[onnx.NodeProto]:
+        """Of operators whose form is the same in all opsets from 12 on."""
+        made: list[onnx.NodeProto] = []
+
+        def node(kind: str, *inputs: str, to: str = "", **attributes: Any) -> str:
+            name = to or f"{PREFIX}{kind.lower()}{len(made)}"
+            names = [name, f"{name}.at"] if kind == "TopK" else [name]
+            made.append(onnx.helper.make_node(kind, inputs, names, name, **attributes))
+            return name
+
+        rows = self._pooled(node)
+        away = node("Sub", rows, PREFIX + "middle")
+        nearness = node("Sub", node("MatMul", away, PREFIX + "rows"), PREFIX + "norms")
+        top = node("TopK", nearness, PREFIX + "k", axis=-1, largest=1)
+        length = node("MatMul", node("Mul", away, away), PREFIX + "sum_width")
+        squares = node("Max", node("Sub", length, top), PREFIX + "nearest")
+        pull = node("Reshape", node("Reciprocal", node("Sqrt", squares)), PREFIX + "each")
+        votes = node("MatMul", pull, node("Gather", PREFIX + "votes", f"{top}.at", axis=0))
+        flat = node("Reshape", votes, PREFIX + "classes")
+        shares = node("Div", flat, node("MatMul", flat, PREFIX + "sum_classes"))
+        node("Log", node("Add", node("Mul", shares, PREFIX + "own"), PREFIX + "spread"), to=output)
+        return made
+
+    def _pooled(self, node: Any) -> str:
+        """The features, (batch, width): the mean over positions, if there are any."""
+        head, rank = self.features.head, self.features.rank
+        if rank == 2:
+            return head.features
+        name = head.features
+        if head.features_axis != 1:
+            name = node("Transpose", name, perm=[0, rank - 1, *range(1, rank - 1)])
+        return str(node("Reshape", node("GlobalAveragePool", name), PREFIX + "width"))
+
+
+def evenly(chosen: Indices, labels: Indices, most: int) -> Indices:
+    """At most so many, from each class alike as far as it has them; ascending."""
+    if len(chosen) <= most:
+        return chosen
+    counts = np.bincount(labels)
+    low, high = 0, most
+    while low < high:  # the most for one class
+        middle = (low + high + 1) // 2
+        low, high = (
+            (middle, high) if np.minimum(counts, middle).sum() <= most else (low, middle - 1)
+        )
+    parts = [spread(chosen[labels == each], low) for each in np.flatnonzero(counts) if low]
+    return np.sort(np.concatenate(parts)) if parts else spread(chosen, most)

@@ -1,0 +1,196 @@
+"""Which head suits the samples: prototype, linear or full, by cross-validation.
+
+Each is fitted without a fifth of the samples, and judged on these; then without the next fifth. The
+folds are the same for all, and have of each class what the samples have of it. What decides is the
+loss: it tells more of few samples than how many are right (measured: python -m bench heads).
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from glob import escape
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from service.training.choices import choose
+from service.training.data.batches import Indices
+from service.training.data.datasets import Datasets
+from service.training.data.sampler import Sampler
+from service.training.engine import Engine
+from service.training.engines import manifest
+from service.training.engines.manifest import Manifest
+from service.training.errors import LossNotFinite
+from service.training.heads.computing import compute_head
+from service.training.heads.features import Floats
+from service.training.heads.kinds import Head, Kind, plain
+from service.training.heads.prototypes import likeliest_scale
+from service.training.loop import train
+from service.training.protocol.messages.training import Chosen, LoopState, Train
+from service.training.schedule import make_plan
+
+FOLDS, ROUNDS, ENOUGH = 5, 4, 200
+"""Folds of a round, most rounds, and how many judged samples are enough."""
+
+OpenEngine = Callable[[Train], Engine]
+
+
+def alone(task: Train) -> Train:
+    """The task, with a rate of 0 for what is not the head, if it asks for a linear one.
+
+    Its learning rate is chosen before: a test with the head alone takes the loss's first rise,
+    which is harmless there, for the end of it (measured).
+    """
+    head = task.hyperparameters.head
+    if not isinstance(head, Head) or head.kind != "linear":
+        return task
+    made = _manifest(task)
+    if made.head is None or not _has_more(made):
+        return task
+    factors = {**{escape(name): 1.0 for name in made.head.axes}, "*": 0.0}
+    wanted = replace(task.hyperparameters, rate_factors=factors)
+    return replace(task, hyperparameters=wanted)
+
+
+def choose_head(
+    task: Train, datasets: Datasets, open_engine: OpenEngine, *, tick: Callable[[], None]
+) -> Chosen:
+    """What `choose` finds, for the head that does best, and this head, with the reason.
+
+    Of equals the first is taken, which is the quickest to fit. The same task gives the same choice.
+    """
+    rest = replace(task, open=tuple(name for name in task.open if name != "head"))
+    held = list(folds(datasets, seed=task.hyperparameters.seed))
+    scores: dict[Kind, Score] = {}
+    labels = datasets.train.labels[np.concatenate(held)]
+    chosen: dict[Kind, Chosen] = {}
+    for kind in candidates(_manifest(task)):
+        asked = replace(rest, hyperparameters=replace(rest.hyperparameters, head=Head(kind)))
+        chosen[kind] = choose(asked, datasets, open_engine, tick=tick)
+        wanted = replace(asked.hyperparameters, **chosen[kind].values)
+        wanted = replace(wanted, early_stopping_patience=None)  # it would ask the held ones
+        one = _Judge(alone(replace(asked, hyperparameters=wanted)), datasets, open_engine, tick)
+        parts = [one.logits(each) for each in held]
+        scores[kind] = Score.of(np.concatenate(parts), labels)
+    best = min(scores, key=lambda kind: scores[kind].loss)
+    told = ", ".join(
+        f"{kind} {each.loss:.3f} ({100 * each.accuracy:.1f} % right)"
+        for kind, each in scores.items()
+    )
+    judged = sum(map(len, held))
+    reason = f"least loss on {judged} samples left out in {len(held)} folds: {told}"
+    values = chosen[best].values | {"head": plain({"kind": best})}
+    return Chosen(values, chosen[best].reasons | {"head": reason})
+
+
+@dataclass(frozen=True)
+class Score:
+    """accuracy: the share that is right. loss: mean cross entropy, at the temperature at which it
+    is lowest, so that no kind loses by being too sure or too modest.
+    """
+
+    accuracy: float
+    loss: float
+
+    @classmethod
+    def of(cls, logits: Floats, labels: Indices) -> Score:
+        """logits: (samples, classes)."""
+        away = (logits.max(axis=1, keepdims=True) - logits).astype(np.float64)
+        scaled = likeliest_scale(away, labels, np.ones(len(labels))) * away
+        chosen = scaled[np.arange(len(labels)), labels]
+        loss = np.log(np.exp(-scaled).sum(axis=1)) + chosen
+        return cls(float((logits.argmax(axis=1) == labels).mean()), float(loss.mean()))
+
+
+def candidates(made: Manifest) -> Iterator[Kind]:
+    """The quickest first; without a bias no prototype, and where the head is all, no full."""
+    assert made.head is not None
+    if made.head.bias is not None:
+        yield "prototype"
+    yield "linear"
+    if _has_more(made):
+        yield "full"
+
+
+def folds(datasets: Datasets, *, seed: int) -> Iterator[Indices]:
+    """Positions to leave out: of few samples several rounds, each of other folds."""
+    own = np.setdiff1d(np.arange(len(datasets.train)), datasets.base)
+    judged = 0
+    for number in range(ROUNDS):
+        generator = np.random.Generator(np.random.PCG64([seed % 2**64, number, 3]))
+        order = generator.permutation(own)
+        by_label = order[np.argsort(datasets.train.labels[order], kind="stable")]
+        for fold in range(min(FOLDS, len(own))):
+            if judged >= ENOUGH:
+                return
+            held = np.sort(by_label[fold::FOLDS])
+            judged += len(held)
+            yield held
+
+
+@dataclass
+class _Judge:
+    """Fits a head without some samples, and asks it what these are."""
+
+    task: Train
+    datasets: Datasets
+    open_engine: OpenEngine
+    tick: Callable[[], None]
+
+    def logits(self, held: Indices) -> Floats:
+        """What the head makes of each, (held, classes); 0 if it cannot be fitted."""
+        wanted, samples = self.task.hyperparameters, self.datasets.train
+        whole = self.datasets.sampler(wanted)
+        sampler = replace(whole, own=np.setdiff1d(whole.own, held))
+        nothing = np.zeros((len(held), self.task.signature.target.num_classes or 0), np.float32)
+        if not len(sampler.own):
+            return nothing
+        try:
+            engine = self._fitted(sampler)
+        except LossNotFinite:
+            return nothing
+        found: list[Any] = []
+        for inputs, target in samples.batches(held, batch_size=wanted.batch_size):
+            found.append(engine.evaluate(inputs, target)[1])
+            self.tick()
+        del engine
+        gc.collect()  # Engines are in cycles.
+        return np.concatenate(found)
+
+    def _fitted(self, sampler: Sampler) -> Engine:
+        wanted, began = self.task.hyperparameters, monotonic()
+        engine, _ = compute_head(
+            self.task, self.open_engine(self.task), self.datasets, sampler, tick=self.tick
+        )
+        train(
+            engine,
+            self.datasets.train,
+            sampler,
+            make_plan(wanted, len(sampler)),
+            self,
+            state=LoopState(),
+            seconds=lambda: monotonic() - began,
+        )
+        return engine
+
+    def after_step(self, *_: object, **__: object) -> None:
+        """Nothing is told of these steps."""
+        self.tick()
+
+    def after_epoch(self, state: LoopState) -> LoopState:
+        """Nothing is measured between epochs."""
+        return replace(state, epoch=state.epoch + 1)
+
+
+def _manifest(task: Train) -> Manifest:
+    assert task.artifacts.manifest is not None
+    return manifest.read(Path(task.artifacts.manifest))
+
+
+def _has_more(made: Manifest) -> bool:
+    assert made.head is not None
+    return {each.name for each in made.parameters} > {*made.head.axes}
