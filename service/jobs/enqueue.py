@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -44,7 +44,7 @@ FOR_JOBS = frozenset(field.name for field in fields(Hyperparameters))
 OF_OPTIMIZERS = frozenset().union(*OPTIONS.values())
 """What some optimizers take and others do not."""
 OF_CROSS_ENTROPY = frozenset(field.name for field in fields(LossOptions))
-OF_CLASSES = frozenset({"head"})
+OF_CLASSES = frozenset({"head", "sampling"})
 """Of cross entropy, whichever engine trains."""
 OF_RECIPES = OF_CROSS_ENTROPY | {field.name for field in fields(Recipe)}
 
@@ -196,6 +196,17 @@ def _unused(model: Model | NewModel, optimizer: str) -> frozenset[str]:
     return (OF_OPTIMIZERS - OPTIONS.get(optimizer, OF_OPTIMIZERS)) | of_loss
 
 
+def _without_classes(model: Model | NewModel, given: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What asks for classes where the model has none, and why it cannot."""
+    shape = model.signature.target.shape
+    is_classifier = model.loss == "cross_entropy"
+    if is_classifier and not shape:
+        return
+    why = f"a label has shape {[*shape]}" if is_classifier else f"the model's loss is {model.loss}"
+    if given.get("sampling") == "balanced":
+        yield "sampling", f"balanced sampling needs one class a sample, {why}; leave it out"
+
+
 def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = "") -> None:
     """Raises InvalidInput if the model's engine cannot train with what was asked for.
 
@@ -204,6 +215,7 @@ def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = ""
     given = {n: v for n, v in asked.items() if n in FOR_JOBS and v is not None}
     target = model.signature.target
     found = head_problems(given, loss=model.loss, target=target, engine=model.engine)
+    found += [Problem(f"/{name}", detail) for name, detail in _without_classes(model, given)]
     if model.engine == "ort_training":
         found += [Problem(f"/{n}", FIXED.format(name=n)) for n in given if n in OF_RECIPES]
     elif not is_computed(given.get("head")):

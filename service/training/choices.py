@@ -105,7 +105,8 @@ def choose(
     for_classes = _for_skewed_classes(task, drawn)
     for name, value in for_classes.items():
         take(name, value, "the largest class has over three times the samples of the smallest")
-    if not for_classes:  # The validation loss weighs classes by their samples.
+    if not for_classes and wanted.sampling == "shuffled":
+        # Else the validation loss weighs classes otherwise.
         take("early_stopping_patience", *_patience(len(datasets.validation)))
     if "learning_rate" in task.open:
         task = replace(task, hyperparameters=replace(wanted, **values))
@@ -143,7 +144,8 @@ def _replay(datasets: Datasets) -> tuple[float | None, str]:
 def _for_skewed_classes(task: Train, drawn: Drawn) -> dict[str, Any]:
     """Weights by which every class counts alike; smoothed, since rare samples are soon fitted."""
     classes = task.signature.target.num_classes
-    if classes is None or task.artifacts.class_step_model is None:
+    is_balanced = task.hyperparameters.sampling == "balanced"
+    if is_balanced or classes is None or task.artifacts.class_step_model is None:
         return {}
     counts = drawn.class_counts(classes)
     there = counts[counts > 0]

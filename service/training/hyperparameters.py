@@ -77,6 +77,13 @@ class Hyperparameters(LossOptions, Recipe):
             "Default: full."
         ),
     ] = None
+    sampling: Annotated[
+        Literal["shuffled", "balanced"],
+        About(
+            "What an epoch holds: every sample once, or about as many, of which each class has as "
+            "many as the others."
+        ),
+    ] = "shuffled"
     seed: Annotated[
         int, About("Seed of shuffling and dropout. Default: a new one.", ge=0, lt=2**31)
     ] = 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from service.training.data.batches import Batches, Indices
 from service.training.data.features import Features, Prefix, open_cache
-from service.training.data.sampler import Sampler
+from service.training.data.sampler import Sampler, by_class
 from service.training.data.samples import SampleReader, base_positions, load_samples
 from service.training.export.export import Checked
 from service.training.hyperparameters import Hyperparameters
@@ -39,7 +39,9 @@ class Datasets:
     def sampler(self, wanted: Hyperparameters) -> Sampler:
         """Draws the epochs of a job that trains so."""
         own = np.setdiff1d(np.arange(len(self.train)), self.base)
-        return Sampler(own, self.base, wanted.replay or 0.0)
+        is_balanced = wanted.sampling == "balanced"
+        classes = by_class(own, self.train.labels) if is_balanced else ()
+        return Sampler(own, self.base, wanted.replay or 0.0, classes)
 
     def fill(self, tick: Callable[[], None]) -> None:
         """Compute the features that are not kept yet. tick may raise to end it."""

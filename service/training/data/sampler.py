@@ -16,41 +16,64 @@ class Sampler:
     """Draws the epochs of a job; the same for the same samples and seed, on any device.
 
     own: positions of the samples that are seen once an epoch. base: those of the base set.
-    replay: the share of an epoch that is drawn from these.
+    replay: the share of an epoch that is drawn from these. classes: the own positions by class,
+    each of which an epoch then has as many of; none if it has every own sample once.
     """
 
     own: Indices
     base: Indices = field(default_factory=lambda: _NONE)
     replay: float = 0.0
+    classes: tuple[Indices, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.own) + self.replayed
+        return self._of_own + self.replayed
 
     @property
     def replayed(self) -> int:
         """How many samples of the base set an epoch holds."""
         if not len(self.base):
             return 0
-        return round(len(self.own) * self.replay / (1 - self.replay))
+        return round(self._of_own * self.replay / (1 - self.replay))
 
     def epoch(self, epoch: int, *, seed: int) -> Indices:
         """The positions of an epoch, shuffled."""
-        chosen = np.concatenate([self.own, self._drawn(epoch, seed=seed)])
+        own = [self.own] if not self.classes else self._balanced(epoch, seed=seed)
+        chosen = np.concatenate([*own, _drawn(self.base, self.replayed, epoch, [seed % 2**64], 1)])
         return chosen[epoch_order(len(chosen), seed=seed, epoch=epoch)]
 
-    def _drawn(self, epoch: int, *, seed: int) -> Indices:
-        """The epoch's part of the base set, which is gone through in rounds, shuffled anew.
+    @property
+    def _of_own(self) -> int:
+        return self._of_class * len(self.classes) if self.classes else len(self.own)
 
-        So each of its samples comes as often as any other, and epochs depend on no earlier one.
-        """
-        if not self.replayed:
-            return _NONE
-        start = epoch * self.replayed
-        first, skipped = divmod(start, len(self.base))
-        last = (start + self.replayed - 1) // len(self.base)
-        rounds = [self.base[self._round(each, seed=seed)] for each in range(first, last + 1)]
-        return np.concatenate(rounds)[skipped : skipped + self.replayed]
+    @property
+    def _of_class(self) -> int:
+        """How many samples of each class an epoch holds."""
+        return max(1, round(len(self.own) / len(self.classes)))
 
-    def _round(self, number: int, *, seed: int) -> Indices:
-        generator = np.random.Generator(np.random.PCG64([seed % 2**64, number, 1]))
-        return generator.permutation(len(self.base))
+    def _balanced(self, epoch: int, *, seed: int) -> list[Indices]:
+        return [
+            _drawn(each, self._of_class, epoch, [seed % 2**64, place], 2)
+            for place, each in enumerate(self.classes)
+        ]
+
+
+def _drawn(pool: Indices, count: int, epoch: int, seeds: list[int], purpose: int) -> Indices:
+    """The epoch's part of a pool, which is gone through in rounds, shuffled anew.
+
+    So each of its samples comes as often as any other, and epochs depend on no earlier one.
+    """
+    if not count:
+        return _NONE
+    first, skipped = divmod(epoch * count, len(pool))
+    last = ((epoch + 1) * count - 1) // len(pool)
+    rounds = []
+    for number in range(first, last + 1):
+        generator = np.random.Generator(np.random.PCG64([*seeds, number, purpose]))
+        rounds.append(pool[generator.permutation(len(pool))])
+    return np.concatenate(rounds)[skipped : skipped + count]
+
+
+def by_class(chosen: Indices, labels: Indices) -> tuple[Indices, ...]:
+    """The chosen positions of each class that has some. labels: of all positions."""
+    own = labels[chosen]
+    return tuple(chosen[own == each] for each in np.unique(own))

@@ -20,7 +20,7 @@ import numpy as np
 from service.training.choices import choose
 from service.training.data.batches import Indices
 from service.training.data.datasets import Datasets
-from service.training.data.sampler import Sampler
+from service.training.data.sampler import Sampler, by_class
 from service.training.engine import Engine
 from service.training.engines import manifest
 from service.training.engines.manifest import Manifest
@@ -145,7 +145,9 @@ class _Judge:
         """What the head makes of each, (held, classes); 0 if it cannot be fitted."""
         wanted, samples = self.task.hyperparameters, self.datasets.train
         whole = self.datasets.sampler(wanted)
-        sampler = replace(whole, own=np.setdiff1d(whole.own, held))
+        left = np.setdiff1d(whole.own, held)
+        classes = by_class(left, samples.labels) if whole.classes else ()
+        sampler = replace(whole, own=left, classes=classes)
         nothing = np.zeros((len(held), self.task.signature.target.num_classes or 0), np.float32)
         if not len(sampler.own):
             return nothing

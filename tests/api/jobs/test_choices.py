@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support import Served, blobs, mlp
@@ -61,16 +63,33 @@ def test_a_job_chooses_also_where_the_loss_is_0_already(served: Served) -> None:
     assert again["metrics"]["train_loss"] == 0
 
 
-def test_rare_classes_are_learned_without_being_told(served: Served) -> None:
-    """One class in twenty: with the fixed defaults it is hardly ever predicted."""
-    served.register("rare", mlp(6, 8, 2), gate={"mode": "always"})
+def rare_model(served: Served, name: str) -> None:
+    """One class in twenty."""
+    served.register(name, mlp(6, 8, 2), gate={"mode": "always"})
     rng = np.random.default_rng(0)
     labels = (np.arange(600) % 20 == 0).astype(np.int64)
     x = rng.normal(size=(600, 6)).astype(np.float32)
     x[:, 0] += 3 * labels
-    served.upload("rare", x=x[:300], label=labels[:300], split="train").raise_for_status()
-    served.upload("rare", x=x[300:], label=labels[300:], split="validation").raise_for_status()
+    served.upload(name, x=x[:300], label=labels[:300], split="train").raise_for_status()
+    served.upload(name, x=x[300:], label=labels[300:], split="validation").raise_for_status()
+
+
+def test_rare_classes_are_learned_without_being_told(served: Served) -> None:
+    """With the fixed defaults they are hardly ever predicted."""
+    rare_model(served, "rare")
     told, chose = served.train("rare", epochs=5, **{"from": "base"}), served.train("rare")
     assert "class_weights" in chose["choices"], chose
     f1 = [job["metrics"]["validation"]["macro_f1"] for job in (told, chose)]
     assert f1[1] > 1.2 * f1[0]
+
+
+def test_rare_classes_are_learned_by_batches_that_have_as_many_of_each(served: Served) -> None:
+    rare_model(served, "drawn")
+    recipe: dict[str, Any] = {"epochs": 10, "learning_rate": 0.01, "seed": 0, "from": "base"}
+    found = [
+        served.train("drawn", **recipe, sampling=each)["metrics"]["validation"]["recall"][1]
+        for each in ("shuffled", "balanced")
+    ]
+    assert found[1] > 1.2 * found[0]
+    chose = served.train("drawn", sampling="balanced")
+    assert not {"class_weights", "early_stopping_patience"} & chose["choices"].keys()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from service.training.data.batches import epoch_order
-from service.training.data.sampler import Sampler
+from service.training.data.sampler import Sampler, by_class
 
 OWN, BASE = np.arange(60), np.arange(60, 75)
 
@@ -39,6 +39,26 @@ def test_an_epoch_depends_on_seed_and_number_and_on_no_earlier_epoch() -> None:
     np.testing.assert_array_equal(Sampler(OWN, BASE, 0.3).epoch(5, seed=4), fifth)
     assert not np.array_equal(Sampler(OWN, BASE, 0.3).epoch(5, seed=5), fifth)
     assert not np.array_equal(Sampler(OWN, BASE, 0.3).epoch(4, seed=4), fifth)
+
+
+def test_a_balanced_epoch_holds_each_class_as_often() -> None:
+    labels = np.array([0] * 50 + [1] * 8 + [3] * 2)
+    sampler = Sampler(OWN, BASE, 0.25, by_class(OWN, labels))
+    order = sampler.epoch(0, seed=1)
+    own = order[order < 60]
+    assert np.bincount(labels[own]).tolist() == [20, 20, 0, 20]
+    assert len(order) == len(sampler) == 80
+    assert len({labels[each] for each in own[:20]}) == 3  # they are mixed
+    np.testing.assert_array_equal(sampler.epoch(5, seed=4), _epochs(sampler, 6)[5])
+
+
+def test_balanced_epochs_go_through_each_class_evenly() -> None:
+    labels = np.array([0] * 50 + [1] * 8 + [3] * 2)
+    drawn = np.concatenate(_epochs(Sampler(OWN, classes=by_class(OWN, labels)), 10))
+    counts = np.bincount(drawn)
+    assert set(counts[:50]) == {4}  # 10 epochs of 20
+    assert set(counts[50:58]) == {25}
+    assert set(counts[58:]) == {100}
 
 
 def _epochs(sampler: Sampler, count: int) -> list[np.ndarray]:
