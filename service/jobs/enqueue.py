@@ -44,7 +44,7 @@ FOR_JOBS = frozenset(field.name for field in fields(Hyperparameters))
 OF_OPTIMIZERS = frozenset().union(*OPTIONS.values())
 """What some optimizers take and others do not."""
 OF_CROSS_ENTROPY = frozenset(field.name for field in fields(LossOptions))
-OF_CLASSES = frozenset({"head", "sampling"})
+OF_CLASSES = frozenset({"head", "sampling", "calibrate"})
 """Of cross entropy, whichever engine trains."""
 OF_RECIPES = OF_CROSS_ENTROPY | {field.name for field in fields(Recipe)}
 
@@ -205,6 +205,8 @@ def _without_classes(model: Model | NewModel, given: dict[str, Any]) -> Iterator
     why = f"a label has shape {[*shape]}" if is_classifier else f"the model's loss is {model.loss}"
     if given.get("sampling") == "balanced":
         yield "sampling", f"balanced sampling needs one class a sample, {why}; leave it out"
+    if given.get("calibrate"):
+        yield "calibrate", f"calibration needs one class a sample, {why}; leave it out"
 
 
 def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = "") -> None:

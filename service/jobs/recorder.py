@@ -186,7 +186,7 @@ class Recorder:
             file=file,
             promoted=decision.promoted,
             reason=decision.reason,
-            metrics=conclusion.metrics,
+            metrics=conclusion.metrics | _calibration(message),
             baseline=conclusion.baseline,
             verdict=decision.verdict,
             provenance=message.provenance,
@@ -224,3 +224,9 @@ class Recorder:
 
     def _log(self, name: str, **fields: Any) -> None:
         event(logger, logging.INFO, name, job=self._job.id, model=self._job.model, **fields)
+
+
+def _calibration(message: Done) -> dict[str, Any]:
+    """What only the job knows of the version: how sure it was before."""
+    found = message.validation.get("calibration")
+    return {} if found is None else {"calibration": found}

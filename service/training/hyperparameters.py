@@ -84,6 +84,10 @@ class Hyperparameters(LossOptions, Recipe):
             "many as the others."
         ),
     ] = "shuffled"
+    calibrate: Annotated[
+        bool,
+        About("Scale the exported logits so that confidence fits the validation samples."),
+    ] = False
     seed: Annotated[
         int, About("Seed of shuffling and dropout. Default: a new one.", ge=0, lt=2**31)
     ] = 0

@@ -24,6 +24,7 @@ from service.training.errors import CheckpointUnreadable
 from service.training.evaluation.metrics import metrics_for
 from service.training.evaluation.validation import AT_THE_START, validate
 from service.training.export.export import export
+from service.training.heads.calibration import calibrate
 from service.training.heads.computing import compute_head
 from service.training.heads.kinds import Head
 from service.training.heads.selection import alone, choose_head
@@ -199,8 +200,7 @@ def warnings_of(task: Train, datasets: Datasets, sampler: Sampler) -> Iterator[s
 def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> Done:
     """Validate, save, and export the parameters: the best where the job may stop early.
 
-    The final checkpoint holds what is exported, so that a later job can start from the version;
-    resumed, it finds training over, and comes to the same model.
+    A later job can start from the final checkpoint; resumed, this one comes to the same model.
     """
     engine, callbacks, state = trained.engine, trained.callbacks, trained.state
     reason = plan.ending(state)
@@ -212,10 +212,11 @@ def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> 
         engine.load_parameters(callbacks.best.path)
         metrics = callbacks.best.metrics or callbacks.validate(state)
     callbacks.saver.save(state, "final")
+    made = calibrate(task, engine, datasets.validation, tick=lambda: callbacks.tick(state))
     path = Path(task.work_dir) / f"model-{state.step}-{secrets.token_hex(4)}.onnx"
     provenance = provenance_of(task, engine, state, datasets)
     export(
-        engine,
+        made.engine,
         path,
         input_names=[spec.name for spec in task.signature.inputs],
         batches=datasets.checks(task.hyperparameters.batch_size),
@@ -227,11 +228,11 @@ def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> 
         step=state.step,
         epoch=state.epoch,
         train_loss=state.loss_sum / state.loss_count if state.loss_count else None,
-        validation=metrics,
+        validation=metrics | made.metrics,
         baseline=state.baseline,
         reason=reason,
         provenance=provenance,
-        warnings=trained.warnings,
+        warnings=(*trained.warnings, *made.warnings),
     )
 
 

@@ -1,1 +1,1 @@
-"""Heads that are computed from features instead of trained, and the choice between heads."""
+"""Heads that are computed from features instead of trained, chosen, and calibrated."""

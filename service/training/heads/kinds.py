@@ -12,7 +12,7 @@ from storage.records.signatures import TargetSpec
 Kind = Literal["prototype", "knn", "linear", "full"]
 COMPUTED = ("prototype", "knn")
 NEIGHBOURS = 5
-BESIDE_COMPUTED = frozenset({"head", "auto", "replay", "seed"})
+BESIDE_COMPUTED = frozenset({"head", "auto", "replay", "seed", "calibrate"})
 """Hyperparameters of a job that computes its head; the others say how a job trains."""
 
 

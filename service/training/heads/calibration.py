@@ -1,0 +1,125 @@
+"""Temperature scaling: logits are divided by a number, so that confidence fits what is right.
+
+Source: Guo, Pleiss, Sun, Weinberger (2017), On Calibration of Modern Neural Networks, ICML, 4.2.
+The number is the one at which validation samples are likeliest. Answers stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.data.batches import Batches, Indices
+from service.training.engine import Array, Engine
+from service.training.evaluation.distributions import Calibration
+from service.training.evaluation.per_sample import cross_entropy
+from service.training.heads.ending import EndedEngine
+from service.training.heads.prototypes import likeliest_scale
+from service.training.protocol.messages.training import Train
+
+FEWEST = 30
+"""Validation samples, by which one number can be fitted."""
+BATCH_SIZE = 64
+NAME = "hone.inverse_temperature"
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """engine: with the scaled output. metrics: what of a validation changes by it. warnings: why
+    it was left out, for people.
+    """
+
+    engine: Engine
+    metrics: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+
+
+def calibrate(
+    task: Train, engine: Engine, validation: Batches, *, tick: Callable[[], None]
+) -> Calibrated:
+    """The engine as it is, with the reason, where there are too few samples or nothing to gain.
+
+    So too, without a reason, if the task does not ask for it. tick runs between batches.
+    """
+    if not task.hyperparameters.calibrate:
+        return Calibrated(engine, {})
+    if len(validation) < FEWEST:
+        why = f"not calibrated: {len(validation)} validation samples are fewer than {FEWEST}"
+        return Calibrated(engine, {}, (why,))
+    logits, labels = _outputs(engine, validation, tick)
+    halves = np.arange(len(labels)) % 2
+    unseen = [
+        _loss(
+            logits[halves == half] * _scale(logits[halves != half], labels[halves != half]),
+            labels[halves == half],
+        )
+        for half in (0, 1)
+    ]
+    before, scale = _loss(logits, labels), _scale(logits, labels)
+    after = _loss(logits * scale, labels)
+    if not (np.mean(unseen) < before and after < before):
+        why = "not calibrated: no temperature made samples likelier than it was fitted on others"
+        return Calibrated(engine, {}, (why,))
+    errors = [_error(each, labels) for each in (logits, logits * scale)]
+    told = {
+        "temperature": float(1 / scale),
+        "loss_before": before,
+        "calibration_error_before": errors[0],
+    }
+    ended = EndedEngine(
+        engine,
+        lambda inputs, target: _scaled(engine, inputs, target, scale),
+        lambda path, output: _attach(path, output, scale),
+    )
+    return Calibrated(ended, {"loss": after, "calibration_error": errors[1], "calibration": told})
+
+
+def _outputs(
+    engine: Engine, samples: Batches, tick: Callable[[], None]
+) -> tuple[NDArray[Any], Indices]:
+    found = []
+    for inputs, target in samples.batches(np.arange(len(samples)), batch_size=BATCH_SIZE):
+        found.append(engine.evaluate(inputs, target)[1].copy())
+        tick()
+    return np.concatenate(found), samples.labels
+
+
+def _scale(logits: NDArray[Any], labels: Indices) -> NDArray[np.float32]:
+    away = (logits.max(axis=1, keepdims=True) - logits).astype(np.float64)
+    return np.array(likeliest_scale(away, labels, np.ones(len(labels))), np.float32)
+
+
+def _loss(logits: NDArray[Any], labels: Indices) -> float:
+    return float(cross_entropy(logits, labels).mean())
+
+
+def _error(logits: NDArray[Any], labels: Indices) -> float | None:
+    found = Calibration()
+    found.update(logits, logits.argmax(axis=1) == labels)
+    return found.error()
+
+
+def _scaled(
+    engine: Engine, inputs: Sequence[Array], target: Array, scale: NDArray[np.float32]
+) -> Array:
+    output: NDArray[Any] = engine.evaluate(inputs, target)[1]
+    return output * scale
+
+
+def _attach(path: Path, output: str, scale: NDArray[np.float32]) -> None:
+    # Late: most jobs do not ask for it, and onnx takes long to import.
+    import onnx
+
+    from service.training.export.ending import BEFORE, replace_ending
+
+    replace_ending(
+        path,
+        output,
+        lambda name: [onnx.helper.make_node("Mul", [name + BEFORE, NAME], [name], NAME)],
+        {NAME: scale},
+    )
