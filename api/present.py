@@ -11,6 +11,8 @@ from api.schemas.access import AuditBody, NewTokenBody, TokenBody
 from api.schemas.samples import (
     BaseSetBody,
     DeletionBody,
+    DriftBody,
+    FeatureDriftBody,
     LabelCount,
     SampleBody,
     SamplesAccepted,
@@ -19,6 +21,7 @@ from service.access.principal import Principal, Scope
 from service.models.promotion.policy import gate_policy
 from service.models.retention import retention_policy
 from service.samples.base_set import BaseSet
+from service.samples.drift import DriftReport
 from service.samples.ingest.intake import IngestResult
 from service.samples.updates import shown_label
 from storage.erasure.unlearning import Deletion
@@ -247,3 +250,19 @@ def _token(row: Token) -> dict[str, Any]:
 def audit_entry(row: AuditEntry) -> AuditBody:
     """An entry of the audit log."""
     return AuditBody(**asdict(row))
+
+
+def drift(report: DriftReport, model: Model) -> DriftBody:
+    """What became of a model's inputs since its version was trained."""
+    found = report.found
+    return DriftBody(
+        version=report.version,
+        drifted=None if found is None or found.compared == 0 else report.has_drifted,
+        training_samples=0 if found is None else found.training_samples,
+        recent_samples=0 if found is None else found.recent_samples,
+        compared=0 if found is None else found.compared,
+        features=[
+            FeatureDriftBody(**asdict(each), name=report.name_of(each, model))
+            for each in (() if found is None else found.features)
+        ],
+    )

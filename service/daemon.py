@@ -33,6 +33,7 @@ from service.models.variants import VariantMaker
 from service.policy.device_monitor import DeviceMonitor
 from service.prediction.predictor import Predictor
 from service.processes.children import Children
+from service.samples.drift import DriftWatch
 from service.samples.erasure import Erasure
 from service.samples.ranking import SampleRanking
 from service.samples.thumbnails import Thumbnails
@@ -75,6 +76,7 @@ class Daemon:
     verification: Verifier
     thumbnails: Thumbnails
     ranking: SampleRanking
+    drift: DriftWatch
 
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
@@ -146,6 +148,7 @@ class Daemon:
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store, self.children)
         self.ranking = SampleRanking(self.store, self.settings, self.children)
+        self.drift = DriftWatch(self.store, self.settings, self.children, self.monitor)
         self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
         self.verification = Verifier(self.store, self.monitor)
 
@@ -160,6 +163,7 @@ class Daemon:
         hourly(self.erasure.sweep)
         hourly(self.daily_backups.make_if_due)
         hourly(self.verification.run_if_due)
+        hourly(self.drift.check_all)
         self._timer.start()
         self.schedule = Schedule(self.store, self._timer, monitor=self.monitor, feed=self.feed)
         self.schedule.start()

@@ -34,6 +34,7 @@ TYPES: dict[str, str] = {
     "job.succeeded": "A job has finished and created a version.",
     "model.created": "A model was registered; its version 1 is `latest`.",
     "model.deleted": "A model was deleted, with everything that belongs to it.",
+    "model.drifted": "Recent inputs have begun to differ from those that `latest` was trained on.",
     "model.updated": "A model's defaults or class names were changed.",
     "policy.updated": "The policy was changed, or training was paused, snoozed or resumed by hand.",
     "prediction.load_failed": "A promoted version cannot be loaded; the one before stays in use.",

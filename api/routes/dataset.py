@@ -1,4 +1,4 @@
-"""All samples of a model: archive, duplicates, and which of them a version was trained on."""
+"""All samples of a model: archive, duplicates, drift, and which a version was trained on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after
 from api.openapi import answers, body
 from api.routing import Route
 from api.schemas import Page
-from api.schemas.samples import DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
+from api.schemas.samples import DriftBody, DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
 from service.access.principal import Scope
 from service.samples.ingest.intake import UploadOptions
 
@@ -68,6 +68,13 @@ def list_duplicates(
     """Groups of samples with the same content, ordered by their first sample. One page."""
     groups = store.sample_stats.duplicates(model.id, limit)
     return Page(items=[DuplicatesBody(sha256=digest, ids=ids) for digest, ids in groups], next=None)
+
+
+@router.get("/drift", summary="Compare recent inputs", responses=answers("child_died", "not_found"))
+@needs(Scope.MODELS_READ)
+async def show_drift(model: TheModel, daemon: TheDaemon) -> DriftBody:
+    """Whether the newest samples are distributed as those that `latest` was trained on."""
+    return present.drift(await daemon.drift.report(model), model)
 
 
 @router.get(

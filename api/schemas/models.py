@@ -27,7 +27,8 @@ class GateSettings(Request):
 
     metric: accuracy or loss for classes, mae or loss for numbers. margin: a drop by more than this
     counts as worse even within chance; a share of 1 for accuracy, of the old value else. base_set:
-    whether the base set counts too, where a drop of up to base_margin is allowed.
+    whether the base set counts too, where a drop of up to base_margin is allowed. hold_on_drift:
+    whether inputs that have drifted keep a version back.
     """
 
     mode: Literal["always", "if_not_worse", "manual"] | None = None
@@ -37,6 +38,7 @@ class GateSettings(Request):
     min_per_class: int | None = Field(None, ge=0, le=1_000_000_000)
     base_set: bool | None = None
     base_margin: float | None = Field(None, ge=0, le=1_000_000, allow_inf_nan=False)
+    hold_on_drift: bool | None = None
 
 
 class RetentionSettings(Request):
@@ -233,6 +235,7 @@ class GateBody(Body):
     min_per_class: int
     base_set: bool
     base_margin: float
+    hold_on_drift: bool
 
 
 class ModelBody(Body):

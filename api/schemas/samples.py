@@ -124,6 +124,33 @@ class DuplicatesBody(Body):
     ids: list[int]
 
 
+class FeatureDriftBody(Body):
+    """A feature of an input. name: of its CSV column, or for an input of many numbers the figure of
+    each sample that was compared. psi: population stability index; it has drifted above limit."""
+
+    input: str
+    feature: int
+    name: str | None
+    psi: float
+    limit: float
+    training_mean: float
+    recent_mean: float
+
+
+class DriftBody(Body):
+    """Recent samples beside those that a version was trained on. drifted: null with too few.
+
+    features: up to 20, those that drifted most first; compared: how many there are in all.
+    """
+
+    version: int
+    drifted: bool | None
+    training_samples: int
+    recent_samples: int
+    compared: int
+    features: list[FeatureDriftBody]
+
+
 class DeletionBody(Body):
     """What a deletion did. job: trains anew without them; when it succeeds the versions that saw
     them go. versions: those that went at once, because nothing is left to train on."""

@@ -6,17 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 from service.errors import ChildDied
 from service.processes.children import Children
 from service.processes.ending import ErrorTail, describe_exit
 from service.training.protocol.messages.lines import decode_message, encode
+from service.training.protocol.messages.shared import Failed
 from service.training.protocol.messages.unions import Command, Last, Message, Task
 
 MAX_LINE_BYTES = 64 * 2**20
 """Longest message; a confusion matrix of a thousand classes takes a few MiB."""
 GRACE_S = 5.0
 """How long a child may take to end after it was asked to."""
+
+Answer = TypeVar("Answer")
 
 
 class Child:
@@ -121,6 +125,25 @@ class Child:
         await self._errors.wait()
         early = " before it was done" if code >= 0 else ""
         return f"the training child {describe_exit(code)}{early}{self._errors.quote()}"
+
+
+async def ask_child(
+    children: Children, task: Task, answer: type[Answer], *, timeout_s: float, what: str
+) -> Answer:
+    """What a child says of a task. timeout_s: of silence. what: that cannot be done.
+
+    Raises ChildDied if it has no answer.
+    """
+    child = await Child.spawn(children, task)
+    try:
+        async for message in child.messages(silence_timeout_s=timeout_s):
+            if isinstance(message, answer):
+                return message
+            if isinstance(message, Failed):
+                raise ChildDied(f"{what}: {message.detail}")
+    finally:
+        await child.close()
+    raise ChildDied(f"{what}: the child stopped without an answer")
 
 
 def files_named(message: Message) -> list[str]:

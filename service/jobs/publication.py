@@ -136,10 +136,12 @@ class Publication:
         except (Damaged, NotFound) as error:  # since it was chosen
             return Failed(error.code, error.detail)
         if not reference:
-            task = replace(task, measurement=replace(task.measurement, reference=False))
+            what = replace(task.measurement, reference=False)
+            task = replace(task, measurement=what, seen_up_to=None)
         what = task.measurement
         # Without a sample a second child would find out nothing.
-        if not (what.reference or what.base_set or model.samples.validation > 0):
+        has_samples = what.reference or what.base_set or model.samples.validation > 0
+        if not has_samples and task.seen_up_to is None:
             return Evaluated(ON_NOTHING)
         return await self._ask(task)
 

@@ -14,6 +14,7 @@ from service.training.heads.kinds import is_computed
 from service.training.hyperparameters import CHOSEN, Hyperparameters
 from service.training.protocol.messages.comparison import (
     Convert,
+    Drift,
     Evaluate,
     Measurement,
     OwnLoss,
@@ -92,6 +93,7 @@ def evaluate_task(
         baseline=str(store.integrity.file(baseline.file.sha256)),
         measurement=measurement(model, store),
         baseline_classes=_classes(model, baseline),
+        seen_up_to=_seen_up_to(baseline, store) if gate_policy(model).hold_on_drift else None,
         limits=limits,
     )
 
@@ -134,6 +136,23 @@ def rank_task(
         classes=_classes(model, version),
         limits=short_task_limits(settings),
     )
+
+
+def drift_task(model: Model, version: Version, store: Store, settings: Settings) -> Drift:
+    """The task to compare the newest samples with those that a version was trained on."""
+    watermark = _seen_up_to(version, store)
+    assert watermark is not None
+    return Drift(
+        model=str(store.integrity.file(version.file.sha256)),
+        measurement=measurement(model, store),
+        watermark=watermark,
+        limits=short_task_limits(settings),
+    )
+
+
+def _seen_up_to(version: Version, store: Store) -> int | None:
+    """The watermark of the job that made it; None for a version of no job."""
+    return None if version.job_id is None else store.jobs.get(version.job_id).watermark
 
 
 def _classes(model: Model, version: Version) -> tuple[int, ...] | None:

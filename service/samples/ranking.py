@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from service.errors import ChildDied, InvalidInput
+from service.errors import InvalidInput
 from service.jobs import tasks
-from service.jobs.child import Child
+from service.jobs.child import ask_child
 from service.processes.children import Children
 from service.settings import Settings
 from service.training.protocol.messages.comparison import Rank, Ranked, Ranks
-from service.training.protocol.messages.shared import Failed
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Sample
@@ -107,17 +106,9 @@ class SampleRanking:
         return ranking
 
     async def _ask(self, task: Rank) -> Ranked:
-        child = await Child.spawn(self._children, task)
-        try:
-            timeout_s = self._settings.prepare_timeout_s
-            async for message in child.messages(silence_timeout_s=timeout_s):
-                if isinstance(message, Ranked):
-                    return message
-                if isinstance(message, Failed):
-                    raise ChildDied(f"the samples cannot be ranked: {message.detail}")
-        finally:
-            await child.close()
-        raise ChildDied("the samples cannot be ranked: the child stopped without an answer")
+        timeout_s = self._settings.prepare_timeout_s
+        what = "the samples cannot be ranked"
+        return await ask_child(self._children, task, Ranked, timeout_s=timeout_s, what=what)
 
     def _newest(self, model: Model, what: Ranks) -> int:
         where = SampleFilter(unlabelled=what == "unlabelled")

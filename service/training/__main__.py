@@ -85,6 +85,10 @@ def load(kind: str) -> Callable[[Any, Pipe], Message]:
             from service.training.evaluation.ranking import rank
 
             return rank
+        if kind == "drift":
+            from service.training.evaluation.drift import drift
+
+            return drift
         if kind == "convert":
             from service.training.export.convert import convert
 

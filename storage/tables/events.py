@@ -28,6 +28,15 @@ class Events:
             ).fetchall()
         return [_event(row) for row in rows]
 
+    def last(self, type: str, model: str) -> Event | None:  # noqa: A002
+        """The newest event of a type about a model, None if none is stored."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(
+                "SELECT * FROM events WHERE type = ? AND model = ? ORDER BY id DESC LIMIT 1",
+                (type, model),
+            ).fetchone()
+        return None if row is None else _event(row)
+
     def last_id(self) -> int:
         """Id of the newest event ever written, 0 if there was none."""
         with self._readers.snapshot() as connection:

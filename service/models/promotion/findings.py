@@ -7,7 +7,7 @@ from math import exp, lgamma, log
 from typing import Any, Literal
 
 from service.models.promotion.policy import SIGNIFICANCE, GatePolicy
-from service.training.protocol.messages.comparison import Comparison
+from service.training.protocol.messages.comparison import Comparison, Drifted
 
 Outcome = Literal["better", "same", "worse", "too_few", "not_comparable"]
 SMALLEST_SHOWN = 0.001
@@ -40,6 +40,24 @@ def find_on_base_set(comparison: Comparison, policy: GatePolicy, *, baseline: st
         comparison, policy, where="base set", baseline=baseline, tolerated=policy.base_margin
     )
     return replace(found, needed=False)
+
+
+def find_drift(drifted: Drifted, *, baseline: str) -> Finding:
+    """Whether inputs are still as those that the baseline was trained on."""
+    figures = {"samples": drifted.recent_samples, "drifted": drifted.drifted}
+    if drifted.compared == 0:
+        few = f"{drifted.recent_samples} samples after {baseline} are too few to tell drift by"
+        return Finding("too_few", few, figures, needed=False)
+    worst = drifted.features[0]
+    named = f"{worst.input!r}, feature {worst.feature}: PSI {worst.psi:.2f}"
+    if drifted.drifted == 0:
+        return Finding("same", f"inputs are as {baseline} knew them ({named})", figures)
+    return Finding(
+        "worse",
+        f"{drifted.drifted} of {drifted.compared} features of inputs have drifted from what"
+        f" {baseline} was trained on ({named}): if the new inputs are right, move latest by hand",
+        figures,
+    )
 
 
 def find(

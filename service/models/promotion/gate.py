@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from service.models.promotion.findings import Finding, find, find_on_base_set
+from service.models.promotion.findings import Finding, find, find_drift, find_on_base_set
 from service.models.promotion.policy import GatePolicy
 from service.training.protocol.messages.comparison import Comparison, Converted, Evaluated
 from service.training.protocol.messages.shared import Failed
@@ -53,6 +53,8 @@ def decide(
         findings["best_on_base_set"] = find_on_base_set(
             best_on_base_set.comparison, policy, baseline=name
         )
+    if evaluated.drift is not None:
+        findings["drift"] = find_drift(evaluated.drift, baseline=baseline)
     promoted = passes(policy, findings)
     said = "; ".join(finding.sentence for finding in findings.values())
     if policy.mode == "always":

@@ -28,6 +28,7 @@ class GatePolicy:
     """margin: see docs/promotion.md; a share of 1 for accuracy, of the old value else.
 
     base_set: whether to judge by the base set too. base_margin: as margin, what may be lost there.
+    hold_on_drift: whether inputs that have drifted keep a version back.
 
     min_validation_samples: with fewer than the default, no outcome could be beyond chance:
     McNemar's exact test reaches p = 2 / 2**6 = 0.031 with six samples, and 0.063 with five.
@@ -40,6 +41,7 @@ class GatePolicy:
     min_per_class: int = 0
     base_set: bool = True
     base_margin: float = 0.02
+    hold_on_drift: bool = False
 
 
 FIELDS = tuple(field.name for field in fields(GatePolicy))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from service.training.data.batches import Indices
 from service.training.data.samples import SampleReader
 from service.training.errors import ExportMismatch
+from service.training.evaluation.drift import drift_of
 from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.evaluation.metrics import metrics_for
 from service.training.evaluation.own_loss import LossModel
@@ -51,7 +52,11 @@ def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
         baseline_classes=task.baseline_classes,
     )
     try:
-        return comparer.compare_everywhere(task.candidate, task.baseline)
+        found = comparer.compare_everywhere(task.candidate, task.baseline)
+        if task.seen_up_to is None:
+            return found
+        drift = drift_of(task.measurement, comparer.reader, watermark=task.seen_up_to, tick=tick)
+        return replace(found, drift=drift)
     except Unusable as error:
         raise ExportMismatch(f"the exported model is of no use: {error}") from error
 
@@ -82,8 +87,8 @@ class ModelComparer:
         classes: Classes = None,
         baseline_classes: Classes = None,
     ) -> None:
-        reader = SampleReader(measurement, threads=threads, tick=tick, model=model)
-        self.dataset = reader.read(
+        self.reader = SampleReader(measurement, threads=threads, tick=tick, model=model)
+        self.dataset = self.reader.read(
             Split.VALIDATION, watermark=ALL_SAMPLES, base=measurement.base_set
         )
         self._measurement = measurement

@@ -52,6 +52,7 @@ PATCH /v1/models/{name}/classes/{class_name} models:admin
 DELETE /v1/models/{name}/classes/{class_name} models:admin
 POST /v1/models/{name}/classes/{class_name}/merge models:admin
 GET /v1/models/{name}/checkpoints models:read
+GET /v1/models/{name}/drift models:read
 POST /v1/models/{name}/jobs train
 GET /v1/models/{name}/latest models:read
 GET /v1/models/{name}/latest/model.onnx models:read

@@ -129,6 +129,7 @@ def test_the_gate_of_a_model_is_shown_changed_and_checked(served: Served) -> Non
         "min_per_class": 0,
         "base_set": True,
         "base_margin": 0.02,
+        "hold_on_drift": False,
     }
     assert shown["retention"] == {"max_versions": 20, "max_age_days": None, "max_bytes": None}
     changed = patch(served, name, gate={"margin": None, "metric": "loss"})

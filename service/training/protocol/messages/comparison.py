@@ -49,7 +49,8 @@ class Evaluate:
     """Compare two inference models on the labelled validation samples as they are now.
 
     baseline_classes: ids of the classes that the baseline tells apart, by index; None for those of
-    the signature. Samples of others are left out.
+    the signature. Samples of others are left out. seen_up_to: the watermark of the baseline's job,
+    to tell drift from; None not to look.
     """
 
     candidate: str
@@ -57,6 +58,7 @@ class Evaluate:
     measurement: Measurement
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     baseline_classes: tuple[int, ...] | None = None
+    seen_up_to: int | None = None
     kind: Literal["evaluate"] = "evaluate"
 
 
@@ -90,6 +92,20 @@ class Rank:
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     classes: tuple[int, ...] | None = None
     kind: Literal["rank"] = "rank"
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Compare the newest samples with those that a version was trained on. model: its file.
+
+    watermark: of its job.
+    """
+
+    model: str
+    measurement: Measurement
+    watermark: int
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
+    kind: Literal["drift"] = "drift"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +143,44 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureDrift:
+    """A feature of an input. psi: its population stability index; it has drifted above limit.
+
+    figure: what of each sample was compared, None where it is a number of the input itself.
+    """
+
+    input: str
+    feature: int
+    figure: str | None
+    psi: float
+    limit: float
+    training_mean: float
+    recent_mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """How far recent inputs are from those of training. features: those that drifted most.
+
+    compared: how many features were, 0 with too few samples. drifted: how many have.
+    """
+
+    training_samples: int
+    recent_samples: int
+    features: tuple[FeatureDrift, ...]
+    compared: int = 0
+    drifted: int = 0
+    kind: Literal["drifted"] = "drifted"
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The models are compared. reference, base_set: None where it was not asked for."""
+    """The models are compared. reference, base_set, drift: None where it was not asked for."""
 
     validation: Comparison
     reference: Comparison | None = None
     base_set: Comparison | None = None
+    drift: Drifted | None = None
     kind: Literal["evaluated"] = "evaluated"
 
 

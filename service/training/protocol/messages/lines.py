@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # each is loaded when one comes
 TASKS = {
     "prepare": "preparation",
     "train": "training",
-    **dict.fromkeys(("evaluate", "convert", "rank"), "comparison"),
+    **dict.fromkeys(("evaluate", "convert", "rank", "drift"), "comparison"),
 }
 """What a line says of its kind → the module of its class, which has the same name."""
 COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "commands")
@@ -27,7 +27,7 @@ TRAINING = (
 MESSAGES = {
     **dict.fromkeys(("prepared", "refused"), "preparation"),
     **dict.fromkeys(TRAINING, "training"),
-    **dict.fromkeys(("evaluated", "converted", "ranked"), "comparison"),
+    **dict.fromkeys(("evaluated", "converted", "ranked", "drifted"), "comparison"),
     **dict.fromkeys(("working", "stopped", "failed"), "shared"),
 }
 

@@ -6,6 +6,8 @@ from service.training.protocol.messages.commands import Cancel, Continue, Hold, 
 from service.training.protocol.messages.comparison import (
     Convert,
     Converted,
+    Drift,
+    Drifted,
     Evaluate,
     Evaluated,
     Rank,
@@ -28,7 +30,7 @@ from service.training.protocol.messages.training import (
     Validated,
 )
 
-Task = Prepare | Train | Evaluate | Convert | Rank
+Task = Prepare | Train | Evaluate | Convert | Rank | Drift
 Command = Pause | Cancel | Hold | Continue
 Last = (
     Prepared
@@ -39,6 +41,7 @@ Last = (
     | Evaluated
     | Converted
     | Ranked
+    | Drifted
     | Stopped
     | Failed
 )

@@ -1,0 +1,137 @@
+"""Watches whether recent inputs are still like those that `latest` was trained on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from math import prod
+
+from service.jobs.child import ask_child
+from service.jobs.tasks import drift_task
+from service.logs import event
+from service.policy.device_monitor import DeviceMonitor
+from service.processes.children import Children
+from service.settings import Settings
+from service.training.protocol.messages.comparison import Drifted, FeatureDrift
+from storage.errors import HoneError
+from storage.records.models import Model
+from storage.records.versions import Version
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+EVENT = "model.drifted"
+MODELS_KEPT = 16
+MODELS_CHECKED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """What was found of a version. newest: the id of the last sample. found: None without a job
+    behind the version, of whose samples nothing is known then."""
+
+    version: int
+    newest: int
+    found: Drifted | None
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether any feature has."""
+        return self.found is not None and self.found.drifted > 0
+
+    def name_of(self, feature: FeatureDrift, model: Model) -> str | None:
+        """The figure of each sample, or the CSV column; None if nobody named it."""
+        sizes = {spec.name: prod(spec.shape) for spec in model.signature.inputs}
+        if feature.figure is not None or model.features is None:
+            return feature.figure
+        if len(model.features) != sum(sizes.values()):
+            return None
+        before = list(sizes).index(feature.input)
+        return model.features[sum(list(sizes.values())[:before]) + feature.feature]
+
+
+class DriftWatch:
+    """Compares on demand, and once an hour where samples came in and the device is free.
+
+    A report stays until a version or a sample is newer. Belongs to the event loop.
+    """
+
+    def __init__(
+        self, store: Store, settings: Settings, children: Children, monitor: DeviceMonitor
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._children = children
+        self._monitor = monitor
+        self._known: dict[int, DriftReport] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    async def report(self, model: Model) -> DriftReport:
+        """Raises ChildDied, NotFound."""
+        async with self._one_at_a_time:
+            version = await asyncio.to_thread(self._store.integrity.latest, model.id)
+            newest = await asyncio.to_thread(self._newest, model)
+            before = self._known.get(model.id)
+            if before is not None and (before.version, before.newest) == (version.version, newest):
+                return before
+            found = await self._compare(model, version)
+            report = DriftReport(version.version, newest, found)
+            await asyncio.to_thread(self._tell_of_crossing, model, report, before)
+            self._known.pop(model.id, None)
+            self._known[model.id] = report
+            while len(self._known) > MODELS_KEPT:
+                self._known.pop(next(iter(self._known)))
+            return report
+
+    async def check_all(self) -> None:
+        """Look at every model, while the policy would let a job train."""
+        for model in await asyncio.to_thread(self._store.models.list, MODELS_CHECKED):
+            if not (await self._monitor.look()).verdict.eligible:
+                return
+            try:
+                await self.report(model)
+            except HoneError as error:
+                event(
+                    logger, logging.WARNING, "drift.failed", model=model.name, detail=error.detail
+                )
+
+    async def _compare(self, model: Model, version: Version) -> Drifted | None:
+        if version.job_id is None:
+            return None
+        task = await asyncio.to_thread(drift_task, model, version, self._store, self._settings)
+        timeout_s = self._settings.prepare_timeout_s
+        return await ask_child(
+            self._children,
+            task,
+            Drifted,
+            timeout_s=timeout_s,
+            what="the samples cannot be compared",
+        )
+
+    def _tell_of_crossing(
+        self, model: Model, report: DriftReport, before: DriftReport | None
+    ) -> None:
+        """An event when it begins; after a restart, what the last event says counts as known."""
+        if not report.has_drifted:
+            return
+        if before is not None and before.version == report.version:
+            is_known = before.has_drifted
+        else:
+            last = self._store.events.last(EVENT, model.name)
+            is_known = last is not None and last.data["version"] == report.version
+        if not is_known:
+            assert report.found is not None
+            worst = report.found.features[0]
+            data = {
+                "version": report.version,
+                "input": worst.input,
+                "feature": worst.feature,
+                "psi": round(worst.psi, 4),
+                "features": report.found.drifted,
+            }
+            self._store.events.append(EVENT, model.name, data)
+
+    def _newest(self, model: Model) -> int:
+        rows = self._store.samples.list(model.id, limit=1, newest_first=True)
+        return rows[0].id if rows else 0

@@ -1,0 +1,180 @@
+"""Carries out the task `Drift`: whether recent inputs are distributed as those of training were."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.data.batches import Batches
+from service.training.data.samples import SampleReader
+from service.training.engine import Array
+from service.training.protocol.messages.comparison import (
+    Drift,
+    Drifted,
+    FeatureDrift,
+    Measurement,
+)
+from service.training.protocol.pipe import Heartbeat, Pipe
+from storage.readonly.sample_index import SampleIndex, read_newest, read_sample_index
+from storage.records.samples import Split
+
+TRAINING, RECENT = 1000, 300
+"""Samples that are compared: of training spread over all, and the newest that came after."""
+MIN_SAMPLES = 30
+MAX_FEATURES = 64
+"""A sample with more numbers is compared by a few figures of it."""
+FIGURES = ("mean", "deviation", "change")
+THRESHOLD = 0.25
+"""A PSI above it is a large shift. Source: Siddiqi (2006), Credit Risk Scorecards."""
+CHANCE = 0.001
+"""How seldom chance alone may make any feature of a model seem drifted."""
+TOLD = 20
+BATCH_SIZE = 64
+
+Values = NDArray[np.float64]
+
+
+def drift(task: Drift, pipe: Pipe) -> Drifted:
+    """Raises Interrupted where the parent ends it."""
+    tick = Heartbeat(pipe)
+    what = task.measurement
+    reader = SampleReader(what, threads=task.limits.threads, tick=tick, model=task.model)
+    return drift_of(what, reader, watermark=task.watermark, tick=tick)
+
+
+def drift_of(
+    what: Measurement, reader: SampleReader, *, watermark: int, tick: Heartbeat
+) -> Drifted:
+    """watermark: of the job that has made the version; what came after it is recent."""
+    database, packs = Path(what.database), Path(what.packs)
+    target = what.signature.target
+    seen = read_sample_index(
+        database,
+        packs,
+        model_id=what.model_id,
+        split=Split.TRAIN,
+        watermark=watermark,
+        target=target,
+    )
+    spread = np.unique(np.linspace(0, max(0, len(seen.ids) - 1), TRAINING).astype(np.int64))
+    training = _figures(reader, seen.only(np.isin(np.arange(len(seen.ids)), spread)), what, tick)
+    both = [
+        read_newest(
+            database,
+            packs,
+            model_id=what.model_id,
+            newest=RECENT,
+            target=target,
+            labelled=labelled,
+        )
+        for labelled in (True, False)
+    ]
+    after = np.sort(np.concatenate([index.ids[index.ids > watermark] for index in both]))[-RECENT:]
+    parts = [_figures(reader, each.only(np.isin(each.ids, after)), what, tick) for each in both]
+    recent = {name: np.concatenate([part[name] for part in parts]) for name in training}
+    summed_up = [spec.name for spec in what.signature.inputs if prod(spec.shape) > MAX_FEATURES]
+    return compare(training, recent, summed_up)
+
+
+def compare(
+    training: dict[str, Values], recent: dict[str, Values], summed_up: Collection[str] = ()
+) -> Drifted:
+    """training, recent: figures of each input by its name, (samples, features).
+
+    summed_up: inputs of too many numbers, of which FIGURES are compared.
+    """
+    before, now = (len(next(iter(each.values()))) for each in (training, recent))
+    counts = Drifted(training_samples=before, recent_samples=now, features=())
+    if min(before, now) < MIN_SAMPLES:
+        return counts
+    total = sum(values.shape[1] for values in training.values())
+    found = [
+        _compared(
+            name,
+            feature,
+            values[:, feature],
+            recent[name][:, feature],
+            features=total,
+            figure=FIGURES[feature] if name in summed_up else None,
+        )
+        for name, values in training.items()
+        for feature in range(values.shape[1])
+    ]
+    found.sort(key=lambda each: each.psi / each.limit, reverse=True)
+    drifted = sum(each.psi > each.limit for each in found)
+    return replace(counts, features=tuple(found[:TOLD]), compared=total, drifted=drifted)
+
+
+def _compared(
+    name: str, feature: int, before: Values, now: Values, *, features: int, figure: str | None
+) -> FeatureDrift:
+    index, bins = psi(before, now)
+    chance = chi_squared(bins - 1, CHANCE / features) * (1 / len(before) + 1 / len(now))
+    return FeatureDrift(
+        input=name,
+        feature=feature,
+        figure=figure,
+        psi=index,
+        limit=max(THRESHOLD, chance),
+        training_mean=float(before.mean()),
+        recent_mean=float(now.mean()),
+    )
+
+
+def psi(before: Values, now: Values) -> tuple[float, int]:
+    """The population stability index, and its number of bins: deciles of `before`, and beyond.
+
+    Half a sample is added to each bin, so that an empty one makes no infinity. Without a shift it
+    is distributed as chi-squared of bins - 1, times 1/len(before) + 1/len(now). Sources: Siddiqi
+    (2006); Yurdakul (2018), Statistical Properties of Population Stability Index.
+    """
+    deciles = np.quantile(before, np.arange(1, 10) / 10)
+    ends = before.min(), np.nextafter(before.max(), np.inf)
+    edges = np.unique([*ends, *deciles])
+    bins = len(edges) + 1
+    shares = []
+    for values in (before, now):
+        counts = np.bincount(np.searchsorted(edges, values, side="right"), minlength=bins) + 0.5
+        shares.append(counts / counts.sum())
+    expected, actual = shares
+    return float(((actual - expected) * np.log(actual / expected)).sum()), bins
+
+
+def chi_squared(freedom: int, p: float) -> float:
+    """What a chi-squared value exceeds with probability p. Source: Wilson, Hilferty (1931)."""
+    ninth = 2 / (9 * freedom)
+    return float(freedom * (1 - ninth + NormalDist().inv_cdf(1 - p) * ninth**0.5) ** 3)
+
+
+def _figures(
+    reader: SampleReader, index: SampleIndex, what: Measurement, tick: Heartbeat
+) -> dict[str, Values]:
+    samples: Batches = reader.open(index)
+    found: list[list[Values]] = [[] for _ in what.signature.inputs]
+    for inputs, labels in samples.batches(np.arange(len(samples)), batch_size=BATCH_SIZE):
+        for values, each in zip(inputs, found, strict=True):
+            each.append(figures(values))
+        tick(len(labels))
+    return {
+        spec.name: np.concatenate([figures(np.empty((0, *spec.shape))), *found[place]])
+        for place, spec in enumerate(what.signature.inputs)
+    }
+
+
+def figures(rows: Array) -> Values:
+    """(n, features): the numbers themselves, or where they are many FIGURES of each row.
+
+    change: the mean difference of neighbours on the last axis, without sign.
+    """
+    flat = rows.reshape(len(rows), prod(rows.shape[1:])).astype(np.float64)
+    if flat.shape[1] <= MAX_FEATURES:
+        return flat
+    beside = np.abs(np.diff(rows.astype(np.float64), axis=-1))
+    change = beside.mean(axis=tuple(range(1, rows.ndim))) if rows.shape[-1] > 1 else 0 * flat[:, 0]
+    return np.stack([flat.mean(axis=1), flat.std(axis=1), change], axis=1)
