@@ -108,7 +108,8 @@ async def predict(
     else:
         if keep:
             require_tensors(model)
-        batch = await near(len(content), READERS[given], model, content, max_bytes)
+        size = max_bytes if given == CSV else len(content)  # its windows may be far larger
+        batch = await near(size, READERS[given], model, content, max_bytes)
         prediction = await daemon.predictor.predict(name, batch.tensors(model.signature.inputs))
         kept = partial(bodies.keep, store, model, batch, owner)
     ids = await _store(request, kept) if keep else None
