@@ -22,7 +22,6 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 EVENT = "model.drifted"
-MODELS_KEPT = 16
 MODELS_CHECKED = 1000
 
 
@@ -80,7 +79,7 @@ class DriftWatch:
             await asyncio.to_thread(self._tell_of_crossing, model, report, before)
             self._known.pop(model.id, None)
             self._known[model.id] = report
-            while len(self._known) > MODELS_KEPT:
+            while len(self._known) > MODELS_CHECKED:
                 self._known.pop(next(iter(self._known)))
             return report
 
