@@ -219,11 +219,11 @@ var Resources = class {
     if (this.#fail === null) return;
     const now = performance.now();
     let next = Infinity;
-    let fixed = [...this.#entries.values()].filter((entry) => entry.isFixed && entry.loading).length;
+    let fixed2 = [...this.#entries.values()].filter((entry) => entry.isFixed && entry.loading).length;
     for (const entry of this.#entries.values()) {
       if (!entry.isWanted || !entry.isStale || entry.loading !== null) continue;
       const due = entry.loadedAt + SHORTEST_MS;
-      if (entry.isFixed && (fixed += 1) > FIXED_AT_ONCE) continue;
+      if (entry.isFixed && (fixed2 += 1) > FIXED_AT_ONCE) continue;
       if (due <= now) void this.#load(entry);
       else next = Math.min(next, due);
     }
@@ -350,8 +350,8 @@ var App = class {
     this.state.drafts.set(name, begun);
     return begun;
   }
-  toast(said) {
-    const { text: text2, link } = typeof said === "string" ? { text: said, link: null } : said;
+  toast(said2) {
+    const { text: text2, link } = typeof said2 === "string" ? { text: said2, link: null } : said2;
     const toast = { id: ++this.#toasts, text: text2, link };
     this.state.toasts = [...this.state.toasts.slice(-2), toast];
     setTimeout(() => this.forgetToast(toast.id), TOAST_MS);
@@ -380,9 +380,9 @@ var App = class {
     results.delete(name);
     this.draw();
     try {
-      const said = await run();
+      const said2 = await run();
       await this.resources.refresh(stale);
-      if (said !== null) this.toast(said);
+      if (said2 !== null) this.toast(said2);
       return true;
     } catch (error) {
       if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
@@ -1071,18 +1071,18 @@ function fileField(app, { file }, take) {
   );
 }
 function fields(app, { file }) {
-  const field = (name, title, control) => h("label", { "data-key": name }, h("span", {}, title), control, faults(app, `/spec/${name}`));
+  const field2 = (name, title, control2) => h("label", { "data-key": name }, h("span", {}, title), control2, faults(app, `/spec/${name}`));
   const text2 = (name, placeholder) => h("input", { name, type: "text", placeholder, autocomplete: "off", spellcheck: "false", "aria-invalid": faultsAt(app, `/spec/${name}`).length > 0 });
   return h(
     "div",
     { class: "fields" },
-    field("name", "Name", text2("name", nameOf(file) ?? "digits")),
-    field("loss", "Loss", h("select", { name: "loss" }, LOSSES.map(([value, words]) => h("option", { value }, words)))),
-    field("classes", "Classes, with commas between", text2("classes", "cat, dog; none: by number")),
-    field("trainable", "What trains", text2("trainable", "head, last:2, classifier.*; none: all weights")),
-    field("optimizer", "Optimizer", h("select", { name: "optimizer" }, OPTIMIZERS.map((value) => h("option", { value }, value)))),
-    field("output", "Output that the loss takes", text2("output", "the graph’s only output")),
-    field(
+    field2("name", "Name", text2("name", nameOf(file) ?? "digits")),
+    field2("loss", "Loss", h("select", { name: "loss" }, LOSSES.map(([value, words]) => h("option", { value }, words)))),
+    field2("classes", "Classes, with commas between", text2("classes", "cat, dog; none: by number")),
+    field2("trainable", "What trains", text2("trainable", "head, last:2, classifier.*; none: all weights")),
+    field2("optimizer", "Optimizer", h("select", { name: "optimizer" }, OPTIMIZERS.map((value) => h("option", { value }, value)))),
+    field2("output", "Output that the loss takes", text2("output", "the graph’s only output")),
+    field2(
       "preprocess",
       "Samples are",
       h("select", { name: "preprocess" }, h("option", { value: "" }, "tensors as the model takes them"), h("option", { value: "image" }, "colour pictures"), h("option", { value: "gray" }, "gray pictures"), h("option", { value: "standardize" }, "numbers to standardize"))
@@ -1160,19 +1160,19 @@ var LEVELS = [
 ];
 function conditionsOf(device2, policy2) {
   const blocking = new Set(device2.blocked_by.map((each2) => each2.condition));
-  const [battery, ...others2] = LEVELS.map((level) => fromLevel(level, device2, policy2));
+  const [battery, ...others2] = LEVELS.map((level2) => fromLevel(level2, device2, policy2));
   const found = [power(device2, policy2), battery, saver(device2, policy2), idle(device2, policy2), ...others2, ...byTime(device2, policy2)];
   return found.filter((each2) => each2 !== void 0).map((each2) => ({ share: null, ...each2, isBlocking: blocking.has(each2.name) }));
 }
 function fromLevel({ name, title, signal, show, stop, resume, isMinimum }, device2, policy2) {
   const { value, note: note2 } = told(device2.signals[signal], (raw2) => show(Number(raw2)));
-  const limit = policy2[stop];
-  if (typeof limit !== "number") return { name, title, value, note: note2, limit: null };
+  const limit2 = policy2[stop];
+  if (typeof limit2 !== "number") return { name, title, value, note: note2, limit: null };
   const back = resume === void 0 ? null : policy2[resume];
-  const until = typeof back === "number" && back !== limit ? `, resumes at ${show(back)}` : "";
+  const until = typeof back === "number" && back !== limit2 ? `, resumes at ${show(back)}` : "";
   const raw = device2.signals[signal]?.value;
-  const share = typeof raw === "number" && !isMinimum ? Math.min(1, raw / limit) : null;
-  return { name, title, value, note: note2, limit: `${isMinimum ? "at least" : "at most"} ${show(limit)}${until}`, share };
+  const share = typeof raw === "number" && !isMinimum ? Math.min(1, raw / limit2) : null;
+  return { name, title, value, note: note2, limit: `${isMinimum ? "at least" : "at most"} ${show(limit2)}${until}`, share };
 }
 function power(device2, policy2) {
   const read = told(device2.signals.on_ac_power, (raw) => raw === true ? "mains" : "battery");
@@ -1184,8 +1184,8 @@ function saver(device2, policy2) {
 }
 function idle(device2, policy2) {
   const read = told(device2.signals.user_idle_s, (raw) => duration(Number(raw)));
-  const limit = policy2.require_idle === true ? `at least ${duration(Number(policy2.idle_minutes) * 60)}` : null;
-  return { name: "user_idle", title: "Time without input", ...read, limit };
+  const limit2 = policy2.require_idle === true ? `at least ${duration(Number(policy2.idle_minutes) * 60)}` : null;
+  return { name: "user_idle", title: "Time without input", ...read, limit: limit2 };
 }
 function byTime(device2, policy2) {
   const windows = Array.isArray(policy2.windows) ? policy2.windows.length : 0;
@@ -1200,10 +1200,10 @@ function byTime(device2, policy2) {
     limit: typeof most === "number" ? `at most ${duration(most * 60)}` : null,
     share: typeof most === "number" && most > 0 ? Math.min(1, trained / (most * 60)) : null
   };
-  const clock2 = told(device2.signals.local_time, (raw) => timeOfDay(String(raw)));
+  const clock3 = told(device2.signals.local_time, (raw) => timeOfDay(String(raw)));
   const running = told(device2.signals.running_processes, (raw) => Array.isArray(raw) && raw.length > 0 ? raw.join(", ") : "none");
   return [
-    { name: "window", title: "Time", ...clock2, limit: windows > 0 ? `within ${windows === 1 ? "one window" : `${windows} windows`} of the week` : null },
+    { name: "window", title: "Time", ...clock3, limit: windows > 0 ? `within ${windows === 1 ? "one window" : `${windows} windows`} of the week` : null },
     { name: "processes", title: "Programs that come first", ...running, limit: programs.length > 0 ? `none of ${programs.join(", ")}` : null },
     daily
   ];
@@ -1282,6 +1282,259 @@ function distinct(jobs2) {
   return [...new Map(jobs2.map((job2) => [job2.id, job2])).values()];
 }
 
+// src/views/form.ts
+function settingsForm(app, form) {
+  const changed = app.draft(form.name, () => ({}));
+  const isChanged = Object.keys(changed).length > 0;
+  const isOff = app.state.pending.has(form.name) || app.state.connection === "lost";
+  const submit2 = async (event) => {
+    event.preventDefault();
+    const asked = { ...changed };
+    if (await app.act(form.name, form.stale, () => form.send(asked))) forget(app, form.name);
+  };
+  return h(
+    "form",
+    { class: "form settings", novalidate: true, "data-key": form.name, onsubmit: (event) => void submit2(event) },
+    form.groups.map(
+      (group) => h(
+        "fieldset",
+        { "data-key": group.title },
+        h("legend", { class: form.groups.length === 1 ? "visually-hidden" : null }, group.title),
+        h("div", { class: "fields" }, group.settings.map((setting) => field(app, form, setting, changed)))
+      )
+    ),
+    form.more?.(changed) ?? null,
+    outcome(app, form.name),
+    h(
+      "div",
+      { class: "buttons" },
+      h("button", { type: "submit", class: "primary", disabled: !isChanged || isOff }, "Save"),
+      isChanged && h("button", { type: "reset", onclick: () => forget(app, form.name) }, "Discard")
+    )
+  );
+}
+function forget(app, name) {
+  app.state.drafts.delete(name);
+  app.state.results.delete(name);
+  app.draw();
+}
+function field(app, form, setting, changed) {
+  const { name, title, unit, kind } = setting;
+  const fault = app.state.results.get(form.name)?.faults.find(({ pointer }) => pointer === `${form.pointer}/${name}`);
+  const known = name in changed ? changed[name] : form.values[name];
+  const take = (value) => {
+    if (same(value, form.values[name])) delete changed[name];
+    else changed[name] = value;
+    app.draw();
+  };
+  return h(
+    "label",
+    { "data-key": name, class: kind === "flag" ? "check" : null },
+    kind === "flag" && control(setting, known, take, false),
+    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` in ${unit}`) : null),
+    kind !== "flag" && control(setting, known, take, fault !== void 0),
+    fault !== void 0 && h("span", { class: "problem" }, fault.detail)
+  );
+}
+function control({ name, kind, scale = 1, options = [], isOptional }, known, take, isWrong) {
+  const read = (event) => event.currentTarget.value.trim();
+  if (kind === "flag") {
+    const flip = (event) => take(event.currentTarget.checked);
+    return h("input", { name, type: "checkbox", checked: known === true, onchange: flip });
+  }
+  if (kind === "choice") {
+    return h(
+      "select",
+      { name, onchange: (event) => take(read(event)) },
+      options.map(([value2, words]) => h("option", { value: value2, selected: value2 === known }, words))
+    );
+  }
+  if (kind === "list") {
+    const split = (event) => take(read(event).split(",").map((part) => part.trim()).filter(Boolean));
+    return h("input", { name, type: "text", value: Array.isArray(known) ? known.join(", ") : "", oninput: split });
+  }
+  const parse2 = (event) => {
+    const text2 = read(event);
+    take(text2 === "" ? null : scale === 1 ? Number(text2) : Math.round(Number(text2) * scale));
+  };
+  const value = typeof known === "number" ? Number((known / scale).toPrecision(6)) : "";
+  const placeholder = isOptional ? "no limit" : null;
+  return h("input", { name, type: "number", step: "any", value, placeholder, "aria-invalid": isWrong, oninput: parse2 });
+}
+function same(a, b) {
+  return JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
+}
+
+// src/views/week.ts
+var DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+var HOURS = Array.from({ length: 24 }, (_, hour) => hour);
+function hoursOf(windows) {
+  const grid2 = DAYS.map(() => HOURS.map(() => false));
+  for (const { days, start, end } of windows) {
+    const [first, last2] = [minutesOf(start), minutesOf(end)];
+    const length = last2 > first ? last2 - first : last2 - first + 1440;
+    for (const name of days) {
+      const day = DAYS.indexOf(name);
+      for (let at = Math.ceil(first / 60); at * 60 + 60 <= first + length; at += 1) {
+        const row = grid2[(day + Math.floor(at / 24)) % 7];
+        if (row) row[at % 24] = true;
+      }
+    }
+  }
+  return grid2;
+}
+function windowsOf(grid2) {
+  const found = /* @__PURE__ */ new Map();
+  grid2.forEach((row, day) => {
+    for (let hour = 0; hour < 24; hour += 1) {
+      if (!row[hour] || hour > 0 && row[hour - 1]) continue;
+      let end = hour;
+      while (end < 24 && row[end]) end += 1;
+      const [start, until] = [clock2(hour), clock2(end)];
+      const window2 = found.get(`${start}-${until}`) ?? { days: [], start, end: until };
+      window2.days.push(DAYS[day] ?? "");
+      found.set(`${start}-${until}`, window2);
+    }
+  });
+  return [...found.values()];
+}
+function weekView(app, windows, change2) {
+  const grid2 = hoursOf(windows);
+  const flip = (day, hours) => {
+    const isOn = hours.every((hour) => grid2[day]?.[hour]);
+    const next = grid2.map((row, at) => at === day ? row.map((was, hour) => hours.includes(hour) ? !isOn : was) : row);
+    change2(windowsOf(next));
+  };
+  return h(
+    "div",
+    { class: "week-frame" },
+    h("p", { class: "quiet", role: "status" }, windows.length === 0 ? "Every hour is allowed. Press hours to allow only these." : said(windows)),
+    h(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Week" },
+      h(
+        "table",
+        { class: "week" },
+        h("thead", {}, h("tr", {}, h("td", {}), HOURS.map((hour) => h("th", { scope: "col" }, hour % 3 === 0 ? String(hour) : "")))),
+        h(
+          "tbody",
+          {},
+          DAYS.map(
+            (name, day) => h(
+              "tr",
+              { "data-key": name },
+              h("th", { scope: "row" }, h("button", { type: "button", class: "plain", onclick: () => flip(day, HOURS) }, name)),
+              HOURS.map(
+                (hour) => h(
+                  "td",
+                  {},
+                  h("button", {
+                    type: "button",
+                    class: grid2[day]?.[hour] ? "hour on" : "hour",
+                    "aria-pressed": grid2[day]?.[hour] ? "true" : "false",
+                    "aria-label": `${name} ${clock2(hour)}`,
+                    disabled: app.state.connection === "lost",
+                    onclick: () => flip(day, [hour])
+                  })
+                )
+              )
+            )
+          )
+        )
+      )
+    )
+  );
+}
+function said(windows) {
+  return windows.map(({ days, start, end }) => `${days.join(", ")} ${start} to ${end}`).join("; ");
+}
+function minutesOf(time) {
+  const [hour = 0, minute = 0] = time.split(":").map(Number);
+  return hour * 60 + minute;
+}
+function clock2(hour) {
+  return `${String(hour).padStart(2, "0")}:00`;
+}
+
+// src/views/policy.ts
+var MIB = 2 ** 20;
+var level = (name, title, unit, scale = 1) => ({ name, title, unit, scale, kind: "number", isOptional: true });
+var fixed = (name, title, unit) => ({ name, title, unit, kind: "number" });
+var flag = (name, title) => ({ name, title, kind: "flag" });
+var GROUPS = [
+  {
+    title: "Power",
+    settings: [
+      flag("require_ac_power", "Train on mains power alone"),
+      flag("obey_battery_saver", "Stop while battery saver is on"),
+      level("min_battery_percent", "Stop below a charge of", "%"),
+      level("resume_battery_percent", "Resume at", "%")
+    ]
+  },
+  {
+    title: "People and other programs",
+    settings: [
+      flag("require_idle", "Train while nobody uses the device"),
+      fixed("idle_minutes", "Idle after", "minutes without input"),
+      level("max_foreign_cpu_percent", "Most load by other programs", "% of the machine"),
+      { name: "blocking_processes", title: "Programs that come first", unit: "names, with commas between", kind: "list" }
+    ]
+  },
+  {
+    title: "Load",
+    settings: [
+      level("max_cpu_pressure_percent", "Most waiting for the processor", "% of the time"),
+      level("max_memory_pressure_percent", "Most waiting for memory", "% of the time"),
+      level("max_io_pressure_percent", "Most waiting for the disk", "% of the time"),
+      fixed("grace_seconds", "Stop when too high for", "seconds"),
+      fixed("settle_seconds", "Resume when good for", "seconds"),
+      fixed("suspend_in_memory_seconds", "Suspend a job in memory for", "seconds")
+    ]
+  },
+  {
+    title: "Temperature, memory, disk",
+    settings: [
+      level("max_temperature_c", "Stop above", "°C"),
+      level("resume_temperature_c", "Resume at", "°C"),
+      level("min_free_memory_bytes", "Stop below free memory", "MiB", MIB),
+      level("resume_free_memory_bytes", "Resume at", "MiB", MIB),
+      level("min_free_disk_bytes", "Stop below free disk space", "MiB", MIB),
+      level("resume_free_disk_bytes", "Resume at", "MiB", MIB)
+    ]
+  },
+  {
+    title: "What training may use",
+    settings: [
+      level("max_minutes_per_day", "Most minutes a day", "minutes"),
+      fixed("max_threads_busy", "Threads while in use", "threads"),
+      fixed("max_threads_idle", "Threads while idle", "threads"),
+      { name: "nice", title: "Niceness, 0 to 19, the most polite", kind: "number" },
+      level("memory_limit_bytes", "Most memory of children", "MiB", MIB)
+    ]
+  }
+];
+function policyView(app, rules) {
+  return section(
+    "Policy",
+    { id: "policy" },
+    settingsForm(app, {
+      name: "policy",
+      groups: GROUPS,
+      values: rules,
+      pointer: "",
+      stale: ["/v1/policy", "/v1/device", "/v1/jobs"],
+      more: (changed) => h("fieldset", { "data-key": "windows" }, h("legend", {}, "Hours of the week"), weekView(app, changed.windows ?? rules.windows, (windows) => {
+        changed.windows = windows;
+        app.draw();
+      })),
+      send: async (changed) => {
+        await app.api.put("/v1/policy", changed);
+        return "The policy is changed.";
+      }
+    })
+  );
+}
+
 // src/views/device.ts
 var STALE = ["/v1/device", "/v1/jobs"];
 var SNOOZES = [
@@ -1295,7 +1548,8 @@ function deviceView(app) {
   return [
     heading("Device"),
     verdictView(app, now),
-    section("Conditions", { id: "conditions" }, conditionsView(now, rules, { isShort: false }))
+    section("Conditions", { id: "conditions" }, conditionsView(now, rules, { isShort: false })),
+    policyView(app, rules)
   ];
 }
 function verdictView(app, now) {
@@ -1326,7 +1580,7 @@ function verdict(now) {
   return "Training waits until the device can spare it";
 }
 function conditionsView(now, rules, { isShort }) {
-  const shown2 = conditionsOf(now, rules).filter(({ limit, isBlocking }) => !isShort || limit !== null || isBlocking);
+  const shown2 = conditionsOf(now, rules).filter(({ limit: limit2, isBlocking }) => !isShort || limit2 !== null || isBlocking);
   return scrolled(
     "Conditions",
     h(
@@ -1341,20 +1595,20 @@ function conditionsView(now, rules, { isShort }) {
     )
   );
 }
-function conditionRow({ name, title, value, note: note2, limit, isBlocking, share }, isShort) {
-  const state = limit === null ? "off" : isBlocking ? "blocks" : "holds";
-  const said = { off: "not asked for", blocks: "blocks training", holds: "met" }[state];
+function conditionRow({ name, title, value, note: note2, limit: limit2, isBlocking, share }, isShort) {
+  const state = limit2 === null ? "off" : isBlocking ? "blocks" : "holds";
+  const said2 = { off: "not asked for", blocks: "blocks training", holds: "met" }[state];
   return h(
     "tr",
     { class: state, "data-key": name },
-    h("th", { scope: "row" }, h("span", { class: `sign ${state}`, role: "img", "aria-label": said }), title),
+    h("th", { scope: "row" }, h("span", { class: `sign ${state}`, role: "img", "aria-label": said2 }), title),
     h(
       "td",
       { class: "number", title: note2 === "" ? null : note2 },
       value,
       share !== null && h("meter", { min: 0, max: 1, value: share, "aria-hidden": "true" })
     ),
-    h("td", {}, limit ?? "–"),
+    h("td", {}, limit2 ?? "–"),
     !isShort && h("td", { class: "quiet" }, note2)
   );
 }
@@ -1697,8 +1951,8 @@ function searchField(app, search) {
     placeholder: "Search",
     value: search,
     oninput: (event) => {
-      const field = event.currentTarget;
-      app.go(to(["models"], { q: field.value, sort: query.get("sort"), down: query.get("down") }), { isSame: true });
+      const field2 = event.currentTarget;
+      app.go(to(["models"], { q: field2.value, sort: query.get("sort"), down: query.get("down") }), { isSame: true });
     }
   });
 }
@@ -1871,13 +2125,13 @@ function storageView(app, all) {
 }
 function storageRow({ name, samples, quota }, size, largest) {
   const total2 = samples.train + samples.validation + samples.unlabelled + samples.base;
-  const limit = quota.max_bytes;
+  const limit2 = quota.max_bytes;
   return h(
     "li",
     { "data-key": name },
     h("a", { href: to(["models", name]) }, name),
-    h("span", { class: "quiet number" }, `${count(total2)} · ${bytes(size)}${limit === null ? "" : ` of ${bytes(limit)}`}`),
-    h("meter", { min: 0, max: limit ?? largest, value: size, "aria-label": `Bytes of ${name}` })
+    h("span", { class: "quiet number" }, `${count(total2)} · ${bytes(size)}${limit2 === null ? "" : ` of ${bytes(limit2)}`}`),
+    h("meter", { min: 0, max: limit2 ?? largest, value: size, "aria-label": `Bytes of ${name}` })
   );
 }
 
@@ -2372,8 +2626,8 @@ function note(upload, faults2) {
   upload.faults = [...upload.faults, ...faults2].slice(0, MOST_FAULTS);
 }
 function told2({ accepted, duplicates, faults: faults2 }) {
-  const same = duplicates > 0 ? `, ${plural(duplicates, "duplicate")}` : "";
-  return `${plural(accepted, "sample")} added${same}${faults2.length > 0 ? `, ${plural(faults2.length, "problem")}` : ""}.`;
+  const same2 = duplicates > 0 ? `, ${plural(duplicates, "duplicate")}` : "";
+  return `${plural(accepted, "sample")} added${same2}${faults2.length > 0 ? `, ${plural(faults2.length, "problem")}` : ""}.`;
 }
 
 // src/views/deletion.ts
@@ -2586,11 +2840,11 @@ function uploadView(app, model2) {
   const isImage = takesImages(model2);
   const isOff = upload.stop !== null || app.state.connection === "lost";
   const take = (event) => {
-    const field2 = event.currentTarget;
-    if (field2.files !== null) void send(app, model2, chosen(field2.files));
-    field2.value = "";
+    const field3 = event.currentTarget;
+    if (field3.files !== null) void send(app, model2, chosen(field3.files));
+    field3.value = "";
   };
-  const field = (title, isFolder) => h(
+  const field2 = (title, isFolder) => h(
     "label",
     { class: `file ${isOff ? "off" : ""}` },
     title,
@@ -2600,8 +2854,8 @@ function uploadView(app, model2) {
     "div",
     { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },
     h("p", { class: "quiet" }, isImage ? "Drop pictures or folders anywhere here, or" : "Drop .npz, .csv or .json files anywhere here, or"),
-    field("Choose files", false),
-    isImage ? field("Choose a folder", true) : null,
+    field2("Choose files", false),
+    isImage ? field2("Choose a folder", true) : null,
     isImage && model2.target.classes !== null ? labelField(app, model2) : null,
     upload.stop === null ? null : progress(app, model2),
     upload.faults.length === 0 ? null : h("ul", { class: "problem", role: "alert" }, upload.faults.map((fault) => h("li", {}, fault)))
@@ -2728,9 +2982,9 @@ function toolbar(app, model2, items) {
 }
 function otherClasses(classes, disabled, give) {
   const choose = (event) => {
-    const field = event.currentTarget;
-    if (field.value !== "") give(Number(field.value));
-    field.value = "";
+    const field2 = event.currentTarget;
+    if (field2.value !== "") give(Number(field2.value));
+    field2.value = "";
   };
   return h(
     "select",
@@ -2743,6 +2997,111 @@ function selectAll(app, model2, items) {
   const work = workOf(app, model2.name);
   work.selected = work.selected.size > 0 ? /* @__PURE__ */ new Set() : new Set(items.map(({ id }) => id));
   app.draw();
+}
+
+// src/views/settings.ts
+var limit = (name, title, unit, scale) => ({
+  name,
+  title,
+  kind: "number",
+  isOptional: true,
+  ...unit ? { unit } : {},
+  ...scale ? { scale } : {}
+});
+var PARTS = [
+  {
+    key: "gate",
+    title: "Gate",
+    settings: [
+      { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "by hand alone"]] },
+      { name: "metric", title: "Judged by", kind: "choice", options: [["accuracy", "accuracy"], ["loss", "loss"], ["mae", "mean absolute error"]] },
+      { name: "margin", title: "Worse by more than this is worse even within chance", kind: "number" },
+      { name: "min_validation_samples", title: "Least validation samples", kind: "number" },
+      { name: "min_per_class", title: "Least samples of each class", kind: "number" },
+      { name: "base_set", title: "The base set counts too", kind: "flag" },
+      { name: "base_margin", title: "Drop that the base set allows", kind: "number" }
+    ]
+  },
+  {
+    key: "quota",
+    title: "Quota of samples",
+    settings: [
+      limit("max_samples", "Most samples"),
+      limit("max_bytes", "Most space", "MiB", 2 ** 20),
+      { name: "when_full", title: "When it is full, what goes first", kind: "choice", options: [["oldest", "the oldest"], ["reservoir", "any, at random"], ["balanced", "of the largest class"]] }
+    ]
+  },
+  {
+    key: "retention",
+    title: "Versions that are kept",
+    settings: [limit("max_versions", "Most versions"), limit("max_age_days", "Oldest", "days"), limit("max_bytes", "Most space", "MiB", 2 ** 20)]
+  }
+];
+function settingsTab(app, model2) {
+  const { name } = model2;
+  const stale = ["/v1/models?", modelPath(name)];
+  return h(
+    "div",
+    { class: "columns", "data-key": "settings" },
+    h(
+      "div",
+      { class: "stack" },
+      PARTS.map(
+        ({ key, title, settings }) => section(
+          title,
+          { id: key },
+          settingsForm(app, {
+            name: `${key}:${name}`,
+            groups: [{ title, settings }],
+            values: model2[key],
+            pointer: `/${key}`,
+            stale,
+            send: async (changed) => {
+              const body = key === "gate" ? changed : { ...model2[key], ...changed };
+              await app.api.patch(modelPath(name), { [key]: body });
+              return `${title} of ${name}: saved.`;
+            }
+          })
+        )
+      )
+    ),
+    h("div", { class: "stack" }, aboutView(model2), section("Delete", { id: "delete" }, deletion(app, model2)))
+  );
+}
+function aboutView(model2) {
+  const { loss, optimizer, engine, output, parameters, notes, preprocess, hyperparameters } = model2;
+  const pairs = [
+    ["loss", typeof loss === "string" ? loss : `output ${loss.output}`],
+    ["optimizer", optimizer],
+    ["engine", engine],
+    ["output", output],
+    ["parameters that train", count(parameters.trainable)],
+    ["frozen parameters", count(parameters.frozen)],
+    ...Object.entries(hyperparameters).map(([key, value]) => [key, JSON.stringify(value)])
+  ];
+  return section(
+    "What it is",
+    { id: "about" },
+    h("dl", { class: "pairs" }, pairs.map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, value)))),
+    notes.length > 0 && h("ul", { class: "quiet" }, notes.map((note2) => h("li", {}, note2))),
+    preprocess.length > 0 && h("ul", {}, preprocess.map((each2) => h("li", {}, h("code", {}, JSON.stringify(each2))))),
+    h("details", {}, h("summary", {}, `Initializers that train (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each2) => h("li", {}, h("code", {}, each2)))))
+  );
+}
+function deletion(app, { name }) {
+  const ask = () => confirm(app, {
+    title: `Delete ${name}?`,
+    detail: "Its samples, jobs, checkpoints and versions go with it, for good. Apps can no longer fetch it.",
+    yes: "Delete the model",
+    name: `delete-model:${name}`,
+    stale: [],
+    run: async () => {
+      await app.api.remove(modelPath(name));
+      app.go(to(["models"]));
+      return `${name} was deleted.`;
+    }
+  });
+  return h("div", { class: "buttons" }, opener(`ask-delete-model:${name}`, "Delete the model …", ask, name, "danger"));
 }
 
 // src/views/train.ts
@@ -2763,7 +3122,7 @@ function openTraining(app, model2) {
       { class: "form", novalidate: true, "data-key": name, onsubmit: (event) => void submit(app, model2, name, event) },
       h("h2", { id: "dialog-title" }, `Train ${model2.name}`),
       h("p", { class: "quiet" }, "Empty fields keep what is shown in them."),
-      h("div", { class: "fields" }, FIELDS.map((field) => fieldView(app, model2, name, field)), startField()),
+      h("div", { class: "fields" }, FIELDS.map((field2) => fieldView(app, model2, name, field2)), startField()),
       h(
         "label",
         { class: "check" },
@@ -2814,9 +3173,9 @@ async function submit(app, model2, name, event) {
   event.preventDefault();
   const given = new FormData(event.currentTarget);
   const body = { from: given.get("from"), ignore_policy: given.has("ignore_policy") };
-  for (const field of FIELDS) {
-    const text2 = String(given.get(field.name) ?? "").trim();
-    if (text2 !== "") body[field.name] = Number(text2);
+  for (const field2 of FIELDS) {
+    const text2 = String(given.get(field2.name) ?? "").trim();
+    if (text2 !== "") body[field2.name] = Number(text2);
   }
   const hasWorked = await app.act(name, ["/v1/jobs", "/v1/device"], async () => {
     const job2 = await app.api.post(modelPath(model2.name, "/jobs"), body);
@@ -2849,10 +3208,10 @@ function nameOf2({ name }) {
 }
 function pictureField(app, model2, trial) {
   const take = (event) => {
-    const field = event.currentTarget;
-    const [file] = field.files ?? [];
+    const field2 = event.currentTarget;
+    const [file] = field2.files ?? [];
     if (file) void predict(app, model2, trial, file);
-    field.value = "";
+    field2.value = "";
   };
   const { picture: picture2 } = trial;
   const draw = (canvas) => {
@@ -3091,7 +3450,8 @@ var JOBS_SHOWN = 5;
 var TABS = [
   { key: "", name: "Versions", view: versionsTab },
   { key: "samples", name: "Samples", view: samplesTab },
-  { key: "try", name: "Try it", view: tryTab }
+  { key: "try", name: "Try it", view: tryTab },
+  { key: "settings", name: "Settings", view: settingsTab }
 ];
 function modelPage(app, parts) {
   const [, name = "", key = ""] = parts;
@@ -3209,11 +3569,11 @@ function titleOf({ parts }) {
   const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
   return parts.length > 1 ? `${parts[1]} · ${place?.name ?? ""} · Hone` : `${place?.name ?? "Not found"} · Hone`;
 }
-function pageView(app, forget) {
+function pageView(app, forget2) {
   const { parts } = app.route;
   const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
   return [
-    navigation(app, place, forget),
+    navigation(app, place, forget2),
     h(
       "div",
       { class: "content", "data-key": "content" },
@@ -3224,7 +3584,7 @@ function pageView(app, forget) {
     toastsView(app)
   ];
 }
-function navigation(app, current, forget) {
+function navigation(app, current, forget2) {
   const { connection } = app.state;
   return h(
     "header",
@@ -3246,7 +3606,7 @@ function navigation(app, current, forget) {
       { class: "aside" },
       h("p", { class: `connection ${connection}`, role: "status" }, CONNECTIONS[connection]),
       h("a", { href: "/docs" }, "API"),
-      h("button", { type: "button", class: "plain", onclick: forget }, "Forget token")
+      h("button", { type: "button", class: "plain", onclick: forget2 }, "Forget token")
     )
   );
 }
@@ -3331,12 +3691,12 @@ var root = element("page", HTMLElement);
 var dialog = element("dialog", HTMLDialogElement);
 function askForToken(problem) {
   patch(root, h("div", { id: "page" }, tokenView(problem)));
-  const field = element("token", HTMLInputElement);
-  field.focus();
+  const field2 = element("token", HTMLInputElement);
+  field2.focus();
   element("token-form", HTMLFormElement).onsubmit = (event) => {
     event.preventDefault();
-    sessionStorage.setItem(TOKEN_KEY, field.value.trim());
-    field.value = "";
+    sessionStorage.setItem(TOKEN_KEY, field2.value.trim());
+    field2.value = "";
     void open();
   };
 }

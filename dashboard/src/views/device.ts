@@ -6,6 +6,7 @@ import { clock } from "../format";
 import { type Condition, conditionsOf } from "../conditions";
 import { device, policy } from "../queries";
 import type { Device, Policy } from "../types";
+import { policyView } from "./policy";
 import { blockers, heading, loading, press, scrolled, section } from "./parts";
 
 const STALE = ["/v1/device", "/v1/jobs"];
@@ -22,6 +23,7 @@ export function deviceView(app: App): Child[] {
     heading("Device"),
     verdictView(app, now),
     section("Conditions", { id: "conditions" }, conditionsView(now, rules, { isShort: false })),
+    policyView(app, rules),
   ];
 }
 

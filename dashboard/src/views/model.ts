@@ -10,6 +10,7 @@ import { courseOf } from "./models";
 import { outcomeRow } from "./overview";
 import { fact, heading, loading, opener, section } from "./parts";
 import { samplesTab } from "./samples";
+import { settingsTab } from "./settings";
 import { openTraining } from "./train";
 import { tryTab } from "./try";
 import { timeline } from "./versions";
@@ -26,6 +27,7 @@ const TABS: readonly Tab[] = [
   { key: "", name: "Versions", view: versionsTab },
   { key: "samples", name: "Samples", view: samplesTab },
   { key: "try", name: "Try it", view: tryTab },
+  { key: "settings", name: "Settings", view: settingsTab },
 ];
 
 export function modelPage(app: App, parts: string[]): Child {
