@@ -557,6 +557,7 @@ function staleAfter(happened) {
   const [family] = happened.type.split(".");
   if (family === "job") return ["/v1/jobs", "/v1/device"];
   if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
+  if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
   if (family === "checkpoint") return [];
   const changed = ["/v1/models?", modelPath(happened.model)];
@@ -3313,6 +3314,14 @@ async function keep(app, model2, { body }, label2) {
   await app.api.post(path, sample);
 }
 
+// src/views/save.ts
+var KEPT_MS = 6e4;
+function save(file, name) {
+  const link = h("a", { href: URL.createObjectURL(file), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
+}
+
 // src/views/versions.ts
 function timeline(app, model2, list2) {
   return section(
@@ -3415,11 +3424,6 @@ function askRollback(app, model2, { version }) {
       return `Apps fetch version ${now.version} of ${model2.name} now.`;
     }
   });
-}
-function save(file, name) {
-  const link = h("a", { href: URL.createObjectURL(file), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 6e4);
 }
 function measureView({ name, isShare, after, before }, isGood) {
   const show = isShare ? percent : decimal;
@@ -3551,6 +3555,171 @@ function classBars(name, { labels }) {
   );
 }
 
+// src/views/system.ts
+var SCOPES = [
+  "samples:write",
+  "samples:read",
+  "predict",
+  "models:read",
+  "train",
+  "models:admin",
+  "device:policy",
+  "federate",
+  "backup",
+  "tokens:admin"
+];
+var TOKENS = ["/v1/tokens"];
+function systemPage(app) {
+  return [
+    heading("System"),
+    tokensView(app),
+    h("div", { class: "columns", "data-key": "columns" }, dataView(app), aboutView2(app))
+  ];
+}
+function tokensView(app) {
+  const all = app.resources.read("/v1/tokens", (api) => api.all("/v1/tokens"));
+  const now = (/* @__PURE__ */ new Date()).toISOString();
+  const shown2 = (all ?? []).filter(({ revoked_at: revoked, expires_at: ends }) => revoked === null && (ends === null || ends > now));
+  return section(
+    "Tokens",
+    { id: "tokens" },
+    all === void 0 ? loading() : tokenTable(app, shown2),
+    h("div", { class: "buttons" }, opener("new-token", "Make a token …", () => askToken(app)))
+  );
+}
+function tokenTable(app, shown2) {
+  if (shown2.length === 0) return h("p", { class: "quiet" }, "No token counts beside that of admin.token.");
+  return scrolled(
+    "Tokens",
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, ["Name", "Scopes", "Models", "Used", "Ends", ""].map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
+      h("tbody", {}, shown2.map((token) => tokenRow(app, token)))
+    )
+  );
+}
+function tokenRow(app, { id, name, scopes, models: models2, last_used_at: used, expires_at: ends }) {
+  const revoke = () => confirm(app, {
+    title: `Revoke ${name}?`,
+    detail: "It stops working at once, for good. An app that uses it needs another one.",
+    yes: "Revoke it",
+    name: `revoke:${id}`,
+    stale: TOKENS,
+    run: async () => {
+      await app.api.remove(`/v1/tokens/${id}`);
+      return `${name} is revoked.`;
+    }
+  });
+  return h(
+    "tr",
+    { "data-key": `token-${id}`, "aria-label": name },
+    h("th", { scope: "row" }, name),
+    h("td", {}, scopes.length === SCOPES.length ? "all" : scopes.join(", ")),
+    h("td", {}, models2 === null ? "all" : models2.join(", ")),
+    h("td", { class: "quiet" }, used === null ? "never" : when(used)),
+    h("td", { class: "quiet" }, ends === null ? "never" : clock(ends)),
+    h("td", { class: "act" }, opener(`ask-revoke:${id}`, "Revoke …", revoke, name))
+  );
+}
+function askToken(app) {
+  const name = "make-token";
+  const made = [];
+  const send2 = async (event) => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget);
+    const models2 = String(given.get("models") ?? "").split(",").map((part) => part.trim()).filter(Boolean);
+    const body = { name: given.get("name"), scopes: given.getAll("scope"), ...models2.length > 0 ? { models: models2 } : {} };
+    await app.act(name, TOKENS, async () => {
+      made.push((await app.api.post("/v1/tokens", body)).secret);
+      return null;
+    });
+  };
+  app.state.results.delete(name);
+  app.open(() => made[0] === void 0 ? tokenForm(app, name, (event) => void send2(event)) : secretView(app, made[0]));
+}
+function tokenForm(app, name, onsubmit) {
+  return h(
+    "form",
+    { class: "form", novalidate: true, "data-key": name, onsubmit },
+    h("h2", { id: "dialog-title" }, "Make a token"),
+    h(
+      "div",
+      { class: "fields" },
+      h("label", {}, h("span", {}, "Name"), h("input", { name: "name", type: "text", autocomplete: "off" })),
+      h("label", {}, h("span", {}, "Models, with commas between"), h("input", { name: "models", type: "text", placeholder: "all", autocomplete: "off" }))
+    ),
+    h("fieldset", {}, h("legend", {}, "It may"), h("div", { class: "fields" }, SCOPES.map((scope) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "scope", value: scope }), scope)))),
+    outcome(app, name),
+    h(
+      "div",
+      { class: "buttons" },
+      h("button", { type: "button", onclick: () => app.close() }, "Close"),
+      h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Make it")
+    )
+  );
+}
+function secretView(app, secret) {
+  return h(
+    "div",
+    { class: "question", "data-key": "secret" },
+    h("h2", { id: "dialog-title" }, "The token’s secret"),
+    h("p", {}, "It is shown this one time; the daemon stores its digest alone."),
+    h("p", { class: "secret" }, h("code", {}, secret)),
+    h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "I have it"))
+  );
+}
+function dataView(app) {
+  const state = app.resources.read("/v1/verification");
+  return section(
+    "Stored data",
+    { id: "data" },
+    state ? h("p", { class: state.damaged || state.error ? "problem" : "quiet", role: "status" }, verified(state)) : loading(),
+    h(
+      "div",
+      { class: "buttons" },
+      press(app, {
+        name: "verify",
+        label: "Verify all",
+        stale: ["/v1/verification"],
+        disabled: state?.running === true,
+        run: async () => {
+          await app.api.post("/v1/verification");
+          return "All stored data are read and compared with their digests.";
+        }
+      }),
+      press(app, {
+        name: "backup",
+        label: "Download a backup",
+        run: async () => {
+          save(await app.api.bytes("/v1/backup"), `honed-${(/* @__PURE__ */ new Date()).toISOString().slice(0, 10)}.zip`);
+          return "The backup is downloaded; honed restore reads it.";
+        }
+      })
+    )
+  );
+}
+function verified({ running, read_bytes: read, total_bytes: total2, error, verified_at: at, damaged }) {
+  if (running) return `${bytes(read)} of ${total2 === null ? "…" : bytes(total2)} read`;
+  if (error !== null) return `The last reading ended too early: ${error}.`;
+  if (damaged) {
+    const samples = Object.values(damaged.samples).reduce((sum, each2) => sum + each2, 0);
+    return `Damaged and set aside: ${samples} samples, ${Object.keys(damaged.files).length} files.`;
+  }
+  return at === null ? "Not verified yet." : `Everything was as it was stored, ${clock(at)}.`;
+}
+function aboutView2(app) {
+  const ready = app.resources.read("/readyz");
+  const restored = ready?.database_restored;
+  return section(
+    "About",
+    { id: "about" },
+    h("dl", { class: "pairs" }, h("div", {}, h("dt", {}, "honed"), h("dd", {}, ready?.version ?? "…"))),
+    restored ? h("p", { class: "problem" }, `The database was damaged; it is the backup of ${clock(restored.backup_from)}.`) : null,
+    h("p", { class: "quiet" }, h("code", {}, "honed doctor"), " checks the installation and trains one step.")
+  );
+}
+
 // src/views/page.ts
 var CONNECTIONS = {
   connecting: "connecting",
@@ -3563,7 +3732,8 @@ var PLACES = [
   { key: "models", name: "Models", view: (app, parts) => parts[1] ? modelPage(app, parts) : modelsPage(app) },
   { key: "add", name: "Add a model", view: addPage, isHidden: true },
   { key: "jobs", name: "Jobs", view: (app, parts) => parts[1] ? jobPage(app, Number(parts[1])) : jobsPage(app) },
-  { key: "device", name: "Device", view: deviceView }
+  { key: "device", name: "Device", view: deviceView },
+  { key: "system", name: "System", view: systemPage }
 ];
 function titleOf({ parts }) {
   const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
@@ -3789,6 +3959,7 @@ var Session = class {
   #showDialog(asked) {
     if (asked === null) {
       dialog.close();
+      dialog.replaceChildren();
       return;
     }
     patch(dialog, h("dialog", { id: "dialog", "aria-labelledby": "dialog-title" }, asked));

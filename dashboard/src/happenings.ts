@@ -11,6 +11,7 @@ export function staleAfter(happened: Happening): readonly string[] {
   const [family] = happened.type.split(".");
   if (family === "job") return ["/v1/jobs", "/v1/device"];
   if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
+  if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
   if (family === "checkpoint") return [];
   const changed = ["/v1/models?", modelPath(happened.model)];

@@ -128,6 +128,8 @@ class Session {
   #showDialog(asked: HTMLElement | null): void {
     if (asked === null) {
       dialog.close();
+      // Neither a secret nor what was typed stays behind.
+      dialog.replaceChildren();
       return;
     }
     patch(dialog, h("dialog", { id: "dialog", "aria-labelledby": "dialog-title" }, asked));

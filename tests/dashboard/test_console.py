@@ -19,6 +19,7 @@ PLACES = (
     "/jobs",
     "/jobs/1",
     "/device",
+    "/system",
 )
 WIDEST = "() => document.documentElement.scrollWidth"
 SERIOUS = """

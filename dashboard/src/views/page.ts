@@ -13,6 +13,7 @@ import { modelPage } from "./model";
 import { modelsPage } from "./models";
 import { overviewPage } from "./overview";
 import { heading } from "./parts";
+import { systemPage } from "./system";
 import { pinnedView } from "./pinned";
 
 const CONNECTIONS: Record<Connection, string> = {
@@ -37,6 +38,7 @@ const PLACES: readonly Place[] = [
   { key: "add", name: "Add a model", view: addPage, isHidden: true },
   { key: "jobs", name: "Jobs", view: (app, parts) => (parts[1] ? jobPage(app, Number(parts[1])) : jobsPage(app)) },
   { key: "device", name: "Device", view: deviceView },
+  { key: "system", name: "System", view: systemPage },
 ];
 
 export function titleOf({ parts }: Route): string {

@@ -8,6 +8,7 @@ import { to } from "../route";
 import type { Model, Version } from "../types";
 import { type Measure, measure } from "../words";
 import { badge, confirm, opener, press, section, when } from "./parts";
+import { save } from "./save";
 
 export function timeline(app: App, model: Model, list: Version[]): HTMLElement {
   return section(
@@ -121,13 +122,6 @@ function askRollback(app: App, model: Model, { version }: Version): void {
       return `Apps fetch version ${now.version} of ${model.name} now.`;
     },
   });
-}
-
-/** Hands a file to the browser's downloads. */
-function save(file: Blob, name: string): void {
-  const link = h("a", { href: URL.createObjectURL(file), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
 /** isGood: whether the gate let it through. */
