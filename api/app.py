@@ -34,6 +34,7 @@ from api.routes import (
     verification,
     versions,
 )
+from api.routes.federation import parameters, rounds
 from api.security import Guard
 from service.daemon import Daemon
 from service.policy.device_monitor import takes_input_reports
@@ -57,6 +58,8 @@ ROUTED = (
     versions,
     aliases,
     reference,
+    parameters,
+    rounds,
     predict,
     open_inference,
     events,

@@ -15,6 +15,7 @@ from api.access.scopes import need_of
 from api.openapi import SCHEMAS, answers
 from api.schemas import ModelSpecBody, ProblemBody
 from api.schemas.device import EXAMPLE_POLICY
+from api.schemas.federation import Personalization, RoundRequest
 from api.security import OPEN_PATHS
 from service.access.principal import SCOPES
 from service.policy import Policy
@@ -36,7 +37,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     scopes = _scopes(app)
     schemas = components["schemas"]
     schemas |= _policy_changes()
-    for body in (ProblemBody, ModelSpecBody):
+    for body in (ProblemBody, ModelSpecBody, RoundRequest, Personalization):
         components["schemas"] = schemas = _schemas_of(body) | schemas
     changes = description["paths"]["/v1/policy"]["put"]["requestBody"]["content"]
     changes["application/json"]["schema"] = {"$ref": f"{SCHEMAS}PolicyChanges"}

@@ -8,6 +8,7 @@ from typing import Any
 
 from api import schemas
 from api.schemas.access import AuditBody, NewTokenBody, TokenBody
+from api.schemas.federation import ConsentBody
 from api.schemas.samples import (
     BaseSetBody,
     DeletionBody,
@@ -18,6 +19,7 @@ from api.schemas.samples import (
     SamplesAccepted,
 )
 from service.access.principal import Principal, Scope
+from service.federation.consent import consent_of
 from service.models.promotion.policy import gate_policy
 from service.models.retention import retention_policy
 from service.samples.base_set import BaseSet
@@ -61,6 +63,7 @@ def model(row: Model) -> schemas.ModelBody:
         quota=schemas.QuotaSettings(**asdict(row.quota)),
         duplicates="keep" if row.keeps_duplicates else "merge",
         features=None if row.features is None else list(row.features),
+        federation=ConsentBody(**asdict(consent_of(row))),
     )
 
 

@@ -21,6 +21,8 @@ from service.background import BackgroundTasks
 from service.backup.daily_backups import DailyBackups
 from service.backup.verification import Verifier
 from service.events import Feed
+from service.federation.deadlines import Deadlines
+from service.federation.measuring import Measuring
 from service.jobs.scheduler import Scheduler
 from service.jobs.sleep import SleepWatch
 from service.logs import event
@@ -77,6 +79,8 @@ class Daemon:
     thumbnails: Thumbnails
     ranking: SampleRanking
     drift: DriftWatch
+    deadlines: Deadlines
+    measuring: Measuring
 
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
@@ -88,6 +92,7 @@ class Daemon:
         self._training: asyncio.Task[None] | None = None
         self._monitoring: asyncio.Task[None] | None = None
         self._sleep: asyncio.Task[None] | None = None
+        self._rounds: asyncio.Task[None] | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -114,6 +119,7 @@ class Daemon:
         self._monitoring = self._watched("device_monitor", self.monitor.run())
         self._training = self._watched("scheduler", self.scheduler.run())
         self._sleep = self._watched("sleep", SleepWatch(self.monitor, self.scheduler).run())
+        self._rounds = self._watched("deadlines", self.deadlines.run())
         self._start_timer()
         event(logger, logging.INFO, "daemon.started", data_dir=str(self.settings.data_dir))
 
@@ -149,6 +155,8 @@ class Daemon:
         self.thumbnails = Thumbnails(self.store, self.children)
         self.ranking = SampleRanking(self.store, self.settings, self.children)
         self.drift = DriftWatch(self.store, self.settings, self.children, self.monitor)
+        self.deadlines = Deadlines(self.store, self.scheduler)
+        self.measuring = Measuring(self.store, self.settings, self.children)
         self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
         self.verification = Verifier(self.store, self.monitor)
 
@@ -179,9 +187,9 @@ class Daemon:
         self.supervisor.stopping()
         self.release_waiting()
         self._timer.shutdown(wait=False)
-        if self._sleep is not None:
-            self._sleep.cancel()
-            await asyncio.wait({self._sleep})
+        for task in filter(None, (self._sleep, self._rounds)):
+            task.cancel()
+            await asyncio.wait({task})
         self.scheduler.stop()
         if self._training is not None:
             await asyncio.wait({self._training})

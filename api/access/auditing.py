@@ -12,7 +12,7 @@ from typing import Literal
 
 from starlette.types import Message, Scope, Send
 
-from api.protocol import ENDS, IS_HEAD, PEER_UID, PRINCIPAL
+from api.protocol import AUDIT_FACTS, ENDS, IS_HEAD, PEER_UID, PRINCIPAL
 from service.access.principal import Principal
 from service.daemon import Daemon
 from storage.database.audited import Pending, begin
@@ -81,6 +81,7 @@ def _entry(scope: Scope, kind: EntryKind, *, code: str | None = None) -> NewEntr
         path=scope["path"][:MAX_PATH] if principal is not None else _place(scope),
         model=_model(scope) if principal is not None else None,
         code=code,
+        facts=scope.get(AUDIT_FACTS),
     )
 
 

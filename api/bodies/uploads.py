@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
-from starlette.datastructures import UploadFile
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import problem
-from service.errors import TooLarge, UnsupportedMediaType
+from api.errors import problem, problems_of
+from service.errors import InvalidInput, TooLarge, UnsupportedMediaType
+from storage.errors import Problem
+
+T = TypeVar("T", bound=BaseModel)
 
 WRITE_BYTES = 2**20
 
@@ -117,6 +122,23 @@ async def spooled_part(upload: UploadFile, *, folder: Path) -> AsyncIterator[Pat
         await asyncio.to_thread(shutil.copyfileobj, upload.file, file, WRITE_BYTES)
         file.flush()
         yield path
+
+
+async def json_part(form: FormData, name: str, kind: type[T]) -> T | None:
+    """The part of a form that holds JSON, None if it is missing. Raises InvalidInput."""
+    part = form.get(name)
+    if part is None:
+        return None
+    text = await part.read() if isinstance(part, UploadFile) else part
+    wrong = f"the {name} is wrong"
+    try:
+        parsed: Any = json.loads(text)
+        return kind.model_validate(parsed)
+    except ValidationError as error:
+        listed = problems_of(error.errors(), parsed, kind=kind, prefix=f"/{name}")
+        raise InvalidInput(wrong, problems=listed) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(wrong, problems=[Problem(f"/{name}", f"not JSON: {error}")]) from error
 
 
 @contextmanager

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from api import present
 from api.access.scopes import ThePrincipal, needs
-from api.bodies.uploads import require_media_type, spooled_part
+from api.bodies.uploads import json_part, require_media_type, spooled_part
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
-from api.errors import problems_of
 from api.openapi import answers, body
 from api.routing import Route
 from api.schemas import (
@@ -122,10 +119,16 @@ def show_model(model: TheModel) -> ModelBody:
     return present.model(model)
 
 
-@router.patch("/{name}", summary="Change a model", responses=answers("not_found", "storage_full"))
+@router.patch(
+    "/{name}",
+    summary="Change a model",
+    responses=answers("not_found", "state_conflict", "storage_full"),
+)
 @needs(Scope.MODELS_ADMIN)
 def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBody:
-    """Changes default hyperparameters, classes, CSV columns, gate, retention or quota."""
+    """Changes default hyperparameters, classes, CSV columns, gate, retention, quota, or the consent
+    to federated training.
+    """
     hyperparameters = patch.hyperparameters
     changed = model_updates.change_model(
         store,
@@ -137,6 +140,7 @@ def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBo
         quota=patch.quota.model_dump(exclude_unset=True) if patch.quota else {},
         keeps_duplicates=None if patch.duplicates is None else patch.duplicates == "keep",
         features=patch.features if "features" in patch.model_fields_set else UNSET,
+        federation=patch.federation.model_dump(exclude_unset=True) if patch.federation else {},
     )
     return present.model(changed)
 
@@ -230,18 +234,9 @@ def _shown(daemon: Daemon, model: str, name: str) -> ClassBody:
 
 
 async def _spec(form: FormData) -> ModelSpec:
-    part = form.get("spec")
-    text = await part.read() if isinstance(part, UploadFile) else part
-    if text is None:
+    spec = await json_part(form, "spec", ModelSpecBody)
+    if spec is None:
         raise _wrong_form("/spec", 'the part "spec" is missing; it holds JSON')
-    try:
-        parsed: Any = json.loads(text)
-        spec = ModelSpecBody.model_validate(parsed)
-    except ValidationError as error:
-        faults = problems_of(error.errors(), parsed, kind=ModelSpecBody, prefix="/spec")
-        raise InvalidInput("the spec is wrong", problems=faults) from error
-    except (ValueError, RecursionError) as error:
-        raise _wrong_form("/spec", f"not JSON: {error}") from error
     listed = spec.trainable or []
     return ModelSpec(
         name=spec.name,

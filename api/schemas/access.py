@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, StringConstraints
 
@@ -105,7 +105,7 @@ class AuditBody(Body):
     """An entry of the audit log. who: a token or uid; `nobody` had no valid token.
 
     path: without its query; of `nobody` only how it begins. code: of a refusal. count: how many
-    requests the entry stands for.
+    requests the entry stands for. facts: of what left in federated training: sizes, norms, epsilon.
     """
 
     id: int
@@ -118,3 +118,4 @@ class AuditBody(Body):
     model: str | None
     code: str | None
     count: int
+    facts: dict[str, Any] | None

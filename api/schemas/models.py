@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from api.schemas.base import Body, Request, Text
+from api.schemas.federation import ConsentBody, FederationSettings
 from api.schemas.jobs import JobHyperparameters
 from storage.records.models import BatchNorm, Engine, NamedLoss, OptimizerName, WhenFull
 
@@ -147,7 +148,8 @@ class QuotaSettings(Request):
 class ModelPatch(Request):
     """What can be changed after registration. hyperparameters: merged; null removes a default.
 
-    features: null forgets them, and the next CSV names them.
+    features: null forgets them, and the next CSV names them. federation: consent to federated
+    training, merged.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"hyperparameters": {"epochs": 10}}]})
@@ -159,6 +161,7 @@ class ModelPatch(Request):
     quota: QuotaSettings | None = None
     duplicates: Duplicates | None = None
     features: Features = None
+    federation: FederationSettings | None = None
 
 
 class ClassNamed(Request):
@@ -267,3 +270,4 @@ class ModelBody(Body):
     quota: QuotaSettings
     duplicates: Duplicates
     features: list[str] | None
+    federation: ConsentBody

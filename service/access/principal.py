@@ -37,7 +37,8 @@ SCOPES: dict[Scope, str] = {
     "anybody's samples.",
     Scope.DEVICE_POLICY: "See the device; see and change the policy; pause and snooze all "
     "training; let a job ignore the policy.",
-    Scope.FEDERATE: "Take part in federated training. No route needs it yet.",
+    Scope.FEDERATE: "Send parameters of models and have them judged or measured; begin, see and "
+    "stop rounds of federated training, and fetch their updates, where a person has allowed that.",
     Scope.BACKUP: "Back up everything; verify all that is stored.",
     Scope.TOKENS_ADMIN: "List, create, change, rotate and revoke tokens; read the audit log.",
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from service.events import Announce
+from service.federation.publication import publish_update
 from service.logs import event
 from service.models import retention
 from service.models.promotion.gate import Conclusion
@@ -26,6 +27,7 @@ from service.training.protocol.messages.training import (
     Saved,
     Seen,
     Started,
+    Updated,
 )
 from storage.errors import Busy, HoneError, StorageFull
 from storage.records.id_set import decode
@@ -206,6 +208,12 @@ class Recorder:
         self._log("job.succeeded", version=version.version, promoted=version.promoted)
         self._prune()
         return True
+
+    def updated(self, message: Updated) -> None:
+        """Store the update that a round has made, and end the job."""
+        self.report()
+        publish_update(self._job, self._store, message, warnings=self._warnings)
+        self._log("round.trained", samples=message.samples, steps=message.step)
 
     def _prune(self) -> None:
         """The job has ended whatever becomes of this, and within the hour it is tried again."""

@@ -36,15 +36,19 @@ from service.training.protocol.messages.training import (
     Saved,
     Seen,
     Started,
+    Updated,
 )
 from service.training.protocol.messages.unions import Command, Message
 from storage.errors import StorageFull
+from storage.records.federation import ROUND
 from storage.records.jobs import Blocker, Job, JobState
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 3
+CANCEL_GRACE_S = 0.5
+"""How long a round's child may go on with its step once it is cancelled."""
 NO_SPACE = os.strerror(errno.ENOSPC)
 """In the last words of a child whose engine, or library, could not write."""
 
@@ -75,7 +79,7 @@ class JobRun:
         self.paused_for: tuple[Blocker, ...] = ()
         self._is_held = False
         self._child: Child | None = None
-        self._done: Done | None = None
+        self._done: Done | Updated | None = None
         self._answer: Answer | None = None
 
     @property
@@ -130,7 +134,9 @@ class JobRun:
                     raise StorageFull(
                         "the training child found no room on the disk; free some space"
                     ) from death
-                event(logger, logging.WARNING, "child.died", job=self.job.id, detail=death.detail)
+                if not isinstance(self._wish, Cancel):
+                    detail = death.detail
+                    event(logger, logging.WARNING, "child.died", job=self.job.id, detail=detail)
                 if not await self._may_try_again():
                     await asyncio.to_thread(self._give_up, death)
                     return
@@ -143,6 +149,12 @@ class JobRun:
     async def _send(self, command: Command) -> None:
         if self._child is not None:
             await self._child.send(command)
+            self._insist(self._child, command)
+
+    def _insist(self, child: Child, command: Command) -> None:
+        """A round that is cancelled ends soon, whatever its step takes: nothing of it is kept."""
+        if isinstance(command, Cancel) and self.job.start == ROUND:
+            asyncio.get_running_loop().call_later(CANCEL_GRACE_S, child.kill)
 
     async def _attempt(self) -> None:
         await renew(self.job.model_id, self._store, self._settings, self._children)
@@ -158,7 +170,9 @@ class JobRun:
             )
             self._done = None
             await self._converse(await Child.spawn(self._children, task), self._take)
-            if self._done is not None:
+            if isinstance(self._done, Updated):
+                await asyncio.to_thread(self._recorder.updated, self._done)
+            elif self._done is not None:
                 publication = Publication(
                     self.job,
                     self._store,
@@ -182,7 +196,7 @@ class JobRun:
             if self._is_held:
                 await child.send(Hold())
             if self._wish is not None:
-                await child.send(self._wish)
+                await self._send(self._wish)
             silence_s = self._settings.heartbeat_timeout_s
             async for message in child.messages(silence_timeout_s=silence_s):
                 await take(message)
@@ -204,7 +218,7 @@ class JobRun:
                     await asyncio.to_thread(recorder.report)
             case Saved():
                 await asyncio.to_thread(recorder.saved, message)
-            case Done():
+            case Done() | Updated():
                 self._done = message
             case Stopped():
                 await asyncio.to_thread(self._settle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from service.federation.terms import BEGIN_WITH_SENT, start_with_sent, update_terms
 from service.models.prepared import NO_ARTIFACTS
 from service.models.promotion.policy import gate_policy, judges_by_base_set
 from service.preprocess.fitting import learn_preprocess
@@ -67,6 +68,7 @@ def train_task(
         },
         warnings=warnings,
         open=_open(job, model, start),
+        update=update_terms(job, store),
     )
 
 
@@ -259,6 +261,8 @@ def _resumption(job: Job, last: Checkpoint, store: Store) -> Start:
 
 
 def _first_start(job: Job, store: Store) -> Start:
+    if job.start in BEGIN_WITH_SENT:
+        return start_with_sent(job, store)
     checkpoint = _checkpoint_to_start_from(job, store)
     if checkpoint is None:
         return Start(how="base", parent_version=1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.errors import InvalidInput
+from service.federation.consent import merge_consent
 from service.jobs.enqueue import check_recipe
 from service.models.promotion.policy import merge_gate
 from service.samples.ingest.csv_header import check_features
@@ -28,11 +29,14 @@ def change_model(
     quota: dict[str, Any] | None = None,
     keeps_duplicates: bool | None = None,
     features: Sequence[str] | Unset | None = UNSET,
+    federation: dict[str, Any] | None = None,
 ) -> Model:
-    """Merge hyperparameters (None takes one away), gate, retention, quota; name classes, columns.
+    """Merge hyperparameters (None takes one away), gate, retention, quota, consent to federated
+    training; name classes, columns.
 
     All of it, or nothing. Raises InvalidInput with every problem, unless there are as many names as
-    classes and the metric is the model's, and StorageFull if the quota cannot be met.
+    classes and the metric is the model's, StateConflict for a second federation, and StorageFull if
+    the quota cannot be met.
     """
 
     def edit(now: Model) -> Model:
@@ -50,6 +54,7 @@ def change_model(
             quota=replace(now.quota, **(quota or {})),
             keeps_duplicates=now.keeps_duplicates if keeps_duplicates is None else keeps_duplicates,
             features=now.features if isinstance(features, Unset) else new_features,
+            federation=merge_consent(now.federation, federation or {}),
         )
 
     return store.models.change(model.name, edit)[0]

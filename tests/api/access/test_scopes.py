@@ -54,6 +54,14 @@ POST /v1/models/{name}/classes/{class_name}/merge models:admin
 GET /v1/models/{name}/checkpoints models:read
 GET /v1/models/{name}/drift models:read
 POST /v1/models/{name}/jobs train
+POST /v1/models/{name}/evaluate federate
+GET /v1/models/{name}/federation models:read
+GET /v1/models/{name}/parameters models:read
+PUT /v1/models/{name}/parameters federate
+POST /v1/models/{name}/rounds federate
+GET /v1/rounds/{round_id} federate
+GET /v1/rounds/{round_id}/update federate
+DELETE /v1/rounds/{round_id} federate
 GET /v1/models/{name}/latest models:read
 GET /v1/models/{name}/latest/model.onnx models:read
 POST /v1/models/{name}/predict predict
@@ -111,7 +119,7 @@ POST /v2/models/{name}/versions/{number}/infer predict
 GET /v2/models/{name}/versions/{number}/ready predict
 """
 TABLE = [tuple(line.split()) for line in ROUTES.strip().splitlines()]
-IDS = {"checkpoint_id", "job_id", "sample_id", "trigger_id", "number", "token_id"}
+IDS = {"checkpoint_id", "job_id", "round_id", "sample_id", "trigger_id", "number", "token_id"}
 
 
 def ask(asking: httpx.Client, method: str, path: str) -> tuple[int, dict[str, Any], httpx.Headers]:

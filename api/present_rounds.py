@@ -1,0 +1,62 @@
+"""Rounds, consent and what was spent as bodies of the contract."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from api import present
+from api.schemas.federation import FederationBody, RoundBody, SpentBody, TermsBody
+from service.federation.accounting import epsilon_of
+from service.federation.consent import consent_of
+from storage.records.federation import PrivacySpent, Round
+from storage.records.jobs import JobState
+from storage.records.models import Model
+
+OF_JOBS = (
+    *("id", "model", "state", "blocked_by", "hyperparameters", "progress", "error"),
+    *("created_at", "started_at", "finished_at"),
+)
+"""What a round shows of its job."""
+
+
+def federation_body(row: Model, spent: PrivacySpent, rounds_today: int) -> FederationBody:
+    """A model's consent, and what was spent of its privacy."""
+    consent = consent_of(row)
+    return FederationBody(
+        **asdict(consent),
+        spent=SpentBody(
+            epsilon=epsilon_of(spent.rho, delta=consent.delta),
+            rounds=spent.rounds,
+            rounds_without_noise=spent.unnoised,
+        ),
+        rounds_today=rounds_today,
+    )
+
+
+def figures(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Those that are one number: what tells of classes says which of them a device has."""
+    return metrics and {name: each for name, each in metrics.items() if not isinstance(each, list)}
+
+
+def round_body(row: Round, *, has_update: bool) -> RoundBody:
+    """A round. Its norms are told to the audit log alone."""
+    ended, late = row.job.finished_at, row.deadline
+    if row.job.state is JobState.CANCELLED and ended and late and ended >= late:
+        passed = {"code": "deadline_passed", "detail": "the deadline passed before it was done"}
+        row = replace(row, job=replace(row.job, error=passed))
+    shown = present.job(row.job)
+    return RoundBody(
+        **{name: getattr(shown, name) for name in OF_JOBS},
+        federation=row.federation,
+        round=row.number,
+        deadline=row.deadline,
+        metrics=shown.metrics.model_copy(
+            update={
+                name: figures(getattr(shown.metrics, name)) for name in ("validation", "baseline")
+            }
+        ),
+        terms=TermsBody(**row.terms),
+        **{name: row.outcome.get(name) for name in ("samples", "bytes", "raw_bytes", "epsilon")},
+        has_update=has_update,
+    )

@@ -1,0 +1,1 @@
+"""Routes of federated training: parameters in and out, rounds, consent and budget."""

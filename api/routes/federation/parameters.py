@@ -1,0 +1,176 @@
+"""Parameters: of a version, sent to become one, sent to be measured."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from api import present
+from api.access.scopes import ThePrincipal, needs
+from api.bodies.uploads import json_part, require_media_type, spooled, spooled_part
+from api.dependencies import TheDaemon, TheModel, TheStore
+from api.files import IMMUTABLE, REVALIDATE, is_known
+from api.openapi import answers, body
+from api.present_rounds import figures
+from api.protocol import AUDIT_FACTS
+from api.routing import Route
+from api.schemas import JobBody
+from api.schemas.federation import MeasuredBody, Personalization
+from api.waiting import unless_gone
+from service.access.principal import Principal, Scope
+from service.errors import InvalidInput
+from service.federation.consent import require_consent
+from service.federation.parameters import parameters_of
+from service.federation.rounds import require_validation, send_parameters
+from storage.errors import Problem
+from storage.records.models import Model
+
+router = APIRouter(prefix="/v1/models/{name}", tags=["federation"], route_class=Route)
+
+MEDIA_TYPE = "application/octet-stream"
+TAKEN = (MEDIA_TYPE, "application/safetensors", "application/x-safetensors")
+FORM = "multipart/form-data"
+BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {"content": {MEDIA_TYPE: {}}, "description": "safetensors, by name."},
+    304: {"description": "The asker has it: `If-None-Match` names its ETag."},
+    **answers("not_found", "state_conflict"),
+}
+
+
+@router.get(
+    "/parameters",
+    summary="Download parameters",
+    response_class=Response,
+    responses=ANSWER,
+)
+@needs(Scope.MODELS_READ, audited="export")
+def version_parameters(
+    request: Request,
+    model: TheModel,
+    store: TheStore,
+    version: Annotated[
+        int | None, Query(ge=1, lt=2**63, description="Of this version; by default `latest`.")
+    ] = None,
+) -> Response:
+    """The trained parameters of a version as safetensors, float32, in the order of their names."""
+    if version is None:
+        found = store.versions.by_alias(model.id, "latest")
+    else:
+        found = store.versions.get(model.id, version)
+    parameters = parameters_of(model, found, store)
+    headers = {
+        "ETag": f'"{parameters.key}"',
+        "Cache-Control": REVALIDATE if version is None else IMMUTABLE,
+    }
+    if is_known(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    headers["Content-Length"] = str(parameters.size_bytes)
+    return StreamingResponse(parameters.pieces(), headers=headers, media_type=MEDIA_TYPE)
+
+
+@router.put(
+    "/parameters",
+    status_code=202,
+    summary="Send parameters",
+    responses=answers(
+        *("busy", "no_samples", "not_consented", "not_found", "storage_full", "too_large"),
+        "unsupported_media_type",
+    ),
+    openapi_extra=body(
+        {
+            **dict.fromkeys(TAKEN, BINARY),
+            FORM: {
+                "schema": {
+                    "type": "object",
+                    "required": ["parameters"],
+                    "properties": {
+                        "personalize": {"$ref": "#/components/schemas/Personalization"},
+                        "parameters": {"type": "string", "format": "binary"},
+                    },
+                },
+                "encoding": {"personalize": {"contentType": "application/json"}},
+                "example": {"personalize": {"epochs": 1}},
+            },
+        }
+    ),
+)
+@needs(Scope.FEDERATE, counted="uploads")
+async def put_parameters(
+    request: Request,
+    response: Response,
+    model: TheModel,
+    daemon: TheDaemon,
+    principal: ThePrincipal,
+) -> JobBody:
+    """Queues a job that makes a version of them, which the gate judges as any other; `latest` moves
+    only if it passes. safetensors, or a form with `parameters` and `personalize` (JSON).
+
+    A token without `models:admin` needs the model's consent too.
+    """
+    _require_consent_of_others(principal, model)
+    folder, store = daemon.store.tmp_dir, daemon.store
+    if require_media_type(request, *TAKEN, FORM) == FORM:
+        async with request.form(max_files=2, max_fields=2) as form:
+            course = await json_part(form, "personalize", Personalization)
+            async with spooled_part(parameters_in(form), folder=folder) as path:
+                job = await asyncio.to_thread(
+                    send_parameters,
+                    *(model, Path(path)),
+                    store=store,
+                    personalize=None if course is None else course.model_dump(exclude_none=True),
+                )
+    else:
+        async with spooled(request, folder=folder) as path:
+            job = await asyncio.to_thread(
+                send_parameters, model, path, store=store, personalize=None
+            )
+    response.headers["Location"] = f"/v1/jobs/{job.id}"
+    return present.job(job)
+
+
+@router.post(
+    "/evaluate",
+    summary="Measure parameters",
+    responses=answers(
+        *("no_samples", "not_consented", "not_found", "storage_full", "too_few_samples"),
+        *("too_large", "unsupported_media_type"),
+    ),
+    openapi_extra=body(dict.fromkeys(TAKEN, BINARY)),
+)
+@needs(Scope.FEDERATE, counted="uploads", audited="export")
+async def measure_parameters(
+    request: Request, model: TheModel, daemon: TheDaemon, principal: ThePrincipal
+) -> MeasuredBody:
+    """Metrics of these parameters (safetensors) on the model's own validation samples. They leave
+    without noise, and no budget counts them: docs/federated.md.
+    """
+    require_media_type(request, *TAKEN)
+    if _require_consent_of_others(principal, model):
+        require_validation(model)
+    async with spooled(request, folder=daemon.store.tmp_dir) as path:
+        metrics = await unless_gone(request, daemon.measuring.measure(model, path))
+    request.scope[AUDIT_FACTS] = json.dumps({"samples": metrics.get("samples", 0)})
+    return MeasuredBody(metrics=figures(metrics) or {})
+
+
+def _require_consent_of_others(principal: Principal, model: Model) -> bool:
+    """Whether it is not the model's own admin that asks. Raises NotConsented."""
+    if principal.has(Scope.MODELS_ADMIN, model.name):
+        return False
+    require_consent(model, None)
+    return True
+
+
+def parameters_in(form: Any) -> Any:
+    """The file of a form. Raises InvalidInput."""
+    part = form.get("parameters")
+    if part is None or isinstance(part, str):
+        detail = 'the part "parameters" is missing; it holds a safetensors file'
+        raise InvalidInput("the form is wrong", problems=[Problem("/parameters", detail)])
+    return part

@@ -1,0 +1,163 @@
+"""Rounds of federated training: begin, show, fetch what leaves, stop; and the consent to them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path as FilePath
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+
+from api.access.scopes import ThePrincipal, needs
+from api.bodies.uploads import json_part, require_media_type, spooled_part
+from api.dependencies import TheDaemon, TheModel, TheStore
+from api.files import file_answer
+from api.openapi import answers, body
+from api.present_rounds import federation_body, round_body
+from api.protocol import AUDIT_FACTS
+from api.routes.federation.parameters import FORM, MEDIA_TYPE, parameters_in
+from api.routing import Route
+from api.schemas.federation import FederationBody, RoundBody, RoundRequest
+from service.access.principal import Scope
+from service.errors import InvalidInput
+from service.federation.consent import require_consent
+from service.federation.rounds import begin_round
+from service.federation.spending import spent_of
+from service.jobs.scheduler import ENDED
+from storage.database.codec import utc_now
+from storage.errors import Problem, StateConflict
+from storage.records.federation import Round
+from storage.tables.rounds import no_round
+
+router = APIRouter(prefix="/v1", tags=["federation"], route_class=Route)
+
+UPLOAD = body(
+    {
+        FORM: {
+            "schema": {
+                "type": "object",
+                "required": ["spec", "parameters"],
+                "properties": {
+                    "spec": {"$ref": "#/components/schemas/RoundRequest"},
+                    "parameters": {"type": "string", "format": "binary"},
+                },
+            },
+            "encoding": {"spec": {"contentType": "application/json"}},
+            "example": {"spec": {"round": 3, "epochs": 1, "learning_rate": 0.01}},
+        }
+    }
+)
+
+
+async def seen_round(
+    round_id: Annotated[int, Path(ge=1, lt=2**63)], store: TheStore, principal: ThePrincipal
+) -> Round:
+    """The round in the path. Raises NotFound for one of a model that the token is not bound to."""
+    found = await asyncio.to_thread(store.rounds.get, round_id)
+    if not principal.sees(found.job.model):
+        raise no_round(round_id)
+    return found
+
+
+TheRound = Annotated[Round, Depends(seen_round)]
+
+
+@router.get(
+    "/models/{name}/federation", summary="Show consent and budget", responses=answers("not_found")
+)
+@needs(Scope.MODELS_READ)
+def show_federation(model: TheModel, store: TheStore) -> FederationBody:
+    """Whether the model takes part in federated training, and what that has spent of its privacy.
+
+    PATCH of the model changes it.
+    """
+    today = store.rounds.today(model.id, utc_now().date().isoformat())
+    return federation_body(model, spent_of(model, store), today)
+
+
+@router.post(
+    "/models/{name}/rounds",
+    status_code=202,
+    summary="Begin a round",
+    responses=answers(
+        *("busy", "no_samples", "not_consented", "not_found", "privacy_budget_spent"),
+        *("state_conflict", "storage_full", "too_few_samples", "too_large"),
+        "unsupported_media_type",
+    ),
+    openapi_extra=UPLOAD,
+)
+@needs(Scope.FEDERATE, counted="uploads")
+async def ask_for_round(
+    request: Request, response: Response, model: TheModel, daemon: TheDaemon
+) -> RoundBody:
+    """Queues a job that trains from parameters, and ends in an update instead of a version. It
+    waits for the policy as any job. Parts: `spec` (JSON) and `parameters` (safetensors).
+    """
+    require_media_type(request, FORM)
+    async with request.form(max_files=2, max_fields=2) as form:
+        spec = await json_part(form, "spec", RoundRequest)
+        if spec is None:
+            problem = Problem("/spec", 'the part "spec" is missing; it holds JSON')
+            raise InvalidInput("the form is wrong", problems=[problem])
+        async with spooled_part(parameters_in(form), folder=daemon.store.tmp_dir) as path:
+            begin = partial(begin_round, model, FilePath(path), spec.model_dump())
+            found = await asyncio.to_thread(begin, store=daemon.store)
+    daemon.deadlines.look_again()
+    response.headers["Location"] = f"/v1/rounds/{found.job.id}"
+    return round_body(found, has_update=False)
+
+
+@router.get("/rounds/{round_id}", summary="Show a round", responses=answers("not_found"))
+@needs(Scope.FEDERATE)
+def show_round(found: TheRound, store: TheStore, daemon: TheDaemon) -> RoundBody:
+    """What it waits for, how far it is, and what came of it."""
+    job = daemon.scheduler.shown(found.job)
+    has_update = store.rounds.file(job.id, "update") is not None
+    return round_body(replace(found, job=job), has_update=has_update)
+
+
+@router.get(
+    "/rounds/{round_id}/update",
+    summary="Fetch an update",
+    response_class=Response,
+    responses={
+        200: {"content": {MEDIA_TYPE: {}}, "description": "safetensors."},
+        206: {"content": {MEDIA_TYPE: {}}, "description": "The range asked for."},
+        304: {"description": "The asker has it: `If-None-Match` names its ETag."},
+        **answers("not_consented", "not_found", "range_not_satisfiable", "state_conflict"),
+    },
+)
+@needs(Scope.FEDERATE, audited="export")
+def round_update(request: Request, found: TheRound, store: TheStore) -> Response:
+    """The trained parameters less those that were sent: clipped, noised and compressed by the terms
+    of the round. There until the next round has one.
+    """
+    model = store.models.get_by_id(found.job.model_id)
+    require_consent(model, found.federation)
+    file = store.rounds.file(found.job.id, "update")
+    if file is None:
+        raise StateConflict(_no_update(found))
+    facts = {"round": found.number, "federation": found.federation, **found.terms}
+    request.scope[AUDIT_FACTS] = json.dumps({**facts, **found.outcome})
+    name = f"{model.name}-round-{found.number}.safetensors"
+    return file_answer(request, store, file, media_type=MEDIA_TYPE, filename=name)
+
+
+@router.delete(
+    "/rounds/{round_id}", status_code=204, summary="Stop a round", responses=answers("not_found")
+)
+@needs(Scope.FEDERATE, audited="asked")
+async def stop_round(found: TheRound, daemon: TheDaemon) -> None:
+    """Ends it within a second, without an update; of one that has ended, removes the update."""
+    await daemon.deadlines.stop_round(found)
+
+
+def _no_update(found: Round) -> str:
+    job = found.job
+    if job.state in ENDED:
+        why = f": {job.error['detail']}" if job.error else "; its update is gone, or never was"
+        return f"round {found.number} is {job.state.value}{why}"
+    return f"round {found.number} is {job.state.value}; ask again when it has succeeded"

@@ -1,0 +1,100 @@
+"""What becomes of rounds while they are under way: their deadlines pass, or they are stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+from service.jobs.scheduler import Scheduler
+from service.jobs.waiting import PAUSED_BY_PERSON
+from service.logs import event
+from storage.database.codec import utc_now
+from storage.errors import HoneError, StateConflict
+from storage.records.federation import Round
+from storage.records.jobs import JobState
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+LONGEST_WAIT_S = 30.0
+"""Between two looks at the clock, which a sleeping device sets forward."""
+RETRY_S = 5.0
+BY_PEOPLE = frozenset({PAUSED_BY_PERSON, "paused", "snoozed"})
+"""What keeps a job whatever it ignores."""
+
+
+class Deadlines:
+    """Ends the rounds whose time is up. Belongs to the event loop.
+
+    Who asked for the update so far gets it: a child that trains, or waits in memory, makes it by
+    itself; a job that the policy paused after some steps is taken up once more for it, in spite of
+    the policy, which takes a second. All others are cancelled.
+    """
+
+    def __init__(
+        self, store: Store, scheduler: Scheduler, *, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._now = now
+        self._changed = asyncio.Event()
+
+    def look_again(self) -> None:
+        """There is a new round."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            self._changed.clear()
+            wait_s = await self._pass()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), wait_s)
+
+    async def stop_round(self, found: Round) -> None:
+        """Cancel a round; of one that has ended, remove the update. Raises NotFound."""
+        try:
+            await self._scheduler.cancel(found.job.id)
+        except StateConflict:  # it has ended
+            await asyncio.to_thread(self._store.rounds.drop_update, found.job.id)
+
+    async def _pass(self) -> float | None:
+        """End what is due; seconds to the next look, None while there is nothing to wait for."""
+        waiting = [
+            each
+            for each in await asyncio.to_thread(self._store.rounds.unfinished)
+            if each.deadline is not None
+        ]
+        left_s = []
+        for each in waiting:
+            assert each.deadline is not None
+            seconds = (each.deadline - self._now()).total_seconds()
+            if seconds <= 0:
+                seconds = RETRY_S
+                await self._end(each)
+            left_s.append(min(seconds, LONGEST_WAIT_S))
+        return min(left_s, default=None)
+
+    async def _end(self, late: Round) -> None:
+        job = late.job
+        try:
+            if late.terms["on_deadline"] == "update" and job.state is JobState.RUNNING:
+                return  # the child heeds the deadline
+            if late.terms["on_deadline"] == "update" and await self._may_conclude(late):
+                await self._scheduler.resume(job.id, ignore_policy=True)
+                return
+            event(logger, logging.INFO, "round.late", job=job.id, model=job.model)
+            await self._scheduler.cancel(job.id)
+        except HoneError as error:  # it has ended meanwhile, or it is tried again soon
+            event(logger, logging.INFO, "round.not_ended", job=job.id, detail=error.detail)
+
+    async def _may_conclude(self, late: Round) -> bool:
+        """Whether there are steps to make an update of, and no person has paused it."""
+        by = {each.condition for each in self._scheduler.shown(late.job).blocked_by}
+        if by & BY_PEOPLE or late.job.state is not JobState.PAUSED:
+            return False
+        last = await asyncio.to_thread(self._store.checkpoints.latest_of, late.job.id)
+        return last is not None and last.step > 0

@@ -1,0 +1,107 @@
+"""The trained parameters of a model: of its versions, and as they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.errors import InvalidInput
+from service.federation.tensor_file import (
+    Entry,
+    Shapes,
+    header_of,
+    read_entries,
+    read_pieces,
+    require_parameters,
+)
+from storage.errors import NotFound, Problem, StateConflict
+from storage.records.models import FileRecord, Model
+from storage.records.versions import Version
+from storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters of a version as safetensors. key: names these bytes, as an ETag does."""
+
+    key: str
+    header: bytes
+    path: Path
+    entries: tuple[Entry, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the whole file."""
+        return len(self.header) + sum(each.end - each.start for each in self.entries)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The file, bit by bit."""
+        yield self.header
+        yield from read_pieces(self.path, self.entries)
+
+
+def shapes_of(model: Model, store: Store) -> Shapes:
+    """Name → shape of what a model trains, by name. Raises InvalidInput, Damaged."""
+    if "manifest" not in model.files:
+        detail = (
+            f"{model.name!r} came as artifacts of Microsoft's tools, whose engine takes and gives "
+            "no parameters; register the forward ONNX model"
+        )
+        raise InvalidInput(
+            "the model has no part in federated training", problems=[Problem("", detail)]
+        )
+    from service.training.engines import manifest
+
+    path = store.integrity.file(model.files["manifest"].sha256)
+    made = manifest.read(path)
+    return {each.name: each.shape for each in sorted(made.parameters, key=lambda one: one.name)}
+
+
+def check_parameters(model: Model, store: Store, path: Path) -> None:
+    """Raises InvalidInput with all that is wrong, unless these are parameters of the model."""
+    require_parameters(path, shapes_of(model, store))
+
+
+def parameters_of(model: Model, version: Version, store: Store) -> Parameters:
+    """Those of a version, in the order of their names.
+
+    Raises NotFound if its checkpoint is gone, StateConflict if it has other classes than the model
+    now, Damaged, InvalidInput.
+    """
+    from service.training.engines import checkpoint
+    from service.training.engines.ort_training import checkpoint_file
+
+    if version.target.ids != model.signature.target.ids:
+        raise StateConflict(
+            f"version {version.version} tells apart other classes than the model does now; ask "
+            "for a version that was made since"
+        )
+    shapes = shapes_of(model, store)
+    file = _checkpoint(model, version, store)
+    path = store.integrity.file(file.sha256)
+    if checkpoint_file.is_one(path):
+        raise NotFound(
+            f"version {version.version} was trained by On-Device Training, whose checkpoints hold "
+            "no safetensors; ask for a later version"
+        )
+    found = read_entries(path)
+    names = checkpoint.measured_names(path, shapes)
+    metadata = {"model": model.name, "version": str(version.version)}
+    return Parameters(
+        key=f"{file.sha256}-{version.version}",
+        header=header_of(shapes, metadata),
+        path=path,
+        entries=tuple(found[names[each]] for each in shapes),
+    )
+
+
+def _checkpoint(model: Model, version: Version, store: Store) -> FileRecord:
+    if version.checkpoint_id is not None:
+        return store.checkpoints.get(version.checkpoint_id).file
+    if version.version == 1:
+        return model.files["checkpoint"]
+    raise NotFound(
+        f"the checkpoint of version {version.version} is gone, and its parameters with it; ask "
+        "for another version"
+    )

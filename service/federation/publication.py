@@ -1,0 +1,61 @@
+"""Stores what a round's child has made: from then on it may leave, and its privacy is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from service.federation.accounting import epsilon_of
+from service.federation.consent import require_consent
+from service.federation.spending import note_spent, require_budget, spent_of, with_round
+from service.training.protocol.messages.training import Updated
+from storage.records.federation import FileRole
+from storage.records.jobs import Job
+from storage.records.models import FileRecord
+from storage.store import Store
+
+
+def publish_update(job: Job, store: Store, made: Updated, *, warnings: list[str]) -> None:
+    """Spend, then store the update and have the job succeed.
+
+    The file of what was spent comes first: a crash in between has spent a round that never left.
+    Raises NotConsented and PrivacyBudgetSpent where a person has changed the terms meanwhile,
+    StorageFull, StorageBroken.
+    """
+    now = store.rounds.get(job.id)
+    model = store.models.get_by_id(job.model_id)
+    consent = require_consent(model, now.federation)
+    noise = now.terms["noise_multiplier"]
+    before = spent_of(model, store)
+    require_budget(model, consent, before, noise)
+    spent = with_round(before, noise)
+    with store.files.adopting() as adopt:
+        files: dict[FileRole, FileRecord] = {"update": adopt(Path(made.path))}
+        if made.residual is not None:
+            files["residual"] = adopt(Path(made.residual))
+        note_spent(model, store, spent)
+        store.rounds.finish(
+            job.id,
+            files,
+            {
+                "samples": made.samples,
+                "steps": made.step,
+                "bytes": files["update"].size_bytes,
+                "raw_bytes": made.raw_bytes,
+                "norm": made.norm,
+                "sent_norm": made.sent_norm,
+                "epsilon": epsilon_of(spent.rho, delta=consent.delta) if noise else None,
+            },
+            spent=spent,
+            metrics=_metrics(made, warnings),
+        )
+
+
+def _metrics(made: Updated, warnings: list[str]) -> dict[str, Any]:
+    return {
+        "train_loss": made.train_loss,
+        "validation": made.validation,
+        "baseline": made.baseline,
+        "ended": made.reason,
+        "warnings": warnings,
+    }

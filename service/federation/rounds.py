@@ -1,0 +1,141 @@
+"""Rounds: jobs that begin with parameters that were sent, and end in an update, not a version.
+
+What is sent to be a version is a job too: of no step, or of a few that personalize it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from service.errors import InvalidInput, QuotaExceeded
+from service.federation.consent import Consent, consent_of, require_consent
+from service.federation.parameters import check_parameters
+from service.federation.spending import require_budget, spent_of
+from service.federation.terms import applied
+from service.jobs.enqueue import ENDINGS, check_recipe, merge, random_seed
+from service.training.errors import NoSamples, TooFewSamples
+from storage.database.codec import utc_now
+from storage.errors import Problem
+from storage.records.federation import ROUND, SENT, NewRound, Round
+from storage.records.jobs import Job, NewJob
+from storage.records.models import Model
+from storage.store import Store
+
+OF_THE_SERVER = (*ENDINGS, "auto", "schedule", "warmup_steps", "early_stopping_patience")
+"""Defaults of a model's own jobs that a round does not have: its length is the server's to say."""
+
+
+def begin_round(
+    model: Model,
+    path: Path,
+    asked: Mapping[str, Any],
+    *,
+    store: Store,
+    now: Callable[[], datetime] = utc_now,
+) -> Round:
+    """Queue a round with the parameters at path, which is moved away.
+
+    asked: fields of api.schemas.federation.RoundRequest. Raises NotConsented, PrivacyBudgetSpent,
+    TooFewSamples, QuotaExceeded, StateConflict, InvalidInput; then nothing has changed.
+    """
+    consent = require_consent(model, asked["superlink"])
+    check_parameters(model, store, path)
+    names = ("clip_norm", "noise_multiplier", "compression", "share", "on_deadline")
+    terms = applied({name: asked[name] for name in names}, consent)
+    if terms["noise_multiplier"] and terms["clip_norm"] is None:
+        problem = Problem("/spec/clip_norm", "noise is in proportion to clip_norm: send it too")
+        raise InvalidInput("the round is wrong", problems=[problem])
+    wanted = _hyperparameters(model, asked)
+    _require_samples(model, consent, wanted)
+    require_budget(model, consent, spent_of(model, store), terms["noise_multiplier"])
+    _require_room_today(model, consent, store, now())
+    seconds = asked["deadline_seconds"]
+    assert consent.superlink is not None
+    with store.files.adopting() as adopt:
+        return store.rounds.begin(
+            NewRound(
+                job=NewJob(model.id, ROUND, wanted, ROUND),
+                federation=consent.superlink,
+                number=asked["round"],
+                terms=terms,
+                deadline=None if seconds is None else now() + timedelta(seconds=seconds),
+            ),
+            adopt(path),
+        )
+
+
+def send_parameters(
+    model: Model, path: Path, *, store: Store, personalize: Mapping[str, Any] | None
+) -> Job:
+    """Queue a job that makes a version of the parameters at path, for the gate to judge.
+
+    personalize: hyperparameters of training on the way there; None for those of the consent, which
+    may be none. Raises InvalidInput, NoSamples; then nothing has changed.
+    """
+    check_parameters(model, store, path)
+    if model.samples.train == 0:
+        raise NoSamples(
+            f"model {model.name!r} has no labelled training samples to take parameters with; send "
+            f"some to /v1/models/{model.name}/samples first"
+        )
+    course = consent_of(model).personalize if personalize is None else personalize
+    wanted = _hyperparameters(model, course or {})
+    if not course:
+        wanted["epochs"] = 0
+    with store.files.adopting() as adopt:
+        return store.rounds.begin_job(NewJob(model.id, SENT, wanted, SENT), adopt(path))
+
+
+def _hyperparameters(model: Model, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the model's, what the server leaves to it; and what it asks for. Raises InvalidInput."""
+    own = {
+        name: value for name, value in model.hyperparameters.items() if name not in OF_THE_SERVER
+    }
+    names = ("epochs", "max_steps", "learning_rate", "batch_size", "seed")
+    wanted = {name: asked[name] for name in names if asked.get(name) is not None}
+    if asked.get("proximal_mu") is not None:
+        wanted["l2_sp"] = asked["proximal_mu"]
+    if not any(name in wanted for name in ENDINGS):
+        wanted["epochs"] = 1
+    plain = replace(model, hyperparameters=own)
+    check_recipe(plain, wanted, at="/spec")
+    # A round is of the device's own samples: the base set is on every device.
+    return {**merge(plain, wanted, seed=random_seed()), "replay": 0.0}
+
+
+def _require_samples(model: Model, consent: Consent, wanted: Mapping[str, Any]) -> None:
+    """Raises TooFewSamples if the update could only come from fewer than the device allows."""
+    most = model.samples.train
+    if wanted.get("max_steps"):
+        per_step = wanted["batch_size"] * wanted["accumulation_steps"]
+        most = min(most, wanted["max_steps"] * per_step)
+    if most < consent.min_samples:
+        raise TooFewSamples(
+            f"the update would come from {most} samples of {model.name!r}; no update leaves of "
+            f"fewer than {consent.min_samples} (min_samples)"
+        )
+
+
+def require_validation(model: Model) -> None:
+    """Raises TooFewSamples if metrics of so few samples would tell of single ones."""
+    fewest = consent_of(model).min_samples
+    if model.samples.validation < fewest:
+        raise TooFewSamples(
+            f"{model.name!r} has {model.samples.validation} validation samples; metrics of fewer "
+            f"than {fewest} (min_samples) do not leave"
+        )
+
+
+def _require_room_today(model: Model, consent: Consent, store: Store, now: datetime) -> None:
+    most = consent.max_rounds_per_day
+    if most is None or store.rounds.today(model.id, now.date().isoformat()) < most:
+        return
+    midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    raise QuotaExceeded(
+        f"{model.name!r} trains {most} rounds a day at most (max_rounds_per_day), which it has",
+        retry_after_s=int((midnight - now).total_seconds()) + 1,
+    )

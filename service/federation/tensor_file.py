@@ -1,0 +1,165 @@
+"""Reads and writes safetensors without holding them in memory, and tells all that is wrong.
+
+The format: eight bytes with the length of the header, the header as JSON, the tensors one after the
+other, little-endian. https://huggingface.co/docs/safetensors
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from service.errors import InvalidInput
+from storage.errors import Problem
+
+FLOAT32 = "F32"
+OWN = "hone"
+"""In the metadata of checkpoints, service/training/engines/checkpoint.py."""
+MAX_HEADER_BYTES = 2**24
+MOST_PROBLEMS = 100
+ROWS = 2**20
+"""Numbers that are looked at in one go."""
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tensor of a file. start, end: of its bytes in the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+def require_parameters(path: Path, expected: Shapes) -> None:
+    """Raises InvalidInput with all that is wrong, unless the file holds these tensors, float32 and
+    finite, and no others.
+    """
+    found = read_entries(path, is_sent=True)
+    problems = [
+        Problem(f"/{_escaped(name)}", detail)
+        for name in dict.fromkeys((*expected, *found))
+        if (detail := _misfit(found.get(name), expected.get(name))) is not None
+    ]
+    if not problems:
+        problems = [
+            Problem(f"/{_escaped(name)}", detail)
+            for name, entry in found.items()
+            if (detail := _not_finite(path, entry)) is not None
+        ]
+    if problems:
+        raise InvalidInput(
+            "these are not the model's parameters; nothing was changed",
+            problems=problems[:MOST_PROBLEMS],
+        )
+
+
+def read_entries(path: Path, *, is_sent: bool = False) -> dict[str, Entry]:
+    """The tensors of a file, in the order of their bytes. Raises InvalidInput.
+
+    is_sent: whether it must hold parameters alone.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little") if size >= 8 else 0
+        if not 2 <= length <= min(size - 8, MAX_HEADER_BYTES):
+            raise _unreadable("it does not begin with the length of a header")
+        text = file.read(length)
+    try:
+        header = json.loads(text)
+        metadata = header.pop("__metadata__", None) or {}
+        entries = {name: _entry(value, 8 + length) for name, value in header.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise _unreadable(f"its header is not that of safetensors: {error!r}") from error
+    if is_sent and OWN in metadata:
+        raise _unreadable("it is a whole checkpoint of Hone, and not the parameters alone")
+    in_order = dict(sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)))
+    _require_contiguous(in_order, 8 + length, size)
+    return in_order
+
+
+def header_of(shapes: Shapes, metadata: Mapping[str, str]) -> bytes:
+    """What a file of these float32 tensors begins with; their bytes follow in this order."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    start = 0
+    for name, shape in shapes.items():
+        end = start + 4 * prod(shape)
+        header[name] = {"dtype": FLOAT32, "shape": list(shape), "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def read_pieces(path: Path, entries: Sequence[Entry], *, size: int = 2**20) -> Iterator[bytes]:
+    """The bytes of tensors, one after the other, in pieces."""
+    with path.open("rb") as file:
+        for entry in entries:
+            file.seek(entry.start)
+            left = entry.end - entry.start
+            while left:
+                piece = file.read(min(size, left))
+                left -= len(piece)
+                yield piece
+
+
+def _entry(value: dict[str, Any], begin: int) -> Entry:
+    start, end = value["data_offsets"]
+    shape = tuple(value["shape"])
+    if not all(type(each) is int and each >= 0 for each in (start, end, *shape)):
+        raise ValueError(f"offsets and sizes are not all whole numbers: {value}")
+    return Entry(str(value["dtype"]), shape, begin + start, begin + end)
+
+
+def _require_contiguous(entries: Mapping[str, Entry], begin: int, size: int) -> None:
+    at = begin
+    for name, entry in entries.items():
+        if entry.start != at or entry.end < at:
+            raise _unreadable(f"the bytes of {name!r} do not follow those before them")
+        at = entry.end
+    if at != size:
+        raise _unreadable(f"it has {size - begin} bytes of tensors, its header tells {at - begin}")
+
+
+def _misfit(entry: Entry | None, shape: tuple[int, ...] | None) -> str | None:
+    if shape is None:
+        return "the model trains no parameter of this name"
+    if entry is None:
+        return f"it is missing; the model has it as {FLOAT32} {list(shape)}"
+    if (entry.dtype, entry.shape) != (FLOAT32, shape):
+        given = f"{entry.dtype} {list(entry.shape)}"
+        return f"it is {given}, the model has {FLOAT32} {list(shape)}"
+    if entry.end - entry.start != 4 * prod(shape):
+        return f"it has {entry.end - entry.start} bytes, its shape needs {4 * prod(shape)}"
+    return None
+
+
+def _not_finite(path: Path, entry: Entry) -> str | None:
+    count = prod(entry.shape)
+    if not count:
+        return None
+    values = np.memmap(path, "<f4", "r", offset=entry.start, shape=(count,))
+    for start in range(0, count, ROWS):
+        good = np.isfinite(values[start : start + ROWS])
+        if not good.all():
+            at = start + int(np.argmin(good))
+            place = [int(each) for each in np.unravel_index(at, entry.shape or (1,))]
+            return f"the value at {place} is {values[at]}; parameters must be finite"
+    return None
+
+
+def _unreadable(why: str) -> InvalidInput:
+    problem = Problem("", f"{why}; send the parameters as one safetensors file")
+    return InvalidInput("the parameters cannot be read", problems=[problem])
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,71 @@
+"""What the child of a federated job is told: where it begins, and what it makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.federation.consent import Consent
+from service.training.protocol.messages.training import Start, UpdateTerms
+from storage.errors import NotFound
+from storage.records.federation import ROUND, SENT, FileRole
+from storage.records.jobs import Job
+from storage.store import Store
+
+BEGIN_WITH_SENT = (ROUND, SENT)
+"""`start` of jobs that begin with parameters that were sent."""
+
+
+def applied(asked: dict[str, Any], consent: Consent) -> dict[str, Any]:
+    """The terms of a round: those that were asked for, where the device's own are not stricter."""
+    norms = [each for each in (asked["clip_norm"], consent.clip_norm) if each is not None]
+    return {
+        **asked,
+        "clip_norm": min(norms, default=None),
+        "noise_multiplier": max(asked["noise_multiplier"] or 0.0, consent.noise_multiplier),
+        "compression": asked["compression"] or "none",
+        "min_samples": consent.min_samples,
+    }
+
+
+def start_with_sent(job: Job, store: Store) -> Start:
+    """With the parameters that were sent, and running statistics as `latest` has them.
+
+    What earlier rounds have trained on counts as seen: it may be in these parameters. Raises
+    Damaged, NotFound.
+    """
+    checkpoint = store.integrity.checkpoint_of(store.integrity.latest(job.model_id))
+    last = store.rounds.newest(job.model_id)
+    return Start(
+        how="base" if checkpoint is None else "parameters",
+        checkpoint=None if checkpoint is None else str(store.files.path(checkpoint.file.sha256)),
+        from_job=None if last is None else last.job.id,
+        given=_path(job.id, "parameters", store),
+    )
+
+
+def update_terms(job: Job, store: Store) -> UpdateTerms | None:
+    """What a round's child makes, None of other jobs. Raises Damaged, NotFound."""
+    if job.start != ROUND:
+        return None
+    now = store.rounds.get(job.id)
+    last = store.rounds.newest(job.model_id)
+    residual = None
+    if last is not None and last.federation == now.federation:
+        residual = store.rounds.file(last.job.id, "residual")
+    terms = dict(now.terms)
+    ends_early = terms.pop("on_deadline") == "update" and now.deadline is not None
+    given = _path(job.id, "parameters", store)
+    assert given is not None
+    return UpdateTerms(
+        given=given,
+        residual=None if residual is None else str(store.integrity.file(residual.sha256)),
+        deadline=now.deadline.timestamp() if ends_early and now.deadline is not None else None,
+        **terms,
+    )
+
+
+def _path(job_id: int, role: FileRole, store: Store) -> str:
+    file = store.rounds.file(job_id, role)
+    if file is None:
+        raise NotFound(f"the {role} that job {job_id} begins with are gone; send them again")
+    return str(store.integrity.file(file.sha256))
