@@ -29,6 +29,10 @@ class Engine(Protocol):
     def output(self) -> str:
         """The tensor that is measured, and that the exported model gives."""
 
+    @property
+    def rounds(self) -> bool:
+        """Whether it quantizes what it computes, so that a last bit may become a whole step."""
+
     def train_batch(
         self, inputs: Sequence[Array], target: Array, weights: Array | None = None
     ) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
@@ -15,12 +15,11 @@ from onnx import helper
 from service.training.adapters.targets import Target, choose
 from service.training.engines.manifest import Adapter
 from service.training.forward.graph import Graph
-from service.training.graph.flow import duplicate
+from service.training.graph.flow import duplicate, reads
 from service.training.protocol.messages.preparation import Lora
 
 BASE = ":without_adapter"
 """What follows a result's name where an adapter adds to it."""
-SCALE = ":adapter_scale"
 PARTS = (":adapter_down", ":adapter_scaled", ":adapter_up")
 """What follows it for the tensors that lead to the adapter's part."""
 
@@ -48,28 +47,34 @@ def add_adapters(graph: Graph, lora: Lora, notes: list[str]) -> tuple[Adapter, .
 
 
 def merged_form(model: onnx.ModelProto, adapters: Sequence[Adapter]) -> onnx.ModelProto:
-    """The model without the adapters that are added to their weights when it is exported."""
-    merged = [each for each in adapters if each.merges]
-    if not merged:
+    """The model without the adapters that are added to their weights when it is exported.
+
+    What reads A or B goes, up to the sum, in whose place comes its first part. It is found so, not
+    by names: joined to a frozen part, the model may have others.
+    """
+    branch = {name for each in adapters if each.merges for name in (each.left, each.right)}
+    if not branch:
         return model
-    results = {name for each in merged for name in each.results}
-    dropped = {name for each in merged for name in (each.left, each.right)}
-    dropped |= {name + SCALE for name in results}
-    gone = results | {name + part for name in results for part in PARTS}
+    gone, renamed = set[str](), dict[str, str]()
+    kept: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        if branch.isdisjoint(node.input):
+            kept.append(duplicate(node))
+            continue
+        gone.update(node.input)
+        if node.op_type == "Add" and node.input[0] not in branch:
+            renamed[node.input[0]] = node.output[0]
+        else:
+            branch.update(node.output)
+    for node in kept:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.output[:] = [renamed.get(name, name) for name in node.output]
     copy = duplicate(model)
     del copy.graph.node[:], copy.graph.initializer[:], copy.graph.value_info[:]
-    for node in model.graph.node:
-        if gone.isdisjoint(node.output):
-            kept = copy.graph.node.add()
-            kept.CopyFrom(node)
-            kept.output[:] = [_without(name, results) for name in node.output]
-    copy.graph.initializer.extend(t for t in model.graph.initializer if t.name not in dropped)
+    copy.graph.node.extend(kept)
+    gone -= {name for node in kept for name in reads(node)}
+    copy.graph.initializer.extend(t for t in model.graph.initializer if t.name not in gone)
     return copy
-
-
-def _without(name: str, results: Collection[str]) -> str:
-    plain = name.removesuffix(BASE)
-    return plain if plain in results else name
 
 
 def _add_matrices(graph: Graph, target: Target, rank: int) -> tuple[str, str]:
@@ -101,8 +106,7 @@ def _adapter(graph: Graph, readers: Sequence[Target], a: str, b: str, *, scale: 
     }
     merges = alike and len(graph.consumers(first.weight)) == len(readers)
     left, right = (b, a) if first.outputs_first else (a, b)
-    results = tuple(each.result for each in readers)
-    return Adapter(first.weight, left, right, scale, results, merges)
+    return Adapter(first.weight, left, right, scale, merges)
 
 
 def _branch(graph: Graph, target: Target, a: str, b: str, *, scale: float) -> list[onnx.NodeProto]:
@@ -110,7 +114,7 @@ def _branch(graph: Graph, target: Target, a: str, b: str, *, scale: float) -> li
     node, result = target.node, target.result
     given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     factor = np.array(scale * given.get("alpha", 1.0), np.float32)
-    name = graph.add_initializer(result + SCALE, factor)
+    name = graph.add_initializer(f"{result}:adapter_scale", factor)
     graph.constants.add(name)
     x = node.input[0]
     if node.op_type == "MatMulInteger":

@@ -26,6 +26,7 @@ from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
 
 ENGINE = "sessions"
+QUANTIZES = ("DynamicQuantizeLinear", "QuantizeLinear")
 
 
 def compile_model(
@@ -76,6 +77,7 @@ def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output
         batch_statistics=step.batch_statistics,
         work=workload(step.model),
         frozen=step.frozen,
+        rounds=any(node.op_type in QUANTIZES for node in step.model.graph.node),
     )
 
 

@@ -103,15 +103,14 @@ class ClassHead:
 class Adapter:
     """A frozen weight W that is read as W + scale·left·right, matrices of a low rank.
 
-    results: what the products that read it give. merges: whether the exported model has the sum in
-    place of W, which then is float32; else it has the adapter beside it.
+    merges: whether the exported model has the sum in place of W, which then is float32; else it has
+    the adapter beside it.
     """
 
     weight: str
     left: str
     right: str
     scale: float
-    results: tuple[str, ...]
     merges: bool
 
 
@@ -124,7 +123,7 @@ class Manifest:
     this order. loss: fields of Loss. classes: of cross entropy. batch_statistics: batches may not
     be shared out. head: of a classifier with a last layer that trains, one row for each class.
     frozen: initializers of the exported model that the graphs are fed, so that they are in memory
-    once.
+    once. rounds: some of what it computes is quantized.
     """
 
     engine: str
@@ -142,6 +141,7 @@ class Manifest:
     head: ClassHead | None = None
     adapters: tuple[Adapter, ...] = ()
     frozen: tuple[str, ...] = ()
+    rounds: bool = False
     format: int = FORMAT
 
 

@@ -23,6 +23,10 @@ TOLERANCE = 1e-4
 Both run the same kernels; only the optimizer of inference sessions fuses other nodes, which moves
 float32 results by some 1e-6.
 """
+ROUNDING_TOLERANCE = 5e-2
+"""Where what is computed is quantized: a difference of 1e-6 at the edge of two steps becomes one of
+them, 1/255 of the largest number. Of 8 layers of a transformer it came to 4e-3.
+"""
 
 
 def export(
@@ -71,16 +75,16 @@ def check_export(
                 " large; try a lower learning_rate"
             )
         (actual,) = session.run([engine.output], dict(zip(names, inputs, strict=True)))
-        compare(actual, expected)
+        compare(actual, expected, ROUNDING_TOLERANCE if engine.rounds else TOLERANCE)
 
 
-def compare(actual: Array, expected: Array) -> None:
+def compare(actual: Array, expected: Array, tolerance: float = TOLERANCE) -> None:
     if actual.shape != expected.shape:
         raise ExportMismatch(
             f"the exported model gives shape {actual.shape}, the trained one {expected.shape};"
             " this is a fault of the export, please report it"
         )
-    allowed = TOLERANCE * (1.0 + float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
+    allowed = tolerance * (1.0 + float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
     # Equal first: masked outputs may be infinite, and infinity less itself is no number.
     differs = actual != expected
     difference = np.abs(actual[differs] - expected[differs]).max(initial=0.0)

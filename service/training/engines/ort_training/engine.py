@@ -70,6 +70,10 @@ class OrtEngine:
     def output(self) -> str:
         return self._output
 
+    @property
+    def rounds(self) -> bool:
+        return False  # nothing quantized has a gradient there
+
     def train_batch(
         self, inputs: Sequence[Array], target: Array, weights: Array | None = None
     ) -> float:

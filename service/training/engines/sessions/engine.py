@@ -98,6 +98,10 @@ class SessionsEngine:
     def output(self) -> str:
         return self._manifest.output
 
+    @property
+    def rounds(self) -> bool:
+        return self._manifest.rounds
+
     def use(self, provider: str, inputs: Sequence[Array], target: Array) -> str | None:
         """Step on another execution provider from now on, if it agrees with the CPU on a batch.
 
