@@ -202,6 +202,7 @@ def version(row: Version) -> schemas.VersionBody:
         version=row.version,
         sha256=row.file.sha256,
         size_bytes=row.file.size_bytes,
+        stored_bytes=row.stored_bytes,
         created_at=row.created_at,
         job_id=row.job_id,
         metrics=row.metrics,

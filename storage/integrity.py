@@ -110,10 +110,14 @@ class Integrity:
         Raises Damaged, after aliases of its versions have moved to one that is whole; NotFound if
         nothing names it any more.
         """
-        path = self._files.path(sha256)
+        self._require(sha256)
+        return self._files.whole_path(sha256)
+
+    def _require(self, sha256: str) -> None:
+        """Raises Damaged and NotFound, as `file` does."""
         try:
             if self._files.is_whole(sha256):
-                return path
+                return
             reason = "its bytes are not those that were stored"
         except FileNotFoundError:
             reason = "it is missing"
@@ -131,7 +135,7 @@ class Integrity:
     def is_whole(self, sha256: str) -> bool:
         """Whether `file` would give it. Raises NotFound."""
         try:
-            self.file(sha256)
+            self._require(sha256)
         except Damaged:
             return False
         return True

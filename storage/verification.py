@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 
 from storage.backup.reconciling import Lost, reconcile
-from storage.blobs.files import FileStore
+from storage.blobs.files import ON_DISK, FileStore
 from storage.blobs.packs import Packs, size_of
 from storage.database.codec import load_optional_time
 from storage.database.connection import Readers, sqlite3
@@ -24,7 +24,7 @@ _SAMPLES_AT_ONCE = 500
 _UNREADABLE = f"{DAMAGED}its bytes cannot be read"
 _SIZE = """
 SELECT coalesce(sum(size_bytes), 0) + (SELECT coalesce(sum(sample_bytes), 0) FROM models) AS size
-FROM files
+FROM files WHERE sha256 NOT IN (SELECT sha256 FROM assembled_files)
 """
 _LAST = "SELECT max(created_at) AS at FROM events WHERE type = 'storage.verified'"
 _RECORDS = """
@@ -94,7 +94,7 @@ class Verification:
 
     def _steps(self) -> Iterator[int]:
         with self._readers.snapshot() as connection:
-            files = connection.execute("SELECT * FROM files").fetchall()
+            files = connection.execute(ON_DISK).fetchall()
         for row in files:
             self._check_file(row["sha256"])
             yield row["size_bytes"]

@@ -54,13 +54,15 @@ class VersionBody(Body):
 
     promoted, reason, verdict: what the gate decided when it was made; `aliases` says what has
     become of it. provenance: where it comes from; the model's metadata_props hold the same.
-    classes: the names of the model's when it was made, null without names.
+    classes: the names of the model's when it was made, null without names. size_bytes: of the file
+    that apps fetch. stored_bytes: what the version takes on disk beside what it shares with others.
     """
 
     model: str
     version: int
     sha256: str
     size_bytes: int
+    stored_bytes: int
     created_at: datetime
     job_id: int | None
     metrics: dict[str, Any]

@@ -15,14 +15,17 @@ from service.models.promotion.policy import gate_policy, judges_by_base_set
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
 from service.training.protocol.messages.shared import Failed, ResourceLimits
 from service.training.protocol.messages.training import Done
+from storage.blobs.assembled import Parts
 from storage.errors import Damaged, NotFound
 from storage.records.jobs import Job
 from storage.records.models import FileRecord, Model
-from storage.records.versions import Version
+from storage.records.versions import Recipe, Version
 from storage.store import Store
 
 ON_NOTHING = Comparison(samples=0, class_counts=(), candidate={}, baseline={})
 """What comparing without a sample finds."""
+BASE = "inference_model"
+"""The role of the file that a recipe's steps begin from."""
 MAX_COMPARISONS = 5
 """How often a model is compared anew because `latest` moved."""
 
@@ -89,17 +92,29 @@ class Publication:
         with another version.
         """
         candidate: Path | FileRecord = Path(done.path)
+        recipe: Recipe | None = None
         for _ in range(MAX_COMPARISONS):
             found = await self._compare(candidate)
             if found is None:
                 return
             if isinstance(candidate, Path):
                 candidate = await asyncio.to_thread(self._store.files.adopt, candidate)
-            if await self._publish(done, candidate, found):
+                recipe = await asyncio.to_thread(self._adopt_recipe, done, candidate)
+            if await self._publish(done, candidate, found, recipe):
                 return
         assert isinstance(candidate, FileRecord)
         moving = Failed("state_conflict", "latest was moved each time while it was compared")
-        await self._publish(done, candidate, Comparisons(moving, None))
+        await self._publish(done, candidate, Comparisons(moving, None), recipe)
+
+    def _adopt_recipe(self, done: Done, file: FileRecord) -> Recipe | None:
+        """The steps to the file, if it may be kept as these."""
+        model = self._store.models.get_by_id(self._job.model_id)
+        if done.recipe is None or BASE not in model.files:
+            return None
+        base = model.files[BASE].sha256
+        adopted = self._store.files.adopt(Path(done.recipe))
+        leads = self._store.files.assembled.leads_to(file.sha256, Parts(base, adopted.sha256))
+        return Recipe(base, adopted) if leads else None
 
     async def _compare(self, candidate: Path | FileRecord) -> Comparisons | None:
         """The candidate beside `latest`, and the best that were promoted; None if stopped."""
@@ -154,7 +169,9 @@ class Publication:
             on_base_set = find_best(self._store, model, latest=latest, on_base_set=True)
         return Chosen(model, latest, best, on_base_set)
 
-    async def _publish(self, done: Done, file: FileRecord, found: Comparisons) -> bool:
+    async def _publish(
+        self, done: Done, file: FileRecord, found: Comparisons, recipe: Recipe | None
+    ) -> bool:
         model = await asyncio.to_thread(self._store.models.get_by_id, self._job.model_id)
         conclusion = conclude(
             gate_policy(model),
@@ -163,4 +180,6 @@ class Publication:
             best=found.best,
             best_on_base_set=found.best_on_base_set,
         )
-        return await asyncio.to_thread(self._recorder.succeeded, done, file, conclusion)
+        return await asyncio.to_thread(
+            self._recorder.succeeded, done, file, conclusion, recipe=recipe
+        )

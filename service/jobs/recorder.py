@@ -33,7 +33,7 @@ from storage.errors import Busy, HoneError, StorageFull
 from storage.records.id_set import decode
 from storage.records.jobs import Job, JobState, MetricPoint
 from storage.records.models import FileRecord
-from storage.records.versions import NewVersion
+from storage.records.versions import NewVersion, Recipe
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -173,7 +173,14 @@ class Recorder:
                 state=asdict(message.state),
             )
 
-    def succeeded(self, message: Done, file: FileRecord, conclusion: Conclusion) -> bool:
+    def succeeded(
+        self,
+        message: Done,
+        file: FileRecord,
+        conclusion: Conclusion,
+        *,
+        recipe: Recipe | None = None,
+    ) -> bool:
         """Publish the version by the gate's decision, and end the job: one transaction.
 
         False, and nothing is kept, if `latest` has moved since it was compared with.
@@ -192,6 +199,7 @@ class Recorder:
             baseline=conclusion.baseline,
             verdict=decision.verdict,
             provenance=message.provenance,
+            recipe=recipe,
         )
         job_metrics = {
             "train_loss": message.train_loss,

@@ -109,7 +109,7 @@ class PromotionHook:
             "HONED_MODEL": version.model,
             "HONED_VERSION": str(version.version),
             "HONED_SHA256": version.file.sha256,
-            "HONED_MODEL_FILE": str(self._store.files.path(version.file.sha256)),
+            "HONED_MODEL_FILE": str(self._store.files.whole_path(version.file.sha256)),
         }
 
 

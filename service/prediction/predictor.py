@@ -138,7 +138,7 @@ class Predictor:
 
         said: more of the header, see `described`.
         """
-        header = {"file": self._file(version), "forget": False, **said}
+        header = {"file": await self._file(version), "forget": False, **said}
         answer = await self._lanes.ask(version.model, Frame(header, inputs))
         if (error := answer.header.get("error")) is not None:
             if error["code"] == ModelNotLoadable.code:
@@ -212,7 +212,7 @@ class Predictor:
 
     async def _forget(self, version: Version) -> None:
         with suppress(HoneError):  # what is not forgotten is evicted some time
-            await self._lanes.tell_all(Frame({"file": self._file(version), "forget": True}))
+            await self._lanes.tell_all(Frame({"file": await self._file(version), "forget": True}))
 
     def _note(self, version: Version, error: HoneError) -> LoadFailure:
         fields = {"version": version.version, "detail": error.detail}
@@ -220,10 +220,12 @@ class Predictor:
         self._feed.announce("prediction.load_failed", version.model, fields)
         return LoadFailure(version.version, error.detail)
 
-    def _file(self, version: Version) -> dict[str, object]:
-        file = version.file
-        path = str(self._store.files.path(file.sha256))
-        return {"sha256": file.sha256, "path": path, "size_bytes": file.size_bytes}
+    async def _file(self, version: Version) -> dict[str, object]:
+        file, files = version.file, self._store.files
+        path = files.path(file.sha256)
+        if not path.exists():
+            path = await asyncio.to_thread(files.whole_path, file.sha256)
+        return {"sha256": file.sha256, "path": str(path), "size_bytes": file.size_bytes}
 
 
 def _error(version: Version, code: str, detail: str) -> HoneError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import secrets
 from collections.abc import Callable, Iterator
@@ -11,28 +10,23 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from service.training.beginning import base_engine, open_engine, prepare_task, start_state
 from service.training.callbacks import JobCallbacks, OutOfTime
-from service.training.choices import choose
 from service.training.data.datasets import Datasets, load_datasets
 from service.training.data.sampler import Sampler
 from service.training.data.samples import SampleReader
 from service.training.data.warnings import training_warnings
 from service.training.engine import Engine
 from service.training.engines import opening
+from service.training.engines.model_file import recipe_of
 from service.training.engines.runtime import flush_denormals
-from service.training.errors import CheckpointUnreadable
 from service.training.evaluation.metrics import metrics_for
 from service.training.evaluation.validation import AT_THE_START, validate
 from service.training.export.export import export
 from service.training.heads.calibration import calibrate
 from service.training.heads.computing import compute_head
-from service.training.heads.kinds import Head
-from service.training.heads.selection import alone, choose_head
-from service.training.hyperparameters import Hyperparameters
-from service.training.imprinting import start_new_classes
 from service.training.loop import train
 from service.training.protocol.messages.training import (
-    Chosen,
     Done,
     LoopState,
     Started,
@@ -162,34 +156,6 @@ def tell_start(
     )
 
 
-def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]) -> Train:
-    """The task with its start and all hyperparameters known. The parent keeps what was chosen."""
-
-    def open_aside(each: Train) -> Engine:
-        return open_engine(each, ThreadChoice())
-
-    begun = start_new_classes(task, datasets.train, open_aside, tick=tick)
-    if begun.open:
-        if {"learning_rate", "head"} & {*begun.open}:
-            datasets.fill(tick)  # which the batches of its test would else be computed without
-        way = choose_head if "head" in begun.open else choose
-        chosen = way(begun, datasets, open_aside, tick=tick)
-        pipe.send(chosen)
-        begun = replace(begun, hyperparameters=with_choices(begun, chosen), open=())
-    begun = alone(begun)
-    if begun is not task:
-        gc.collect()  # Engines are in cycles, and would stay beside the job's own.
-    return begun
-
-
-def with_choices(task: Train, chosen: Chosen) -> Hyperparameters:
-    """What the job was told, and what it has chosen itself."""
-    values = dict(chosen.values)
-    if "head" in values:
-        values["head"] = Head(**values["head"])
-    return replace(task.hyperparameters, **values)
-
-
 def warnings_of(task: Train, datasets: Datasets, sampler: Sampler) -> Iterator[str]:
     """What to say of the samples before they are trained on."""
     if task.hyperparameters.replay and not len(sampler.base):
@@ -233,6 +199,7 @@ def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> 
         reason=reason,
         provenance=provenance,
         warnings=(*trained.warnings, *made.warnings),
+        recipe=str(recipe) if (recipe := recipe_of(path)).exists() else None,
     )
 
 
@@ -258,43 +225,3 @@ def provenance_of(
         "engine": engine.name,
         "threads": state.threads,
     }
-
-
-def start_state(task: Train, *, threads: int) -> LoopState:
-    """Where the loop begins; a resumed job keeps its count of threads.
-
-    Raises CheckpointUnreadable if a resumed job does not say.
-    """
-    start = task.start
-    if start.how != "resume":
-        return LoopState(threads=threads, parent_version=start.parent_version)
-    if start.state is None:
-        raise CheckpointUnreadable("a resumed job must bring the loop's state")
-    return start.state
-
-
-def open_engine(task: Train, choice: ThreadChoice) -> Engine:
-    """The engine, with the parameters and the optimizer that the task starts from."""
-    start = task.start
-    if start.how != "base" and start.checkpoint is None:
-        raise CheckpointUnreadable(f"a start from {start.how!r} must name its checkpoint")
-    if start.how == "resume":
-        return base_engine(task, choice, checkpoint=start.checkpoint)
-    engine = base_engine(task, choice)
-    for path in filter(None, (start.checkpoint, start.given)):
-        engine.load_parameters(Path(path))
-    return engine
-
-
-def base_engine(task: Train, choice: ThreadChoice, *, checkpoint: str | None = None) -> Engine:
-    """The engine at a checkpoint, by default the artifacts' own."""
-    return opening.open_engine(
-        task.artifacts,
-        output=task.output,
-        threads=choice.threads,
-        spinning=choice.spinning,
-        recipe=task.hyperparameters.recipe,
-        loss_options=task.hyperparameters.loss_options,
-        trains=not task.hyperparameters.computes_head,
-        checkpoint=None if checkpoint is None else Path(checkpoint),
-    )

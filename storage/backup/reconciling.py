@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from storage.blobs.files import FileStore
+from storage.blobs.files import ON_DISK, FileStore
 from storage.blobs.packs import Packs, size_of
 from storage.database.transaction import Transaction
 
@@ -119,11 +119,17 @@ def _erase_gaps(transaction: Transaction) -> None:
 
 
 def _missing(transaction: Transaction, files: FileStore) -> list[str]:
-    return [
+    """Those that are put together are missing with one of their parts."""
+    missing = {
         row["sha256"]
-        for row in transaction.execute("SELECT * FROM files").fetchall()
+        for row in transaction.execute(ON_DISK).fetchall()
         if size_of(files.path(row["sha256"])) != row["size_bytes"]
+    }
+    assembled = transaction.execute("SELECT * FROM assembled_files").fetchall()
+    incomplete = [
+        r["sha256"] for r in assembled if not missing.isdisjoint((r["base"], r["recipe"]))
     ]
+    return [*missing, *incomplete]
 
 
 def _reconcile_versions(transaction: Transaction) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from storage.backup.copies import Copies, copy_database, require_room_for_copy
-from storage.blobs.files import FileStore
+from storage.blobs.files import ON_DISK, FileStore
 from storage.blobs.packs import Packs, size_of
 from storage.database.connection import connect_reader, sqlite3, translate
 from storage.database.writer import Writer
@@ -137,7 +137,7 @@ def _hold(
     newest = "SELECT max(name) AS name FROM _sqlite_migrations"
     snapshot.schema = reader.execute(newest).fetchone()["name"]
     with file_faults("cannot begin a backup"):
-        for row in reader.execute("SELECT * FROM files ORDER BY sha256"):
+        for row in reader.execute(f"{ON_DISK} ORDER BY sha256"):
             path = files.path(row["sha256"])
             name = f"files/{row['sha256'][:2]}/{row['sha256']}"
             if path.exists() and path.stat().st_size == row["size_bytes"]:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from storage.blobs.assembled import AssembledFiles, Parts
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
@@ -22,6 +23,7 @@ from storage.disk.digest import sha256_of
 from storage.disk.durable import file_faults, publish, sync_file
 from storage.errors import HoneError, NotFound
 from storage.records.models import FileRecord
+from storage.records.versions import Recipe
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -37,6 +39,7 @@ class FileStore:
         self._awaited: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._checked: dict[str, tuple[int, int, int]] = {}
+        self.assembled = AssembledFiles(folder / "whole", path_of=self.path, readers=readers)
 
     def path(self, sha256: str) -> Path:
         """Where the file lies. Raises ValueError if sha256 is not 64 lower-case hex digits."""
@@ -47,10 +50,18 @@ class FileStore:
     def is_whole(self, sha256: str) -> bool:
         """Whether the file's bytes are those that were stored; read once, until it changes.
 
+        Of a file that is put together, those of its parts are looked at.
+
         Raises FileNotFoundError, StorageBroken.
         """
         path = self.path(sha256)
-        found = path.stat()
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            parts = self.assembled.parts(sha256)
+            if parts is None:
+                raise
+            return self.is_whole(parts.base) and self.is_whole(parts.recipe)
         mark = (found.st_ino, found.st_size, found.st_mtime_ns)
         if self._checked.get(sha256) == mark:
             return True
@@ -59,6 +70,14 @@ class FileStore:
         if is_whole:
             self._checked[sha256] = mark
         return is_whole
+
+    def whole_path(self, sha256: str) -> Path:
+        """Where the file lies, put together if need be. Raises StorageBroken, StorageFull."""
+        path = self.path(sha256)
+        if path.exists():
+            return path
+        parts = self.assembled.parts(sha256)
+        return path if parts is None else self.assembled.path(sha256, parts)
 
     def forget_checked(self, sha256: str) -> None:
         """Read the file again at the next check whether it is intact."""
@@ -135,13 +154,23 @@ class FileStore:
             transaction.execute("DELETE FROM damaged_files WHERE sha256 = ?", (record.sha256,))
         transaction.after_commit(lambda: self._arrived(distinct))
 
+    def keep_as_steps(self, transaction: Transaction, sha256: str, recipe: Recipe) -> None:
+        """Let a file that has its row be put together, and remove it."""
+        self.reference(transaction, [recipe.file])
+        if self.assembled.parts(sha256, within=transaction) is None:
+            self.assembled.add(transaction, sha256, Parts(recipe.base, recipe.file.sha256))
+        self.release(transaction, [recipe.file.sha256])  # where others lead to it already
+        transaction.after_commit(lambda: self._remove([sha256]))
+
     def release(self, transaction: Transaction, hashes: Iterable[str]) -> None:
         """Remove the rows of files that nothing refers to any more, and then the files."""
-        gone = [
-            sha256
-            for sha256 in sorted(set(hashes))
-            if transaction.execute(_DELETE_UNREFERENCED, {"sha256": sha256}).rowcount
-        ]
+        gone, left = [], sorted(set(hashes))
+        while left:
+            sha256 = left.pop(0)
+            parts = self.assembled.parts(sha256, within=transaction)
+            if transaction.execute(_DELETE_UNREFERENCED, {"sha256": sha256}).rowcount:
+                gone.append(sha256)
+                left += [] if parts is None else [parts.base, parts.recipe]
         if gone:
             transaction.after_commit(lambda: self._remove(gone))
 
@@ -154,9 +183,14 @@ class FileStore:
             for sha256 in hashes:
                 if not self._awaited[sha256]:
                     self.path(sha256).unlink(missing_ok=True)
+                    self.assembled.forget(sha256)
                     self.forget_checked(sha256)
 
 
+ON_DISK = """
+SELECT * FROM files WHERE sha256 NOT IN (SELECT sha256 FROM assembled_files)
+"""
+"""Rows of the files that are not put together."""
 _DELETE_UNREFERENCED = """
 DELETE FROM files WHERE sha256 = :sha256
   AND NOT EXISTS (SELECT 1 FROM model_files WHERE sha256 = :sha256)
@@ -164,6 +198,7 @@ DELETE FROM files WHERE sha256 = :sha256
   AND NOT EXISTS (SELECT 1 FROM versions WHERE sha256 = :sha256)
   AND NOT EXISTS (SELECT 1 FROM variants WHERE sha256 = :sha256)
   AND NOT EXISTS (SELECT 1 FROM job_files WHERE sha256 = :sha256)
+  AND NOT EXISTS (SELECT 1 FROM assembled_files WHERE base = :sha256 OR recipe = :sha256)
 """
 
 

@@ -9,23 +9,21 @@ from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from storage.database.connection import sqlite3
+from storage.database.early_steps import GATE, POLICY_AND_TRIGGERS, SAMPLES, TWINS_AND_DAMAGE
 from storage.database.initial_schema import TABLES
 from storage.database.steps import (
+    ASSEMBLED_FILES,
     AUDIT,
     BASE_SETS,
     CHOICES,
     CLASSES,
     ENGINES,
     FEDERATION,
-    GATE,
     OWN_LOSSES,
-    POLICY_AND_TRIGGERS,
     SAMPLE_OWNERS,
     SAMPLE_WEIGHTS,
-    SAMPLES,
     SET,
     TOKENS,
-    TWINS_AND_DAMAGE,
 )
 
 migrations = Migrations(SET)
@@ -128,6 +126,12 @@ def m014_base_sets(db: Database) -> None:
 
 
 @migrations()
-def m016_federation(db: Database) -> None:
+def m015_federation(db: Database) -> None:
     for statement in FEDERATION:
+        db.conn.execute(statement)
+
+
+@migrations()
+def m016_assembled_files(db: Database) -> None:
+    for statement in ASSEMBLED_FILES:
         db.conn.execute(statement)

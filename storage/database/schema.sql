@@ -3,6 +3,15 @@ CREATE TABLE files (
   size_bytes INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Files that are put together by the steps of `recipe` from `base`.
+CREATE TABLE assembled_files (
+  sha256 TEXT PRIMARY KEY REFERENCES files ON DELETE CASCADE,
+  base TEXT NOT NULL REFERENCES files,
+  recipe TEXT NOT NULL REFERENCES files
+) STRICT, WITHOUT ROWID;
+CREATE INDEX assembled_files_by_base ON assembled_files (base);
+CREATE INDEX assembled_files_by_recipe ON assembled_files (recipe);
+
 CREATE TABLE models (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL UNIQUE,

@@ -70,10 +70,18 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
+class Recipe:
+    """Steps from a stored file to another one. base: its SHA-256. file: the steps, adopted."""
+
+    base: str
+    file: FileRecord
+
+
+@dataclass(frozen=True, slots=True)
 class NewVersion:
     """What a job has made of its model, an adopted file; the fields are those of Version.
 
-    promoted: whether `latest` shall move to it.
+    promoted: whether `latest` shall move to it. recipe: `file` is kept as these steps.
     """
 
     model_id: int
@@ -86,6 +94,7 @@ class NewVersion:
     baseline: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
+    recipe: Recipe | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +103,14 @@ class Version:
 
     promoted, reason, verdict: what the gate decided when it was made. metrics, baseline: of it and
     of what `latest` named then, on the same samples. provenance: where it comes from. target: its
-    model's when it was made, classes included.
+    model's when it was made, classes included. stored_bytes: what it takes beside what it shares.
     """
 
     model_id: int
     model: str
     version: int
     file: FileRecord
+    stored_bytes: int
     created_at: datetime
     job_id: int | None
     checkpoint_id: int | None

@@ -17,7 +17,10 @@ from storage.versions.promotions import LATEST, previous_promotion
 
 _VERSIONS = """
 SELECT version, job_id, created_at, versions.sha256,
-  files.size_bytes + (
+  coalesce((
+    SELECT own.size_bytes FROM assembled_files JOIN files AS own ON own.sha256 = recipe
+    WHERE assembled_files.sha256 = versions.sha256
+  ), files.size_bytes) + (
     SELECT coalesce(sum(size_bytes), 0) FROM variants JOIN files USING (sha256)
     WHERE variants.model_id = versions.model_id AND variants.version = versions.version
   ) AS size_bytes,

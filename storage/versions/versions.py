@@ -20,7 +20,10 @@ from storage.tables.job_rows import move_job
 from storage.versions.promotions import LATEST, move_alias
 
 _SELECT = """
-SELECT versions.*, files.size_bytes, models.name AS model,
+SELECT versions.*, files.size_bytes, coalesce((
+    SELECT own.size_bytes FROM assembled_files JOIN files AS own ON own.sha256 = recipe
+    WHERE assembled_files.sha256 = versions.sha256
+  ), files.size_bytes) AS stored_bytes, models.name AS model,
   (SELECT json_group_array(alias) FROM aliases
    WHERE aliases.model_id = versions.model_id AND aliases.version = versions.version) AS aliases,
   (SELECT json_group_array(json_object(
@@ -75,6 +78,8 @@ class Versions:
                 return None
             self._files.reference(transaction, [new.file])
             version = _insert(transaction, _unless_held(transaction, new, latest=latest))
+            if new.recipe is not None:
+                self._files.keep_as_steps(transaction, new.file.sha256, new.recipe)
             if version.promoted:
                 move_alias(transaction, version, LATEST)
             decided = {"promoted": version.promoted, "reason": version.reason}
@@ -192,6 +197,7 @@ def _version(row: sqlite3.Row) -> Version:
         model=row["model"],
         version=row["version"],
         file=FileRecord(row["sha256"], row["size_bytes"]),
+        stored_bytes=row["stored_bytes"],
         created_at=load_time(row["created_at"]),
         job_id=row["job_id"],
         checkpoint_id=row["checkpoint_id"],

@@ -15,7 +15,7 @@ from service.training.data.sampler import Sampler
 from service.training.engine import Engine
 from service.training.engines.opening import open_engine
 from service.training.hyperparameters import Hyperparameters
-from service.training.job import finish
+from service.training.job import Trained, finish
 from service.training.loop import train
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.messages.training import LoopState, Start, Train
@@ -152,9 +152,8 @@ class Bench:
         )
 
     def finish(self, state: LoopState) -> Any:
-        return finish(
-            self.order, self.engine, self.watch, self.datasets, plan=self.plan, state=state
-        )
+        trained = Trained(self.engine, self.watch, state, ())
+        return finish(self.order, trained, self.datasets, plan=self.plan)
 
 
 MakeBench = Callable[..., Bench]

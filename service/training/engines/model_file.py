@@ -5,16 +5,17 @@ The numbers of fields are those of onnx.proto.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.training.engines.manifest import Adapter
-from service.training.engines.stored_weights import find, map_file
+from service.training.engines.stored_weights import find
 from service.training.protobuf import content, fields, head, integer
+from storage.blobs.recipes import Copy, Data, Step, Sum, map_file, put_together, save
 
 GRAPH, METADATA, INITIALIZER = 7, 14, 5
 DIMS, DATA_TYPE, NAME, RAW_DATA = 1, 2, 8, 9
@@ -31,75 +32,74 @@ def write_with(
 ) -> None:
     """Write the model of `skeleton` to `path`, with these initializers and metadata more.
 
-    adapters: those that merge change their weights, and their tensors are left out. The model must
-    have one graph, and lack all of the tensors. Arrays must lie in one piece.
+    adapters: those that merge are added to their weights, and their tensors are left out. With
+    adapters the steps from the skeleton to the model are written beside it (`recipe_of`). The model
+    must have one graph, and lack all of the tensors. Arrays must lie in one piece.
     """
     model = map_file(skeleton)
+    steps = list(_steps(model, tensors, metadata or {}, adapters))
+    put_together(steps, model, path)
+    if adapters:
+        save(steps, recipe_of(path))
+
+
+def recipe_of(path: Path) -> Path:
+    """Where the steps to an exported model are."""
+    return path.with_suffix(".recipe")
+
+
+def _steps(
+    model: memoryview,
+    tensors: Mapping[str, NDArray[np.float32]],
+    metadata: Mapping[str, str],
+    adapters: Sequence[Adapter],
+) -> Iterator[Step]:
     merging = {each.weight: each for each in adapters if each.merges}
     gone = {name for each in merging.values() for name in (each.left, each.right)}
-    added = {name: array for name, array in tensors.items() if name not in gone}
-    heads = {name: _tensor_head(name, array) for name, array in added.items()}
-    size = sum(
-        len(head(INITIALIZER, len(heads[name]) + array.nbytes)) + len(heads[name]) + array.nbytes
-        for name, array in added.items()
-    )
-    with path.open("wb") as file:
-        for number, field, body in fields(model):
-            if number != GRAPH:
-                file.write(field)
-                continue
-            file.write(head(GRAPH, len(body) + size))
-            _write_merged(file, body, merging, tensors)
-            for name, array in added.items():
-                _write_tensor(file, heads[name], array)
-        for key, value in (metadata or {}).items():
-            entry = content(KEY, key.encode()) + content(VALUE, value.encode())
-            file.write(content(METADATA, entry))
+    added = [part for name in tensors if name not in gone for part in _field(name, tensors[name])]
+    size, at = sum(memoryview(part).nbytes for part in added), 0
+    for number, field, body in fields(model):
+        end = at + len(field)
+        if number == GRAPH:
+            yield Data(head(GRAPH, len(body) + size))
+            yield from _merged(body, end - len(body), merging, tensors)
+            yield from map(Data, added)
+        else:
+            yield Copy(at, end)
+        at = end
+    for key, value in metadata.items():
+        entry = content(KEY, key.encode()) + content(VALUE, value.encode())
+        yield Data(content(METADATA, entry))
 
 
-def _write_merged(
-    file: BinaryIO,
+def _merged(
     graph: memoryview,
+    start: int,
     merging: Mapping[str, Adapter],
     tensors: Mapping[str, NDArray[np.float32]],
-) -> None:
-    """The graph's bytes, with each adapter added to its weight."""
-    for number, field, body in fields(graph):
+) -> Iterator[Step]:
+    """The graph, which begins at `start`, with each adapter added to its weight."""
+    copied = at = start
+    for number, field, _ in fields(graph):
+        at += len(field)
         found = next(find(field, merging), None) if number == INITIALIZER and merging else None
         if found is None:
-            file.write(field)
             continue
         adapter = merging[found.name]
-        matrices = tensors[adapter.left], tensors[adapter.right]
-        weight = merge(found.array(), *matrices, adapter.scale)
-        file.write(head(INITIALIZER, len(body)))
-        for part, whole, _ in fields(body):
-            file.write(content(RAW_DATA, weight.tobytes()) if part == RAW_DATA else whole)
+        left, right = tensors[adapter.left], tensors[adapter.right]
+        first = at - len(field) + found.start
+        yield Copy(copied, first)
+        matrices = left.reshape(len(left), -1), right.reshape(len(right), -1)
+        yield Sum(first, *matrices, adapter.scale)
+        copied = first + found.data.nbytes
+    yield Copy(copied, start + len(graph))
 
 
-def merge(
-    weight: NDArray[np.float32],
-    left: NDArray[np.float32],
-    right: NDArray[np.float32],
-    scale: float,
-) -> NDArray[np.float32]:
-    """W + scale·left·right, in the shape of W, with the same bits on every machine.
-
-    Column by column: a product of matrices is rounded otherwise on other processors, and by
-    other numbers of threads.
-    """
-    rows = left.reshape(left.shape[0], -1) * np.float32(scale)
-    columns = right.reshape(right.shape[0], -1)
-    added = np.zeros((len(rows), columns.shape[1]), np.float32)
-    for row, column in zip(rows.T, columns, strict=True):
-        added += np.multiply.outer(row, column)
-    return weight + added.reshape(weight.shape)
-
-
-def _write_tensor(file: BinaryIO, first: bytes, array: NDArray[np.float32]) -> None:
-    file.write(head(INITIALIZER, len(first) + array.nbytes))
-    file.write(first)
-    file.write(array.reshape(-1).data if array.size else b"")
+def _field(name: str, array: NDArray[np.float32]) -> list[Any]:
+    """An initializer of a graph, in pieces."""
+    first = _tensor_head(name, array)
+    pieces = [head(INITIALIZER, len(first) + array.nbytes) + first]
+    return [*pieces, array.reshape(-1).data] if array.size else pieces
 
 
 def _tensor_head(name: str, array: NDArray[np.float32]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from service.training.errors import ArtifactsUnreadable
 from service.training.protobuf import fields, whole_number
+from storage.blobs.recipes import map_file
 
 GRAPH, INITIALIZER = 7, 5
 DIMS, DATA_TYPE, NAME, RAW_DATA = 1, 2, 8, 9
@@ -21,12 +21,13 @@ DTYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 10: np.float16}
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """An initializer. data: its part of the file."""
+    """An initializer. data: its part of the file. start: of the data, in the graph's field."""
 
     name: str
     shape: tuple[int, ...]
     kind: int
     data: memoryview
+    start: int
 
     def array(self) -> NDArray[Any]:
         """Over the file's pages, or a copy where their place does not suit the processor."""
@@ -34,16 +35,10 @@ class StoredTensor:
         return found if found.flags.aligned else found.copy()
 
 
-def map_file(path: Path) -> memoryview:
-    """A file's bytes, which are read when they are used."""
-    with path.open("rb") as file:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
 def find(graph: memoryview, names: Collection[str]) -> Iterator[StoredTensor]:
     """Those of a GraphProto's initializers that have these names and raw data."""
-    for number, _, body in fields(graph):
-        if number == INITIALIZER and (found := _tensor(body)).name in names:
+    for number, field, body in fields(graph):
+        if number == INITIALIZER and (found := _tensor(body, len(field) - len(body))).name in names:
             yield found
 
 
@@ -59,9 +54,11 @@ def map_weights(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _tensor(message: memoryview) -> StoredTensor:
-    name, shape, kind, data = "", list[int](), 0, message[:0]
+def _tensor(message: memoryview, at: int) -> StoredTensor:
+    """at: where the message begins in its field."""
+    name, shape, kind, data, start = "", list[int](), 0, message[:0], 0
     for number, field, body in fields(message):
+        at += len(field)
         if number == DIMS:
             shape.append(whole_number(field))
         elif number == DATA_TYPE:
@@ -69,5 +66,5 @@ def _tensor(message: memoryview) -> StoredTensor:
         elif number == NAME:
             name = bytes(body).decode()
         elif number == RAW_DATA:
-            data = body
-    return StoredTensor(name, tuple(shape), kind, data)
+            data, start = body, at - len(body)
+    return StoredTensor(name, tuple(shape), kind, data, start)

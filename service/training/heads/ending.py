@@ -34,6 +34,10 @@ class EndedEngine:
     def output(self) -> str:
         return self._engine.output
 
+    @property
+    def rounds(self) -> bool:
+        return self._engine.rounds
+
     def train_batch(
         self, inputs: Sequence[Array], target: Array, weights: Array | None = None
     ) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,3 +71,32 @@ def test_what_does_not_fit_is_refused_and_nothing_is_stored(
     assert list(found) == [pointer]
     assert said in found[pointer]
     assert served.http.get("/v1/models/unfit").status_code == 404
+
+
+@pytest.mark.parametrize("base", ["int8", "float32"])
+def test_a_version_takes_what_its_adapters_take_and_is_put_together_when_fetched(
+    base: str, serve: Callable[..., Served]
+) -> None:
+    served = serve()
+    content = upload(base)
+    served.register("m", content, trainable=LORA, gate={"mode": "always"})
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((40, FEATURES)).astype(np.float32)
+    label = rng.integers(0, CLASSES, 40)
+    served.upload("m", split="train", x=x, label=label).raise_for_status()
+    versions = [served.train("m", epochs=2, batch_size=8, seed=seed)["version"] for seed in (1, 2)]
+    shown = [served.http.get(f"/v1/models/m/versions/{n}").json() for n in versions]
+    stored = {path.name: path.stat().st_size for path in (served.data_dir / "files").glob("*/*")}
+    for version in shown:
+        assert version["sha256"] not in stored
+        assert version["stored_bytes"] in stored.values()
+        assert version["stored_bytes"] < 6_000 < version["size_bytes"]
+    served.stop()
+    again = serve(served.data_dir)
+    for version in shown:
+        fetched = again.http.get(f"/v1/models/m/versions/{version['version']}/model.onnx")
+        assert hashlib.sha256(fetched.content).hexdigest() == version["sha256"]
+        assert fetched.headers["etag"] == f'"{version["sha256"]}"'
+    again.http.delete("/v1/models/m").raise_for_status()
+    left = [path.name for path in (served.data_dir / "files").glob("*/*")]
+    assert not left

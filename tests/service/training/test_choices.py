@@ -15,6 +15,7 @@ import pytest
 from step_models import perceptron
 from workshop import CLASSES, make_samples
 
+from service.training.beginning import prepare_task
 from service.training.choices import balanced, choose
 from service.training.data.batches import Dataset
 from service.training.data.datasets import Datasets
@@ -22,7 +23,6 @@ from service.training.engine import Engine
 from service.training.engines.opening import open_engine
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.hyperparameters import CHOSEN, Hyperparameters
-from service.training.job import prepare_task
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare
 from service.training.protocol.messages.training import Chosen, Start, Train

@@ -209,7 +209,8 @@ class Saved:
 class Done:
     """The inference model lies at path, checked. validation, baseline: see docs on metrics.
 
-    warnings: of what it is made of, for people.
+    warnings: of what it is made of, for people. recipe: where the steps to it from the artifact
+    inference_model lie, None if it is kept whole.
     """
 
     path: str
@@ -221,6 +222,7 @@ class Done:
     reason: Literal["finished", "early_stopped", "out_of_time"]
     provenance: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    recipe: str | None = None
     kind: Literal["done"] = "done"
 
 

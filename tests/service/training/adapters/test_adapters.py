@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ from quantized import CLASSES, FEATURES, ROUNDS, STORED, network
 from step_models import model_of
 
 from service.training.engines import manifest, opening
-from service.training.engines.model_file import merge
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
+from service.training.forward import worth
 from service.training.graph.flow import reads
 from service.training.optimizer.recipe import Recipe
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared, Refused
+from storage.blobs.recipes import merge
 
 EVERYTHING = Lora(rank=3, alpha=6.0, targets=("*",))
 ROWS = 12
@@ -124,6 +126,24 @@ def test_gradients_of_both_matrices_are_central_differences(make: Make) -> None:
         array[...] = kept
         slope = (losses[0] - losses[1]) / 2e-2
         assert slope == pytest.approx(float((views[name] * direction).sum()), rel=2e-2, abs=2e-4)
+
+
+def test_a_model_whose_first_product_is_cut_off_is_merged_too(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weigh = worth.weigh
+    monkeypatch.setattr(worth, "weigh", lambda *given: replace(weigh(*given), pays=True))
+    model, _ = network(STORED["float32"])
+    prepared = make(model, divide=True)
+    assert prepared.artifacts.prefix_model is not None
+    made = onnx.load(prepared.artifacts.inference_model or "").graph
+    assert [n.op_type for n in made.node if n.op_type != "Identity"] == [
+        node.op_type for node in model.graph.node
+    ]
+    known = {"x", *(t.name for t in made.initializer)}
+    for node in made.node:
+        assert known.issuperset(node.input), node.name
+        known.update(node.output)
 
 
 @pytest.mark.parametrize("name", STORED)
@@ -230,6 +250,12 @@ def test_what_does_not_fit_is_refused_with_its_remedy(
     assert isinstance(answer, Refused)
     assert [each.pointer for each in answer.problems] == [f"/spec/trainable/lora{pointer}"]
     assert said in answer.problems[0].detail
+
+
+def test_what_quantizes_its_activations_is_known_to_round(make: Make) -> None:
+    """A last bit may become a whole step there, so exports are compared less closely."""
+    assert open_engine(make(network(STORED["integers"])[0])).rounds
+    assert not open_engine(make(network(STORED["int8"])[0])).rounds
 
 
 def test_globs_fit_names_of_weights_and_of_nodes(make: Make) -> None:

@@ -1,0 +1,89 @@
+"""Where a training run begins: its parameters, its engine, and what it chooses itself."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from service.training.choices import choose
+from service.training.data.datasets import Datasets
+from service.training.engine import Engine
+from service.training.engines import opening
+from service.training.errors import CheckpointUnreadable
+from service.training.heads.kinds import Head
+from service.training.heads.selection import alone, choose_head
+from service.training.hyperparameters import Hyperparameters
+from service.training.imprinting import start_new_classes
+from service.training.protocol.messages.training import Chosen, LoopState, Train
+from service.training.protocol.pipe import Pipe
+from service.training.thread_selection import ThreadChoice
+
+
+def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]) -> Train:
+    """The task with its start and all hyperparameters known. The parent keeps what was chosen."""
+
+    def open_aside(each: Train) -> Engine:
+        return open_engine(each, ThreadChoice())
+
+    begun = start_new_classes(task, datasets.train, open_aside, tick=tick)
+    if begun.open:
+        if {"learning_rate", "head"} & {*begun.open}:
+            datasets.fill(tick)  # which the batches of its test would else be computed without
+        way = choose_head if "head" in begun.open else choose
+        chosen = way(begun, datasets, open_aside, tick=tick)
+        pipe.send(chosen)
+        begun = replace(begun, hyperparameters=with_choices(begun, chosen), open=())
+    begun = alone(begun)
+    if begun is not task:
+        gc.collect()  # Engines are in cycles, and would stay beside the job's own.
+    return begun
+
+
+def with_choices(task: Train, chosen: Chosen) -> Hyperparameters:
+    """What the job was told, and what it has chosen itself."""
+    values = dict(chosen.values)
+    if "head" in values:
+        values["head"] = Head(**values["head"])
+    return replace(task.hyperparameters, **values)
+
+
+def start_state(task: Train, *, threads: int) -> LoopState:
+    """Where the loop begins; a resumed job keeps its count of threads.
+
+    Raises CheckpointUnreadable if a resumed job does not say.
+    """
+    start = task.start
+    if start.how != "resume":
+        return LoopState(threads=threads, parent_version=start.parent_version)
+    if start.state is None:
+        raise CheckpointUnreadable("a resumed job must bring the loop's state")
+    return start.state
+
+
+def open_engine(task: Train, choice: ThreadChoice) -> Engine:
+    """The engine, with the parameters and the optimizer that the task starts from."""
+    start = task.start
+    if start.how != "base" and start.checkpoint is None:
+        raise CheckpointUnreadable(f"a start from {start.how!r} must name its checkpoint")
+    if start.how == "resume":
+        return base_engine(task, choice, checkpoint=start.checkpoint)
+    engine = base_engine(task, choice)
+    for path in filter(None, (start.checkpoint, start.given)):
+        engine.load_parameters(Path(path))
+    return engine
+
+
+def base_engine(task: Train, choice: ThreadChoice, *, checkpoint: str | None = None) -> Engine:
+    """The engine at a checkpoint, by default the artifacts' own."""
+    return opening.open_engine(
+        task.artifacts,
+        output=task.output,
+        threads=choice.threads,
+        spinning=choice.spinning,
+        recipe=task.hyperparameters.recipe,
+        loss_options=task.hyperparameters.loss_options,
+        trains=not task.hyperparameters.computes_head,
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+    )

@@ -1,0 +1,94 @@
+"""Files that are kept as steps from another file to them, and put together when asked for.
+
+Both files stay as long as the file has a row. What is put together lies in a folder of its
+own, which the sweep at start empties.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage.blobs import recipes
+from storage.database.connection import Readers
+from storage.database.transaction import Transaction
+from storage.disk.digest import sha256_of
+from storage.disk.durable import file_faults
+from storage.errors import StorageBroken
+
+KEPT = 4
+"""Files that stay put together, those that were asked for last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The SHA-256 of the base, and of the steps from it to the file."""
+
+    base: str
+    recipe: str
+
+
+class AssembledFiles:
+    """Parts by the SHA-256 of the whole file. path_of: where a file of its own lies."""
+
+    def __init__(self, folder: Path, *, path_of: Callable[[str], Path], readers: Readers) -> None:
+        self._folder = folder
+        self._path_of = path_of
+        self._readers = readers
+        self._lock = threading.Lock()
+        self._whole: dict[str, Path] = {}
+
+    def parts(self, sha256: str, within: Transaction | None = None) -> Parts | None:
+        """None if the file is no such one."""
+        query = "SELECT base, recipe FROM assembled_files WHERE sha256 = ?"
+        if within is not None:
+            row = within.execute(query, (sha256,)).fetchone()
+        else:
+            with self._readers.snapshot() as connection:
+                row = connection.execute(query, (sha256,)).fetchone()
+        return None if row is None else Parts(row["base"], row["recipe"])
+
+    def path(self, sha256: str, parts: Parts) -> Path:
+        """Where the whole file lies, now put together. Raises StorageBroken, StorageFull."""
+        with self._lock:
+            path = self._whole.pop(sha256, None)
+            if path is None or not path.exists():
+                path = self.make(sha256, parts)
+            self._whole[sha256] = path
+            while len(self._whole) > KEPT:
+                self._whole.pop(next(iter(self._whole))).unlink(missing_ok=True)
+        return path
+
+    def forget(self, sha256: str) -> None:
+        """Remove the whole file; it is put together anew when it is asked for."""
+        with self._lock:
+            if (path := self._whole.pop(sha256, None)) is not None:
+                path.unlink(missing_ok=True)
+
+    def make(self, sha256: str, parts: Parts) -> Path:
+        """A file of its own. Raises StorageBroken if the steps do not lead to this content."""
+        path = self._folder / f"{sha256}-{secrets.token_hex(4)}"
+        with file_faults("cannot put a file together"):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            steps = recipes.load(self._path_of(parts.recipe))
+            recipes.put_together(steps, recipes.map_file(self._path_of(parts.base)), path)
+            if sha256_of(path) == sha256:
+                return path
+            path.unlink()
+        raise StorageBroken(f"the steps to file {sha256} lead to another one; restore a backup")
+
+    def leads_to(self, sha256: str, parts: Parts) -> bool:
+        """Whether the steps make this content. Raises StorageFull."""
+        try:
+            self.make(sha256, parts).unlink()
+        except StorageBroken:
+            return False
+        return True
+
+    def add(self, transaction: Transaction, sha256: str, parts: Parts) -> None:
+        """Write the row of a file that has one in `files`, as both parts do."""
+        row = (sha256, parts.base, parts.recipe)
+        transaction.execute("INSERT INTO assembled_files VALUES (?, ?, ?)", row)
