@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -51,9 +52,10 @@ def events(
     """
     newest = newest_id(client)
     seen = max(0, newest - last) if after is None else after
-    for event in follow_events(client, seen, until=None if follow else newest):
-        if (not models or event["model"] in models) and event["type"].startswith(types or ""):
-            click.echo(json.dumps(event, ensure_ascii=False) if as_json else _line(event))
+    with suppress(KeyboardInterrupt):
+        for event in follow_events(client, seen, until=None if follow else newest):
+            if (not models or event["model"] in models) and event["type"].startswith(types or ""):
+                click.echo(json.dumps(event, ensure_ascii=False) if as_json else _line(event))
 
 
 def newest_id(client: Client) -> int:

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from support import DEADLINE_S
 
 from cli.client import Client, model_path
 from cli.commands.device.events import newest_id
@@ -36,7 +39,8 @@ def test_events_are_followed_until_the_command_is_stopped(
             line = following.stdout.readline()
             assert f"alias.moved {name}" in line
             assert alias in line
-        following.terminate()
+        following.send_signal(signal.SIGINT)
+        assert following.wait(DEADLINE_S) == 0
 
 
 def test_a_token_for_one_model_is_told_of_it_and_the_list_ends(
