@@ -56,6 +56,9 @@ class Engine(Protocol):
     def load_parameters(self, path: Path) -> None:
         """Take over the parameters of a checkpoint, and leave the optimizer as it is."""
 
+    def end_training(self) -> None:
+        """Give back what only steps need; none follows."""
+
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         """Write the whole inference model, with the parameters as they are now.
 

@@ -40,8 +40,11 @@ def export(
 ) -> None:
     """Write the whole inference model to `path`, checked on these batches and flushed.
 
+    The engine trains no more: what steps take is given back before the model is loaded beside it.
+
     provenance: see `metadata_of`. Raises ExportMismatch, ArtifactsUnreadable.
     """
+    engine.end_training()
     engine.export(path, metadata_of(provenance))
     check_export(engine, path, input_names=input_names, batches=batches, threads=threads)
     flush(path)

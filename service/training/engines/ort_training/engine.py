@@ -130,6 +130,9 @@ class OrtEngine:
         for name, values in theirs.items():
             self._state.parameters[name] = values
 
+    def end_training(self) -> None:
+        """Its module evaluates with what it trains with."""
+
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         with foreign_errors(
             ArtifactsUnreadable, f"cannot export {self._output!r} from the eval model"

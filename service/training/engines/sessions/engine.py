@@ -188,6 +188,9 @@ class SessionsEngine:
     def load_parameters(self, path: Path) -> None:
         self._state.load_parameters(path)
 
+    def end_training(self) -> None:
+        del self._training, self._optimizer
+
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         self._state.export(self._files.inference_model, path, metadata)
 

@@ -252,6 +252,19 @@ def test_what_does_not_fit_is_refused_with_its_remedy(
     assert said in answer.problems[0].detail
 
 
+def test_an_engine_that_trains_no_more_still_evaluates_and_exports(
+    make: Make, tmp_path: Path
+) -> None:
+    engine = moved(make(network(STORED["int8"])[0]))
+    x, label = batch(7)
+    before = engine.evaluate([x], label)[0]
+    engine.end_training()
+    assert engine.evaluate([x], label)[0] == before
+    engine.export(tmp_path / "out.onnx")
+    with pytest.raises(AttributeError):
+        engine.train_batch([x], label)
+
+
 def test_what_quantizes_its_activations_is_known_to_round(make: Make) -> None:
     """A last bit may become a whole step there, so exports are compared less closely."""
     assert open_engine(make(network(STORED["integers"])[0])).rounds
