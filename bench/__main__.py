@@ -30,6 +30,7 @@ NAMES = (
     "images",
     "preemption",
     "politeness",
+    "lora",
 )
 
 

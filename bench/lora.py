@@ -1,0 +1,77 @@
+"""LoRA of rank 8 beside the attention of a transformer of 25 million parameters in int8.
+
+Both sides take batches of 8 sequences of 64 tokens, AdamW, two threads. PyTorch: full fine-tuning
+and LoRA, both of float32. Peaks are of the process that trains: `own` is anonymous memory,
+`resident` has the pages of files too, which for ours are the base and for PyTorch its libraries.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+from bench import torch_env, watched
+from bench.daemon import served, train
+from bench.table import Row
+
+VOCABULARY, CLASSES, TOKENS, BATCH, RANK = 1000, 10, 64, 8, 8
+"""As lora_torch.py has them, which only runs where torch is."""
+STEPS, THREADS, ROUNDS = 8, 2, 2
+
+
+def run() -> list[Row]:
+    """One row: the peaks, and what a version takes."""
+    with tempfile.TemporaryDirectory(prefix="honed-bench-") as name:
+        plain, packed = Path(name) / "float.onnx", Path(name) / "int8.onnx"
+        parameters = _torch("export", str(plain))[0]["parameters"]
+        quantize_dynamic(plain, packed, weight_type=QuantType.QInt8)
+        rounds = [_round(packed.read_bytes()) for _ in range(ROUNDS)]
+    found = {key: float(np.median([each[key] for each in rounds])) for key in rounds[0]}
+    return [
+        {
+            "parameters": parameters,
+            **found,
+            "own ÷ full": found["honed own MB"] / found["PyTorch full own MB"],
+            "own ÷ LoRA": found["honed own MB"] / found["PyTorch LoRA own MB"],
+            "resident ÷ full": found["honed resident MB"] / found["PyTorch full resident MB"],
+            "resident ÷ LoRA": found["honed resident MB"] / found["PyTorch LoRA resident MB"],
+            "version ÷ int8 model": found["version stored MB"] / found["int8 model MB"],
+        }
+    ]
+
+
+def _round(model: bytes) -> dict[str, float]:
+    found = _ours(model)
+    for how, name in (("full", "full"), ("lora", "LoRA")):
+        _, peak = _torch(how, str(STEPS), str(THREADS))
+        found |= {f"PyTorch {name} own MB": peak.own, f"PyTorch {name} resident MB": peak.resident}
+    return found
+
+
+def _torch(*arguments: str) -> tuple[dict[str, Any], watched.Peak]:
+    side = str(Path(__file__).with_name("lora_torch.py"))
+    return watched.run([str(torch_env.python()), "-W", "ignore", side, *arguments])
+
+
+def _ours(model: bytes) -> dict[str, float]:
+    rng = np.random.default_rng(0)
+    count = STEPS * BATCH
+    tokens = rng.integers(0, VOCABULARY, (count, TOKENS))
+    label = rng.integers(0, CLASSES, count)
+    lora = {"lora": {"rank": RANK, "alpha": 2 * RANK, "targets": ["*attn*"]}}
+    with served(training_threads=THREADS, training_nice=0) as daemon:
+        daemon.register("m", model, trainable=lora)
+        daemon.upload("m", split="train", tokens=tokens, label=label).raise_for_status()
+        with watched.watching(lambda: watched.children(daemon.process.pid)) as peak:
+            job = train(daemon, "m", epochs=1, batch_size=BATCH, learning_rate=1e-3)
+        version = daemon.http.get(f"/v1/models/m/versions/{job['version']}").json()
+    return {
+        "honed own MB": peak.own,
+        "honed resident MB": peak.resident,
+        "int8 model MB": len(model) / 2**20,
+        "version stored MB": version["stored_bytes"] / 2**20,
+    }
