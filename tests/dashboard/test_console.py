@@ -59,6 +59,14 @@ def test_every_page_is_readable_on_a_phone_and_a_desk_by_day_and_by_night(
             assert page.evaluate(SERIOUS) == [], (width, scheme)
 
 
+def test_a_short_page_keeps_its_head_small_on_a_phone(
+    tab: Callable[..., Tab], filled: Served
+) -> None:
+    page = tab(filled, viewport={"width": 390, "height": 844}).open("/system")
+    page.get_by_role("heading", name="System").wait_for()
+    assert page.get_by_role("banner").bounding_box()["height"] < 60
+
+
 def test_signing_in_is_readable(tab: Callable[..., Tab], filled: Served, axe: str) -> None:
     page = tab(filled).page
     page.goto(f"{filled.url}/dashboard/models/seen")
