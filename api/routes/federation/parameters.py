@@ -16,8 +16,8 @@ from api.bodies.uploads import json_part, require_media_type, spooled, spooled_p
 from api.dependencies import TheDaemon, TheModel, TheStore
 from api.files import IMMUTABLE, REVALIDATE, is_known
 from api.openapi import answers, body
-from api.present_rounds import figures
 from api.protocol import AUDIT_FACTS
+from api.routes.federation.presenting import figures
 from api.routing import Route
 from api.schemas import JobBody
 from api.schemas.federation import MeasuredBody, Personalization

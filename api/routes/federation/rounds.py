@@ -16,9 +16,9 @@ from api.bodies.uploads import json_part, require_media_type, spooled_part
 from api.dependencies import TheDaemon, TheModel, TheStore
 from api.files import file_answer
 from api.openapi import answers, body
-from api.present_rounds import federation_body, round_body
 from api.protocol import AUDIT_FACTS
 from api.routes.federation.parameters import FORM, MEDIA_TYPE, parameters_in
+from api.routes.federation.presenting import federation_body, round_body
 from api.routing import Route
 from api.schemas.federation import FederationBody, RoundBody, RoundRequest
 from service.access.principal import Scope

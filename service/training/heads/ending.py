@@ -59,6 +59,9 @@ class EndedEngine:
     def load_parameters(self, path: Path) -> None:
         self._engine.load_parameters(path)
 
+    def end_training(self) -> None:
+        self._engine.end_training()
+
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         self._engine.export(path, metadata)
         self._attach(path, self.output)
