@@ -189,7 +189,8 @@ class SessionsEngine:
         self._state.load_parameters(path)
 
     def end_training(self) -> None:
-        del self._training, self._optimizer
+        for name in ("_training", "_optimizer"):  # which an engine that never steps has not opened
+            vars(self).pop(name, None)
 
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         self._state.export(self._files.inference_model, path, metadata)
