@@ -26,9 +26,18 @@ from cli.reference import walk
 
 Operation = tuple[str, str]
 V2 = "the Open Inference Protocol, for its own clients; `honed predict` asks …/predict"
+FEDERATION = "the program of a federation's server asks it; docs/federated.md"
 WITHOUT_COMMAND: dict[Operation, str] = {
     ("GET", "/metrics"): "for Prometheus; `honed status`, `device` and `jobs` show the same",
     ("PUT", "/v1/device/input"): "`honed watch-input` sends it, without a token, on Windows alone",
+    ("POST", "/v1/sign-in"): "the console sends the code of `honed dashboard`",
+    ("GET", "/v1/models/{name}/parameters"): FEDERATION,
+    ("PUT", "/v1/models/{name}/parameters"): FEDERATION,
+    ("POST", "/v1/models/{name}/evaluate"): FEDERATION,
+    ("POST", "/v1/models/{name}/rounds"): FEDERATION,
+    ("GET", "/v1/rounds/{round_id}"): FEDERATION,
+    ("DELETE", "/v1/rounds/{round_id}"): FEDERATION,
+    ("GET", "/v1/rounds/{round_id}/update"): FEDERATION,
     ("GET", "/v2"): V2,
     ("GET", "/v2/health/live"): V2,
     ("GET", "/v2/health/ready"): V2,
@@ -46,7 +55,7 @@ NOT_ASKING = {"artifacts", "demo", "restore", "serve", "watch-input"} | {
 }
 """Commands that ask no daemon, or one of their own."""
 
-WITHOUT_JSON = {"demo", "serve", "watch-input"} | {
+WITHOUT_JSON = {"dashboard", "demo", "serve", "watch-input"} | {
     f"service {what}" for what in ("install", "run", "uninstall")
 }
 """Commands that run until they are stopped, or tell a person what they do."""
@@ -63,6 +72,7 @@ models set pets hyperparameters.batch_size=16
 gate pets mode=always
 quota pets max_samples=5000
 retention pets max_versions=9
+federation pets allowed=true superlink=fl.example:9092 epsilon=8
 samples add picky {out}/photo.png --label dark
 samples show picky 1 --thumbnail {out}/small.png
 samples add pets {out}/samples.npz
@@ -103,6 +113,7 @@ fetch pets -o {out}/model.onnx --wait 1
 fetch pets --version 1 --variant ort -o {out}/model.ort
 predict pets {out}/inputs.npz
 samples suspects pets
+drift pets
 aliases set pets stable 2
 aliases list pets
 aliases show pets stable
@@ -142,6 +153,7 @@ tokens change camera --uploads 2
 tokens rotate camera
 tokens revoke camera
 audit
+dashboard --print
 events --last 5
 backup -o {out}/backup.zip
 doctor --verify

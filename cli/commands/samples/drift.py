@@ -1,0 +1,41 @@
+"""`honed drift`: whether recent samples look like those that apps' model has learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.options import as_json, model_argument
+from cli.output import echo, echo_table
+
+
+@click.command()
+@model_argument
+@as_json
+@click.pass_obj
+def drift(client: Client, model: str, *, as_json: bool) -> None:
+    """Compare the recent samples of MODEL with those that `latest` was trained on.
+
+    PSI is the population stability index of a feature; above its limit the feature has drifted.
+    """
+    echo(client.get(model_path(model, "drift")), _echo, as_json=as_json)
+
+
+def _echo(found: dict[str, Any]) -> None:
+    said = {True: "drifted", False: "no drift", None: "too few samples to tell"}
+    click.echo(
+        f"{said[found['drifted']]}: {found['recent_samples']:,} recent samples beside "
+        f"{found['training_samples']:,} of version {found['version']}"
+    )
+    if found["features"]:
+        echo_table(
+            ["FEATURE", "PSI", "LIMIT", "MEAN THEN", "MEAN NOW"], map(_row, found["features"])
+        )
+
+
+def _row(feature: dict[str, Any]) -> list[Any]:
+    name = feature["name"] or feature["feature"]
+    numbers = (feature[each] for each in ("psi", "limit", "training_mean", "recent_mean"))
+    return [f"{feature['input']} {name}", *(f"{number:.4g}" for number in numbers)]
