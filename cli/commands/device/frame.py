@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.columns import Columns
 from rich.console import ConsoleDimensions, Group, RenderableType
+from rich.layout import Layout
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
@@ -24,14 +25,21 @@ OTHER_ROWS = 6
 
 
 def frame(facts: dict[str, Any], size: ConsoleDimensions) -> RenderableType:
-    """All of the facts, as far as the size allows; the least important is left out first."""
+    """All of the facts."""
     device, shown = facts["device"], facts["shown"]
     parts: list[RenderableType] = [_headline(facts), _verdict(device), Text(), _signals(device)]
     if shown is not None:
         parts += [Text(), *_job(shown, facts["curve"], size)]
     waiting = [job for job in facts["jobs"] if job is not shown]
     parts += [_waiting(job) for job in waiting]
-    return Group(*parts, Text("q quits", style="dim"))
+    return Group(*parts)
+
+
+def screen(facts: dict[str, Any], size: ConsoleDimensions) -> RenderableType:
+    """The facts as far as there is room, and below them how to leave."""
+    whole = Layout()
+    whole.split_column(Layout(frame(facts, size)), Layout(Text("q quits", style="dim"), size=1))
+    return whole
 
 
 def _headline(facts: dict[str, Any]) -> Text:

@@ -97,14 +97,14 @@ def _show(watched: Watched, console: Any) -> None:
     """Draw a frame a second, and at once when the window changes, until a key ends it."""
     from rich.live import Live
 
-    from cli.commands.device.frame import frame
+    from cli.commands.device.frame import screen
 
     with (
         _keys() as pressed,
         Live(console=console, screen=True, auto_refresh=False) as live,
     ):
         while True:
-            live.update(frame(watched.facts, console.size), refresh=True)
+            live.update(screen(watched.facts, console.size), refresh=True)
             size, until = console.size, time.monotonic() + EVERY_S
             while time.monotonic() < until and console.size == size:
                 if pressed(LISTENING_S) in QUIT:

@@ -92,6 +92,7 @@ def test_top_fits_a_narrow_terminal_and_shows_the_job(
     terminal = open_terminal(40)
     terminal.read_until(f"job {job['id']} of".encode())
     terminal.read_until("█".encode())
+    terminal.read_until(b"q quits")  # however much there is to show
     client.post(f"/v1/jobs/{job['id']}/cancel")
 
 
