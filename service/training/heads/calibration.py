@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Array, Engine
 from service.training.evaluation.distributions import Calibration
-from service.training.evaluation.per_sample import cross_entropy
 from service.training.heads.ending import EndedEngine
 from service.training.heads.prototypes import likeliest_scale
 from service.training.protocol.messages.training import Train
@@ -95,6 +94,8 @@ def _scale(logits: NDArray[Any], labels: Indices) -> NDArray[np.float32]:
 
 
 def _loss(logits: NDArray[Any], labels: Indices) -> float:
+    from service.training.evaluation.per_sample import cross_entropy  # late: few jobs need it
+
     return float(cross_entropy(logits, labels).mean())
 
 

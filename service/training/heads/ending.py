@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from service.training.engine import NOTHING, Array, Engine
-from service.training.evaluation.per_sample import LOSSES
 
 
 class EndedEngine:
@@ -47,6 +46,8 @@ class EndedEngine:
         self._engine.step(learning_rate)
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
+        from service.training.evaluation.per_sample import LOSSES  # late: few jobs need it
+
         output = self._output(inputs, target)
         return float(LOSSES["cross_entropy"](output, target).mean()), output
 
