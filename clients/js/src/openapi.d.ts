@@ -5,6 +5,18 @@ export interface BlockerBody {
   detail: string;
 }
 
+export interface ConsentBody {
+  allowed: boolean;
+  superlink: string | null;
+  epsilon: number | null;
+  delta: number;
+  min_samples: number;
+  max_rounds_per_day: number | null;
+  clip_norm: number | null;
+  noise_multiplier: number;
+  personalize: Record<string, unknown> | null;
+}
+
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
   metric: "accuracy" | "loss" | "mae";
@@ -13,6 +25,12 @@ export interface GateBody {
   min_per_class: number;
   base_set: boolean;
   base_margin: number;
+  hold_on_drift: boolean;
+}
+
+export interface Head {
+  kind: "prototype" | "knn" | "linear" | "full";
+  k?: number | null;
 }
 
 export interface InputBody {
@@ -60,6 +78,9 @@ export interface JobRequest {
   accumulation_steps?: number | null;
   early_stopping_patience?: number | null;
   replay?: number | null;
+  head?: "auto" | Head | null;
+  sampling?: "shuffled" | "balanced" | null;
+  calibrate?: boolean | null;
   seed?: number | null;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion" | null;
   momentum?: number | null;
@@ -117,6 +138,7 @@ export interface ModelBody {
   quota: QuotaSettings;
   duplicates: "merge" | "keep";
   features: Array<string> | null;
+  federation: ConsentBody;
 }
 
 export interface ParameterCounts {
@@ -201,6 +223,7 @@ export interface VersionBody {
   version: number;
   sha256: string;
   size_bytes: number;
+  stored_bytes: number;
   created_at: string;
   job_id: number | null;
   metrics: Record<string, unknown>;
