@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from browser import Tab
-from support import Served, mlp
+from support import Served, mlp, wait_until
 
 
 @pytest.mark.usefixtures("cleared")
@@ -51,7 +51,7 @@ def test_what_is_not_saved_can_be_discarded(tab: Callable[..., Tab], served: Ser
     form.get_by_label("Niceness").fill("3")
     form.get_by_role("button", name="Discard").click()
 
-    assert form.get_by_label("Niceness").input_value() == before
+    wait_until(lambda: form.get_by_label("Niceness").input_value() == before, "the value before")
     assert form.get_by_role("button", name="Save").is_disabled()
 
 
