@@ -18,7 +18,11 @@ MEMORY = Path("/dev/shm")
 NEEDED_BYTES = 6 * 2**30
 LONGEST = (
     "tests/installation/",
+    "tests/api/federation/",
     "tests/cli/demo/",
+    "tests/cli/test_operations.py",
+    "tests/dashboard/",
+    "tests/examples/test_vibration_sensor.py",
     "tests/storage/samples/test_samples_machine.py",
     "tests/storage/test_crash.py",
     "tests/storage/test_memory.py",
@@ -38,8 +42,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than processors: tests wait for daemons, for children and for time."""
-    return (os.cpu_count() or 1) + 1
+    """Two processes more than processors: tests wait for daemons, for children and for time."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

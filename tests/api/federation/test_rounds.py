@@ -140,7 +140,7 @@ def test_an_update_is_removed_when_its_round_is_deleted(device):
 
 def test_at_the_deadline_comes_the_update_so_far(device):
     device.allow()
-    done = device.begin(device.parameters(), deadline_seconds=15, **LONG)
+    done = device.begin(device.parameters(), deadline_seconds=8, **LONG)
     shown = device.ended(done["id"])
     assert shown["state"] == "succeeded", shown
     assert shown["metrics"]["ended"] == "out_of_time"
@@ -180,7 +180,7 @@ def test_a_round_that_never_began_ends_at_its_deadline(device, closed):
 
 def test_a_round_that_the_policy_paused_gives_what_it_has_at_its_deadline(device, closed):
     device.allow()
-    begun = device.begin(device.parameters(), deadline_seconds=15, **LONG)
+    begun = device.begin(device.parameters(), deadline_seconds=8, **LONG)
     device.stepping(begun["id"], least=30)
     closed()
     paused = wait_until(lambda: device.paused(begun["id"]), "the pause")
@@ -192,7 +192,7 @@ def test_a_round_that_the_policy_paused_gives_what_it_has_at_its_deadline(device
 
 def test_a_person_who_paused_everything_has_the_last_word(device, served, closed):
     device.allow()
-    begun = device.begin(device.parameters(), deadline_seconds=15, **LONG)
+    begun = device.begin(device.parameters(), deadline_seconds=8, **LONG)
     device.stepping(begun["id"], least=30)
     served.http.post("/v1/pause").raise_for_status()
     wait_until(lambda: device.paused(begun["id"]), "the pause")
