@@ -16,8 +16,6 @@ from support import DEADLINE_S, HELPERS
 
 SOAK = HELPERS / "soak"
 ROOT = HELPERS.parent.parent
-SHARE_S = 5.0
-"""Of the tests that always run."""
 
 
 @pytest.fixture
@@ -34,7 +32,9 @@ def recorder(tmp_path):
 
 def test_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back(tmp_path, recorder):
     asked = os.environ.get("SOAK_MINUTES")
-    seconds = float(asked) * 60 if asked else SHARE_S
+    if not asked:
+        pytest.skip("make soak runs it: moments differ from run to run, whatever the seed")
+    seconds = float(asked) * 60
     seed = int(os.environ.get("SOAK_SEED", random.SystemRandom().getrandbits(31)))
     sys.stdout.write(f"SOAK_SEED={seed}\n")
     folder = tmp_path / "soak"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -13,6 +13,7 @@ from storage.store import Store
 
 RECORD_BYTES = 1024
 MODEL = "soak"
+DELETIONS = ("delete", "delete label")
 
 
 def content(number: int) -> bytes:
@@ -49,21 +50,32 @@ class Truth:
 
 
 def possible(before: Truth, told: Iterable[str]) -> list[Truth]:
-    """What the store may hold: what it has acknowledged, or that and what it was about to do."""
-    truth, asked = deepcopy(before), None
+    """What the store may hold: what it has acknowledged, or that and what it was about to do.
+
+    A deletion that ended with an error may have been done: its rows go first, and what then fails
+    is to erase their bytes, which the store remembers.
+    """
+    truths, asked = [deepcopy(before)], None
     for line in told:
         said = json.loads(line)
         if "do" in said:
             asked = said
         elif asked is not None:
             if said == {"done": True}:
-                truth.apply(asked)
+                truths = [*_applied(truths, asked)]
+            elif asked["do"] in DELETIONS:
+                truths += [each for each in _applied(truths, asked) if each not in truths]
             asked = None
-    if asked is None:
-        return [truth]
-    then = deepcopy(truth)
-    then.apply(asked)
-    return [truth, then]
+    return truths if asked is None else [*truths, *_applied(truths, asked)]
+
+
+def _applied(truths: list[Truth], asked: dict[str, Any]) -> Iterator[Truth]:
+    """After what was asked for; without those in which it could not have been done."""
+    for each in truths:
+        if "number" not in asked or asked["number"] in each.samples:
+            then = deepcopy(each)
+            then.apply(asked)
+            yield then
 
 
 def complaint(store: Store, may_be: list[Truth]) -> str | None:
