@@ -6,6 +6,7 @@ Sources: RIFF (Microsoft, 1994) for WAV; RFC 9639 for FLAC.
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 
@@ -20,7 +21,10 @@ MAX_CHUNKS = 1_000
 LAST_FRAME_BYTES = 2**18
 """The last frame of a FLAC begins within so many bytes of the end."""
 MAX_FRAMES_TRIED = 8
+MAX_SYNC_CODES = 1_000
+"""Looked at for a frame; chance makes one in 32,000 bytes."""
 WHOLE = "send the whole file"
+_SYNC = re.compile(rb"\xff[\xf8\xf9]")
 _CUT = f"it is cut short; {WHOLE}"
 
 
@@ -112,18 +116,16 @@ def _flac_end(data: bytes, first: int, block_size: int) -> int | None:
     first: where frames begin. block_size: of all frames but the last, where it does not vary.
     """
     end = len(data) - 128 if data[-128:-125] == b"TAG" else len(data)
-    at, least = end, max(first, end - LAST_FRAME_BYTES)
-    tried = 0
-    while tried < MAX_FRAMES_TRIED:
-        at = max(data.rfind(b"\xff\xf8", least, at), data.rfind(b"\xff\xf9", least, at))
-        if at < 0:
-            return None
+    least = max(first, end - LAST_FRAME_BYTES)
+    begins = [least + found.start() for found in _SYNC.finditer(data[least:end])]
+    frames = []
+    for at in reversed(begins[-MAX_SYNC_CODES:]):
         found = _flac_frame(data[at : at + 16], block_size)
         if found is not None:
-            tried += 1
-            if _crc(data[at : end - 2], bits=16) == int.from_bytes(data[end - 2 : end], "big"):
-                return found
-        at += 1  # the search ends before what starts here
+            frames.append((at, found))
+    for at, found in frames[:MAX_FRAMES_TRIED]:
+        if _crc(data[at : end - 2], bits=16) == int.from_bytes(data[end - 2 : end], "big"):
+            return found
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from recordings import tone, wav_header, written
@@ -60,3 +62,12 @@ def test_a_changed_last_frame_of_a_flac_is_found() -> None:
 def test_a_header_that_lies_is_refused(data: bytes, reason: str) -> None:
     with pytest.raises(Unreadable, match=reason):
         read_header(data)
+
+
+def test_a_flac_full_of_sync_codes_is_refused_in_linear_time() -> None:
+    data = written(tone(440, 0), kind="FLAC")
+    hostile = data[: data.index(b"\xff\xf8")] + b"\xff\xf8" * 2**17
+    began = time.process_time()
+    with pytest.raises(Unreadable, match="it ends before"):
+        read_header(hostile)
+    assert time.process_time() - began < 1  # 12 s once, by searching all of it for each
