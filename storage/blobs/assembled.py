@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,11 @@ from storage.disk.digest import sha256_of
 from storage.disk.durable import file_faults
 from storage.errors import StorageBroken
 
-KEPT = 4
-"""Files that stay put together, those that were asked for last."""
+KEPT, HELD_S = 4, 600.0
+"""Files that stay put together, those that were asked for last; and how long each stays at least.
+
+Who asks reads it a little later, and models that answer in turns are read at each question.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +38,21 @@ class Parts:
 class AssembledFiles:
     """Parts by the SHA-256 of the whole file. path_of: where a file of its own lies."""
 
-    def __init__(self, folder: Path, *, path_of: Callable[[str], Path], readers: Readers) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        path_of: Callable[[str], Path],
+        readers: Readers,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._folder = folder
         self._path_of = path_of
         self._readers = readers
         self._lock = threading.Lock()
+        self._clock = clock
         self._whole: dict[str, Path] = {}
+        self._asked_at: dict[str, float] = {}
 
     def parts(self, sha256: str, within: Transaction | None = None) -> Parts | None:
         """None if the file is no such one."""
@@ -58,15 +71,21 @@ class AssembledFiles:
             if path is None or not path.exists():
                 path = self.make(sha256, parts)
             self._whole[sha256] = path
-            while len(self._whole) > KEPT:
-                self._whole.pop(next(iter(self._whole))).unlink(missing_ok=True)
+            now = self._asked_at[sha256] = self._clock()
+            for other in list(self._whole)[:-KEPT]:
+                if now - self._asked_at[other] > HELD_S:
+                    self._let_go(other)
         return path
 
     def forget(self, sha256: str) -> None:
         """Remove the whole file; it is put together anew when it is asked for."""
         with self._lock:
-            if (path := self._whole.pop(sha256, None)) is not None:
-                path.unlink(missing_ok=True)
+            if sha256 in self._whole:
+                self._let_go(sha256)
+
+    def _let_go(self, sha256: str) -> None:
+        del self._asked_at[sha256]
+        self._whole.pop(sha256).unlink(missing_ok=True)
 
     def make(self, sha256: str, parts: Parts) -> Path:
         """A file of its own. Raises StorageBroken if the steps do not lead to this content."""

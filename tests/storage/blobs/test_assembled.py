@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from storage.blobs import recipes
-from storage.blobs.assembled import KEPT, AssembledFiles, Parts
+from storage.blobs.assembled import HELD_S, KEPT, AssembledFiles, Parts
 from storage.blobs.recipes import Copy, Data, Step, Sum
 from storage.errors import StorageBroken
 from storage.store import Store
@@ -62,13 +62,32 @@ def test_steps_to_another_content_are_told_and_leave_nothing(store: Store, folde
     assert not list((folder / "whole").iterdir())
 
 
-def test_few_files_stay_put_together(store: Store, folder: Path) -> None:
-    made = files(store, folder)
-    for number in range(KEPT + 2):
-        text = f"file {number}".encode()
+def test_few_files_stay_put_together_once_nobody_asks_for_them(store: Store, folder: Path) -> None:
+    clock = [0.0]
+    made = AssembledFiles(
+        folder / "whole",
+        path_of=lambda name: folder / name,
+        readers=store._readers,
+        clock=lambda: clock[0],
+    )
+    whole = [f"file {number}".encode() for number in range(KEPT + 2)]
+    for number, text in enumerate(whole):
         recipes.save([Data(text)], folder / f"recipe{number}")
-        made.path(hashlib.sha256(text).hexdigest(), Parts("base", f"recipe{number}"))
+
+    def ask() -> list[Path]:
+        return [
+            made.path(hashlib.sha256(text).hexdigest(), Parts("base", f"recipe{number}"))
+            for number, text in enumerate(whole)
+        ]
+
+    assert ask() == ask()  # models that take turns are not put together at each prediction
+    clock[0] = HELD_S + 1
+    last = ask()[-1]
+    assert len(list((folder / "whole").iterdir())) == len(whole)
+    clock[0] *= 3
+    made.path(hashlib.sha256(whole[-1]).hexdigest(), Parts("base", f"recipe{KEPT + 1}"))
     assert len(list((folder / "whole").iterdir())) == KEPT
+    assert last.exists()
 
 
 def test_what_is_no_list_of_steps_is_refused(folder: Path) -> None:
