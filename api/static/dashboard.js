@@ -1,4 +1,4 @@
-// src/api.ts
+// src/daemon/api.ts
 var TIMEOUT_MS = 15e3;
 var Unreachable = class extends Error {
 };
@@ -116,7 +116,7 @@ async function refusal(response) {
   return new Refused(response.status, code, detail2, faults2);
 }
 
-// src/resources.ts
+// src/daemon/resources.ts
 var SHORTEST_MS = 500;
 var MOST_KEPT = 600;
 var FIXED_AT_ONCE = 3;
@@ -264,7 +264,7 @@ function isBelow(key, place) {
   return key.startsWith(place) && (/[/?]$/.test(place) || /^([/?]|$)/.test(key.slice(place.length)));
 }
 
-// src/route.ts
+// src/app/route.ts
 var HOME = "/dashboard";
 function routeOf({ pathname, search }) {
   const rest = pathname.startsWith(HOME) ? pathname.slice(HOME.length) : "";
@@ -291,7 +291,7 @@ function decoded(part) {
   }
 }
 
-// src/state.ts
+// src/app/state.ts
 function emptyState() {
   return {
     connection: "connecting",
@@ -304,7 +304,7 @@ function emptyState() {
   };
 }
 
-// src/app.ts
+// src/app/app.ts
 var WIDEST_CHART = 1100;
 var CARD_PADDING = 42;
 var TOAST_MS = 8e3;
@@ -400,7 +400,7 @@ function resultOf(error) {
   return { text: `${error.message}; try again`, faults: [] };
 }
 
-// src/dom.ts
+// src/page/dom.ts
 var HANDLERS = [
   "onclick",
   "onchange",
@@ -499,7 +499,7 @@ function patchAttributes(present, wanted) {
   }
 }
 
-// src/events.ts
+// src/daemon/events.ts
 var EventParser = class {
   /** What to send as Last-Event-ID; changes when a block is complete. */
   lastId;
@@ -551,7 +551,7 @@ async function readEvents(body, parser, onEvent, onBytes) {
   }
 }
 
-// src/happenings.ts
+// src/app/happenings.ts
 var EVERYTHING = ["/v1/"];
 function staleAfter(happened) {
   const [family] = happened.type.split(".");
@@ -586,7 +586,7 @@ function parse(data) {
   return { type: String(type), model: model2 ?? null, data: fields2 ?? {} };
 }
 
-// src/waiting.ts
+// src/daemon/waiting.ts
 function pause(milliseconds, signal) {
   return new Promise((resolve) => {
     if (signal?.aborted) {
@@ -631,7 +631,7 @@ var Watchdog = class {
   }
 };
 
-// src/live.ts
+// src/app/live.ts
 var POLL_MS = 2e3;
 var RETRY_MS = 1e3;
 var SLOWEST_RETRY_MS = 5e3;
@@ -734,7 +734,7 @@ var Live = class {
   }
 };
 
-// src/format.ts
+// src/page/format.ts
 var MINUTE_S = 60;
 var HOUR_S = 3600;
 var DAY_S = 86400;
@@ -779,7 +779,7 @@ function bytes(value) {
   return `${(value / 1024 ** power2).toLocaleString("en", { maximumSignificantDigits: 3 })} ${UNITS[power2]}`;
 }
 
-// src/words.ts
+// src/page/words.ts
 var CONDITIONS = {
   another_job: "Another job is training",
   asleep: "The device goes to sleep",
@@ -850,7 +850,7 @@ function measure(metrics, baseline, preferred) {
   return null;
 }
 
-// src/views/parts.ts
+// src/views/parts/parts.ts
 function press(app, { name, label: label2, about, kind, stale = [], disabled, run }) {
   const { pending, connection } = app.state;
   return h(
@@ -997,7 +997,7 @@ function confirm(app, question) {
   });
 }
 
-// src/views/add.ts
+// src/views/models/add.ts
 var NAME = "add-model";
 var LOSSES = [
   ["cross_entropy", "cross entropy: one of several classes"],
@@ -1147,7 +1147,7 @@ function specOf(file, given) {
   };
 }
 
-// src/conditions.ts
+// src/page/conditions.ts
 var asPercent = (value) => `${decimal(value)} %`;
 var LEVELS = [
   { name: "battery", title: "Battery", signal: "battery_percent", show: asPercent, stop: "min_battery_percent", resume: "resume_battery_percent", isMinimum: true },
@@ -1218,7 +1218,7 @@ function timeOfDay(time) {
   return time.slice(11, 16);
 }
 
-// src/queries.ts
+// src/app/queries.ts
 var CURVE_PAGE = 500;
 var VERSIONS_SHOWN = 50;
 var NEWEST_JOBS = 100;
@@ -1283,7 +1283,7 @@ function distinct(jobs2) {
   return [...new Map(jobs2.map((job2) => [job2.id, job2])).values()];
 }
 
-// src/views/form.ts
+// src/views/parts/form.ts
 function settingsForm(app, form) {
   const changed = app.draft(form.name, () => ({}));
   const isChanged = Object.keys(changed).length > 0;
@@ -1366,7 +1366,7 @@ function same(a, b) {
   return JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
 }
 
-// src/views/week.ts
+// src/views/device/week.ts
 var DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 var HOURS = Array.from({ length: 24 }, (_, hour) => hour);
 function hoursOf(windows) {
@@ -1457,7 +1457,7 @@ function clock2(hour) {
   return `${String(hour).padStart(2, "0")}:00`;
 }
 
-// src/views/policy.ts
+// src/views/device/policy.ts
 var MIB = 2 ** 20;
 var level = (name, title, unit, scale = 1) => ({ name, title, unit, scale, kind: "number", isOptional: true });
 var fixed = (name, title, unit) => ({ name, title, unit, kind: "number" });
@@ -1536,7 +1536,7 @@ function policyView(app, rules) {
   );
 }
 
-// src/views/device.ts
+// src/views/device/device.ts
 var STALE = ["/v1/device", "/v1/jobs"];
 var SNOOZES = [
   { label: "Snooze 30 min", body: { minutes: 30 } },
@@ -1614,7 +1614,7 @@ function conditionRow({ name, title, value, note: note2, limit: limit2, isBlocki
   );
 }
 
-// src/scale.ts
+// src/page/scale.ts
 function linear(from, to2) {
   const span = from.high - from.low || 1;
   return (value) => to2.low + (value - from.low) / span * (to2.high - to2.low);
@@ -1667,7 +1667,7 @@ function latestMean(dots) {
   return smoothed(dots).at(-1)?.value ?? null;
 }
 
-// src/views/frame.ts
+// src/views/parts/frame.ts
 var HEIGHT = 240;
 var MARGIN = { top: 22, right: 16, bottom: 28, left: 52 };
 var LOG_FROM = 50;
@@ -1712,7 +1712,7 @@ function grid({ width, x, y, steps, yTicks, yName }) {
   );
 }
 
-// src/views/chart.ts
+// src/views/jobs/chart.ts
 var NAMES = { train: "training", validation: "validation" };
 var MOST_MARKERS = 60;
 function chartView(app, chart) {
@@ -1865,7 +1865,7 @@ function progressText(job2) {
   return `${steps}, ${turn}${left}`;
 }
 
-// src/views/spark.ts
+// src/views/parts/spark.ts
 var WIDTH = 96;
 var HEIGHT2 = 22;
 function sparkline(values, label2, marked = []) {
@@ -1885,7 +1885,7 @@ function sparkline(values, label2, marked = []) {
   );
 }
 
-// src/views/models.ts
+// src/views/models/models.ts
 var COLUMNS = [
   { order: "name", title: "Name" },
   { order: "samples", title: "Samples" },
@@ -2136,7 +2136,7 @@ function storageRow({ name, samples, quota }, size, largest) {
   );
 }
 
-// src/views/job.ts
+// src/views/jobs/job.ts
 function jobPage(app, id) {
   const known = Number.isInteger(id) && id > 0 ? job(app, id) : null;
   if (known === void 0) return [heading(`Job ${id}`), loading()];
@@ -2263,7 +2263,7 @@ function settingsView({ hyperparameters }) {
   );
 }
 
-// src/views/jobs.ts
+// src/views/jobs/jobs.ts
 function jobsPage(app) {
   const queue = jobs(app);
   const title = heading("Jobs", filterField(app));
@@ -2325,7 +2325,7 @@ function endedRow(job2) {
   );
 }
 
-// src/npz.ts
+// src/daemon/npz.ts
 var END = 101010256;
 var ENTRY = 33639248;
 var KINDS = {
@@ -2381,7 +2381,7 @@ function readNpy(view) {
   return { shape: shape.map(Number), values };
 }
 
-// src/samples.ts
+// src/app/samples.ts
 var SHOWN = {
   all: { title: "All", query: {} },
   unlabelled: { title: "Unlabelled", query: { unlabelled: "true" } },
@@ -2516,7 +2516,7 @@ function filterTo(app, name, change2) {
   app.go(to(["models", name, "samples"], { ...now, ...change2 }), { isSame: true });
 }
 
-// src/uploads.ts
+// src/app/uploads.ts
 var FORM_FILES = 20;
 var MOST_FAULTS = 20;
 var PICTURE = /\.(png|jpe?g|webp)$/i;
@@ -2631,7 +2631,7 @@ function told2({ accepted, duplicates, faults: faults2 }) {
   return `${plural(accepted, "sample")} added${same2}${faults2.length > 0 ? `, ${plural(faults2.length, "problem")}` : ""}.`;
 }
 
-// src/views/deletion.ts
+// src/views/samples/deletion.ts
 function chosen2(app, model2) {
   const { selected, active } = workOf(app, model2.name);
   if (selected.size > 0) return [...selected];
@@ -2669,7 +2669,7 @@ function askDelete(app, model2) {
   );
 }
 
-// src/views/grid.ts
+// src/views/samples/grid.ts
 var PICTURE2 = { width: 128, height: 148, gap: 8 };
 var VALUES = { width: Infinity, height: 44, gap: 0 };
 var MOST_SHOWN = 200;
@@ -2835,7 +2835,7 @@ function step(app, work, items, by) {
   });
 }
 
-// src/views/upload.ts
+// src/views/samples/upload.ts
 function uploadView(app, model2) {
   const upload = uploadOf(app, model2.name);
   const isImage = takesImages(model2);
@@ -2886,7 +2886,7 @@ function progress(app, model2) {
   );
 }
 
-// src/views/samples.ts
+// src/views/samples/samples.ts
 var KEYED_CLASSES = 10;
 function samplesTab(app, model2) {
   const listed = list(app, model2.name);
@@ -3000,7 +3000,7 @@ function selectAll(app, model2, items) {
   app.draw();
 }
 
-// src/views/settings.ts
+// src/views/models/settings.ts
 var limit = (name, title, unit, scale) => ({
   name,
   title,
@@ -3105,7 +3105,7 @@ function deletion(app, { name }) {
   return h("div", { class: "buttons" }, opener(`ask-delete-model:${name}`, "Delete the model …", ask, name, "danger"));
 }
 
-// src/views/train.ts
+// src/views/models/train.ts
 var FIELDS = [
   { name: "epochs", title: "Epochs", step: "1", fallback: "the job chooses" },
   { name: "max_seconds", title: "At most", unit: "seconds", step: "any", fallback: "no limit" },
@@ -3185,7 +3185,7 @@ async function submit(app, model2, name, event) {
   if (hasWorked) app.close();
 }
 
-// src/views/try.ts
+// src/views/models/try.ts
 function tryTab(app, model2) {
   const trial = app.draft(`try:${model2.name}`, () => ({ body: null, picture: null, answer: null, kept: null }));
   return h(
@@ -3314,7 +3314,7 @@ async function keep(app, model2, { body }, label2) {
   await app.api.post(path, sample);
 }
 
-// src/views/save.ts
+// src/views/parts/save.ts
 var KEPT_MS = 6e4;
 function save(file, name) {
   const link = h("a", { href: URL.createObjectURL(file), download: name });
@@ -3322,7 +3322,7 @@ function save(file, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
 }
 
-// src/views/versions.ts
+// src/views/models/versions.ts
 function timeline(app, model2, list2) {
   return section(
     "Versions",
@@ -3449,7 +3449,7 @@ function bar(after, before) {
   );
 }
 
-// src/views/model.ts
+// src/views/models/model.ts
 var JOBS_SHOWN = 5;
 var TABS = [
   { key: "", name: "Versions", view: versionsTab },
@@ -3555,7 +3555,7 @@ function classBars(name, { labels }) {
   );
 }
 
-// src/views/system.ts
+// src/views/system/system.ts
 var SCOPES = [
   "samples:write",
   "samples:read",

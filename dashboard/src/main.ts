@@ -1,10 +1,10 @@
 /** Starts the console: signs in, follows the daemon, and draws. */
 
-import { Api, Refused, Unreachable } from "./api";
-import { App } from "./app";
-import { element, h, paint, patch } from "./dom";
-import { Live } from "./live";
-import { followed } from "./route";
+import { Api, Refused, Unreachable } from "./daemon/api";
+import { App } from "./app/app";
+import { element, h, paint, patch } from "./page/dom";
+import { Live } from "./app/live";
+import { followed } from "./app/route";
 import { pageView, titleOf } from "./views/page";
 import { tokenView } from "./views/token";
 

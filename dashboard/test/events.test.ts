@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { EventParser } from "../src/events";
+import { EventParser } from "../src/daemon/events";
 
 const STREAM =
   "retry: 1000\nid: 4\n\n: still here\n\nid: 5\nevent: job.running\ndata: {\"a\": 1}\n\n" +

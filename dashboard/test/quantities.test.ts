@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ago, decimal, duration } from "../src/format";
-import { latestMean, powers, smoothed, thinned, ticks } from "../src/scale";
-import { condition, measure } from "../src/words";
+import { ago, decimal, duration } from "../src/page/format";
+import { latestMean, powers, smoothed, thinned, ticks } from "../src/page/scale";
+import { condition, measure } from "../src/page/words";
 
 test("ticks are round, and inside the range", () => {
   assert.deepEqual(ticks({ low: 0, high: 3.4 }, 4), [0, 1, 2, 3]);

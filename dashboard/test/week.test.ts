@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { hoursOf, windowsOf } from "../src/views/week";
+import { hoursOf, windowsOf } from "../src/views/device/week";
 
 test("windows and hours are the same thing in two forms", () => {
   const windows = [

@@ -66,9 +66,21 @@ def test_nothing_becomes_markup_and_nothing_is_inline() -> None:
         )
 
 
-def test_sources_are_small_modules() -> None:
-    for path in SOURCES.glob("src/**/*.ts"):
+def test_sources_are_small_modules_in_small_folders() -> None:
+    modules = list(SOURCES.glob("src/**/*.ts"))
+
+    for path in modules:
         assert len(path.read_text("utf-8").splitlines()) <= 250, path
+    for folder in {path.parent for path in modules}:
+        assert len(list(folder.glob("*.ts"))) <= 20, folder
+
+
+def test_rooms_import_only_what_lies_below_them() -> None:
+    below = {"daemon": set(), "page": {"daemon"}, "app": {"daemon", "page"}}
+    for room, allowed in below.items():
+        for path in SOURCES.glob(f"src/{room}/*.ts"):
+            imported = set(re.findall(r'from "\.\./(\w+)/', path.read_text("utf-8")))
+            assert imported <= allowed, path
 
 
 def test_every_condition_of_the_policy_has_words() -> None:
@@ -76,7 +88,7 @@ def test_every_condition_of_the_policy_has_words() -> None:
     table = text.partition("## Conditions")[2].partition("\n##")[0]
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     conditions = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
-    words = (SOURCES / "src" / "words.ts").read_text("utf-8")
+    words = (SOURCES / "src" / "page" / "words.ts").read_text("utf-8")
 
     assert "power" in conditions
     assert not {name for name in conditions if f"\n  {name}: " not in words}

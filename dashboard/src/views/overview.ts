@@ -1,14 +1,14 @@
 /** Whether the device trains, what waits and why, and what has become of the last jobs. */
 
-import type { App } from "../app";
-import { type Child, h } from "../dom";
-import { bytes, count, plural } from "../format";
-import { type Jobs, device, isOver, jobs, models, policy, stats } from "../queries";
-import { to } from "../route";
-import type { Job, Model } from "../types";
-import { conditionsView, verdictView } from "./device";
-import { addModelHint } from "./models";
-import { badge, blockers, heading, jobButtons, loading, section, when } from "./parts";
+import type { App } from "../app/app";
+import { type Child, h } from "../page/dom";
+import { bytes, count, plural } from "../page/format";
+import { type Jobs, device, isOver, jobs, models, policy, stats } from "../app/queries";
+import { to } from "../app/route";
+import type { Job, Model } from "../daemon/types";
+import { conditionsView, verdictView } from "./device/device";
+import { addModelHint } from "./models/models";
+import { badge, blockers, heading, jobButtons, loading, section, when } from "./parts/parts";
 
 const OUTCOMES_SHOWN = 8;
 

@@ -1,19 +1,19 @@
 /** The frame of every page: navigation, the running job, notices, toasts. */
 
-import type { App } from "../app";
-import { type Child, h } from "../dom";
-import { clock } from "../format";
-import { HOME, type Route, to } from "../route";
-import type { Connection } from "../state";
-import { addPage } from "./add";
-import { deviceView } from "./device";
-import { jobPage } from "./job";
-import { jobsPage } from "./jobs";
-import { modelPage } from "./model";
-import { modelsPage } from "./models";
+import type { App } from "../app/app";
+import { type Child, h } from "../page/dom";
+import { clock } from "../page/format";
+import { HOME, type Route, to } from "../app/route";
+import type { Connection } from "../app/state";
+import { addPage } from "./models/add";
+import { deviceView } from "./device/device";
+import { jobPage } from "./jobs/job";
+import { jobsPage } from "./jobs/jobs";
+import { modelPage } from "./models/model";
+import { modelsPage } from "./models/models";
 import { overviewPage } from "./overview";
-import { heading } from "./parts";
-import { systemPage } from "./system";
+import { heading } from "./parts/parts";
+import { systemPage } from "./system/system";
 import { pinnedView } from "./pinned";
 
 const CONNECTIONS: Record<Connection, string> = {

@@ -1,12 +1,12 @@
 /** The running job, on every page. */
 
-import type { App } from "../app";
-import { h } from "../dom";
-import { count, duration } from "../format";
-import { jobs } from "../queries";
-import { to } from "../route";
-import type { Job } from "../types";
-import { jobButtons } from "./parts";
+import type { App } from "../app/app";
+import { h } from "../page/dom";
+import { count, duration } from "../page/format";
+import { jobs } from "../app/queries";
+import { to } from "../app/route";
+import type { Job } from "../daemon/types";
+import { jobButtons } from "./parts/parts";
 
 export function pinnedView(app: App): HTMLElement | null {
   const running = jobs(app)?.running ?? [];

@@ -1,6 +1,6 @@
 /** Asks for the token. The field has no name, so that no form can put it into a URL. */
 
-import { h } from "../dom";
+import { h } from "../page/dom";
 
 export function tokenView(problem: string | null): HTMLElement {
   return h(

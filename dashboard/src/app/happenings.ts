@@ -1,0 +1,44 @@
+/** What an event changes of what the page knows. */
+
+import { modelPath } from "../daemon/api";
+import type { Resources } from "../daemon/resources";
+import type { Happening, Job } from "../daemon/types";
+
+export const EVERYTHING: readonly string[] = ["/v1/"];
+
+/** The addresses whose answers an event has changed. */
+export function staleAfter(happened: Happening): readonly string[] {
+  const [family] = happened.type.split(".");
+  if (family === "job") return ["/v1/jobs", "/v1/device"];
+  if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
+  if (family === "storage") return ["/v1/verification", "/readyz"];
+  if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
+  if (family === "checkpoint") return [];
+  const changed = ["/v1/models?", modelPath(happened.model)];
+  return happened.type === "model.deleted" ? [...changed, "/v1/jobs"] : changed;
+}
+
+/** Takes the numbers of `job.progress` over, which spares a request. Whether the job is known. */
+export function applyProgress(resources: Resources, data: Happening["data"]): boolean {
+  const id = data.job_id;
+  let isKnown = false;
+  const take = (job: Job): void => {
+    if (job.id !== id) return;
+    isKnown = true;
+    for (const name of Object.keys(job.progress) as (keyof typeof job.progress)[]) {
+      const value = data[name];
+      if (typeof value === "number" || value === null) Object.assign(job.progress, { [name]: value });
+    }
+    if (typeof data.train_loss === "number") job.metrics.train_loss = data.train_loss;
+  };
+  resources.update<Job[]>("/v1/jobs?state=running", (jobs) => jobs.forEach(take));
+  resources.update<Job>(`/v1/jobs/${String(id)}`, take);
+  return isKnown;
+}
+
+export function parse(data: string): Happening | null {
+  const told: unknown = JSON.parse(data);
+  if (typeof told !== "object" || told === null || !("type" in told)) return null;
+  const { type, model, data: fields } = told as Partial<Happening>;
+  return { type: String(type), model: model ?? null, data: fields ?? {} };
+}

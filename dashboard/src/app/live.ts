@@ -1,0 +1,117 @@
+/** Keeps what is shown true: follows the daemon's events, and comes back when it was away. */
+
+import { Refused, Unreachable } from "../daemon/api";
+import type { App } from "./app";
+import { EventParser, type Frame, readEvents } from "../daemon/events";
+import { applyProgress, EVERYTHING, parse, staleAfter } from "./happenings";
+import { pause, visible, Watchdog } from "../daemon/waiting";
+
+const POLL_MS = 2_000;
+const RETRY_MS = 1_000;
+const SLOWEST_RETRY_MS = 5_000;
+/** The daemon sends a comment every 15 s at the latest, unless it is set otherwise. */
+const SILENCE_MS = 60_000;
+/** The device's signals, and why a job waits, may change without an event. */
+const LOOK_AGAIN_MS = 10_000;
+
+export class Live {
+  #lastId = "";
+  #failures = 0;
+
+  constructor(private readonly app: App) {}
+
+  /** Until the token is refused; rejects with that refusal. A hidden page asks nothing. */
+  async run(): Promise<never> {
+    for (;;) {
+      await visible();
+      try {
+        await this.#connected();
+      } catch (error) {
+        if (error instanceof Refused && error.status === 401) throw error;
+        this.#lose(error);
+        await pause(Math.min(RETRY_MS * this.#failures, SLOWEST_RETRY_MS));
+      }
+    }
+  }
+
+  /** Returns when the page is hidden. Rejects when the connection is lost. */
+  async #connected(): Promise<void> {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const { resources, api } = this.app;
+    const hide = (): void => controller.abort();
+    document.addEventListener("visibilitychange", hide, { once: true });
+    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs"]), LOOK_AGAIN_MS);
+    const watchdog = new Watchdog(SILENCE_MS, controller);
+    try {
+      const headers: Record<string, string> = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
+      const stream = await api.stream("/v1/events", headers, signal);
+      const failed = new Promise<never>((_, reject) => {
+        void resources.open(reject).then((isWhole) => {
+          if (isWhole) this.#connect(stream === null ? "polling" : "live");
+        });
+      });
+      const told = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
+      await Promise.race([told, failed]);
+    } catch (error) {
+      if (!(signal.aborted && document.hidden)) throw error;
+    } finally {
+      document.removeEventListener("visibilitychange", hide);
+      clearInterval(again);
+      watchdog.stop();
+      resources.close();
+      controller.abort();
+    }
+  }
+
+  async #follow(stream: ReadableStream<Uint8Array>, watchdog: Watchdog): Promise<void> {
+    const parser = new EventParser(this.#lastId);
+    const onEvent = (frame: Frame): void => this.#take(frame);
+    try {
+      await readEvents(stream, parser, onEvent, () => watchdog.alive());
+    } catch (error) {
+      throw new Unreachable("the events broke off", { cause: error });
+    } finally {
+      this.#lastId = parser.lastId;
+    }
+    throw new Unreachable("the daemon ended the events");
+  }
+
+  async #poll(signal: AbortSignal, watchdog: Watchdog): Promise<void> {
+    while (!signal.aborted) {
+      await pause(POLL_MS, signal);
+      watchdog.alive();
+      this.app.resources.mark(EVERYTHING);
+    }
+  }
+
+  #take(frame: Frame): void {
+    const happened = parse(frame.data);
+    if (happened === null) return;
+    const { resources } = this.app;
+    if (happened.type === "job.progress" && applyProgress(resources, happened.data)) {
+      resources.mark([`/v1/jobs/${String(happened.data.job_id)}/metrics`]);
+      this.app.draw();
+    } else {
+      resources.mark(staleAfter(happened));
+    }
+  }
+
+  #connect(connection: "live" | "polling"): void {
+    const { state, draw } = this.app;
+    this.#failures = 0;
+    state.connection = connection;
+    state.lostSince = null;
+    draw();
+  }
+
+  /** The daemon may only be restarting: it counts as lost when it does not answer again. */
+  #lose(error: unknown): void {
+    const { state, draw } = this.app;
+    console.info("honed: the connection is lost;", error);
+    this.#failures += 1;
+    state.lostSince ??= new Date();
+    state.connection = this.#failures > 1 ? "lost" : "connecting";
+    draw();
+  }
+}

@@ -1,0 +1,199 @@
+/** Lists of samples, and what people change of them. */
+
+import { type Api, modelPath, withQuery } from "../daemon/api";
+import type { App } from "./app";
+import { type Tensor, readNpz } from "../daemon/npz";
+import { to } from "./route";
+import type { Model, Page, Sample } from "../daemon/types";
+
+/** What of the samples is shown: a filter of the API, or one of its rankings. */
+export const SHOWN = {
+  all: { title: "All", query: {} },
+  unlabelled: { title: "Unlabelled", query: { unlabelled: "true" } },
+  uncertain: { title: "Most uncertain first", query: { unlabelled: "true", order: "uncertainty" } },
+  suspect: { title: "Labels that may be wrong", query: { suspect: "true" } },
+  quarantined: { title: "Set aside", query: { quarantined: "true" } },
+  duplicates: { title: "Duplicates", query: {} },
+} as const;
+
+export type Show = keyof typeof SHOWN;
+
+const PAGE = 1000;
+const AT_ONCE = 4;
+const SMALL_PICTURE_BYTES = 2 ** 20;
+const PICTURE_PIXELS = 256;
+
+export interface Listed {
+  items: Sample[];
+  next: string | null;
+}
+
+/** What a person does on a model's page of samples. */
+export interface Work extends Record<string, unknown> {
+  /** The sample that has the keyboard. */
+  active: number | null;
+  selected: Set<number>;
+  /** Labels as they were before each step. */
+  undo: { id: number; label: unknown }[][];
+  /** Keys are pressed faster than the daemon answers: each change waits for the one before. */
+  last: Promise<unknown>;
+  pages: number;
+}
+
+export function workOf(app: App, name: string): Work {
+  const begin = (): Work => ({ active: null, selected: new Set(), undo: [], last: Promise.resolve(), pages: 1 });
+  return app.draft<Work>(`samples:${name}`, begin);
+}
+
+export function showOf(app: App): Show {
+  const asked = app.route.query.get("show") ?? "all";
+  return asked in SHOWN ? (asked as Show) : "all";
+}
+
+/** The address of the list that the page's filter asks for. */
+export function listPath(app: App, name: string): string {
+  const show = showOf(app);
+  if (show === "duplicates") return modelPath(name, "/samples/duplicates");
+  const { query } = app.route;
+  const canFilter = show !== "suspect" && show !== "uncertain";
+  const filter = canFilter ? { label: query.get("label"), split: query.get("split") } : {};
+  return withQuery(modelPath(name, "/samples"), { ...SHOWN[show].query, ...filter });
+}
+
+/** As many pages as were scrolled to. */
+export function list(app: App, name: string): Listed | null | undefined {
+  const path = listPath(app, name);
+  const work = workOf(app, name);
+  return app.resources.read<Listed>(path, (api) => loadList(api, path, work.pages));
+}
+
+async function loadList(api: Api, path: string, pages: number): Promise<Listed> {
+  const items: Sample[] = [];
+  let next: string | null = null;
+  for (let page = 0; page < pages; page += 1) {
+    const answer: Page<Sample | Group> = await api.get(withQuery(path, { limit: PAGE, cursor: next }));
+    items.push(...answer.items.flatMap((each) => ("ids" in each ? each.ids.map(unread) : [each])));
+    next = answer.next;
+    if (next === null) break;
+  }
+  return { items, next };
+}
+
+interface Group {
+  ids: number[];
+}
+
+/** Lists of duplicates have ids alone. */
+function unread(id: number): Sample {
+  const nothing = { key: null, split: "", label: undefined, size_bytes: 0, created_at: "" };
+  return { id, ...nothing, pinned: false, weight: 1, quarantine: null };
+}
+
+/** The next page of the list, because its end is near. */
+export function loadMore(app: App, name: string, listed: Listed): void {
+  const work = workOf(app, name);
+  if (listed.next === null || listed.items.length < work.pages * PAGE) return;
+  work.pages += 1;
+  app.resources.mark([listPath(app, name)]);
+}
+
+export function takesImages({ preprocess }: Model): boolean {
+  return preprocess.some(({ kind }) => kind === "image");
+}
+
+/**
+ * A picture of a sample, undefined until it is there, null if there is none.
+ *
+ * A thumbnail takes the daemon a process, half a second; the browser decodes what is small itself.
+ */
+export function picture(app: App, name: string, { id, size_bytes: size }: Sample): ImageBitmap | null | undefined {
+  const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
+  const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
+  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<ImageBitmap | null> => {
+    const whole = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+    if (whole === null || whole.height <= PICTURE_PIXELS) return whole;
+    return await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+  };
+  return app.resources.read<ImageBitmap>(path, load, true);
+}
+
+/** What cannot be decoded is shown as no picture. */
+function broken(error: unknown): null {
+  if (error instanceof DOMException && error.name === "InvalidStateError") return null;
+  throw error;
+}
+
+/** The inputs of a sample by name. */
+export function content(app: App, name: string, id: number): Map<string, Tensor> | null | undefined {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<Map<string, Tensor>> =>
+    await readNpz(await api.bytes(path, signal));
+  return app.resources.read<Map<string, Tensor>>(path, load, true);
+}
+
+/** Gives samples a label, null for none. What they had can be taken back. */
+export async function label(app: App, model: Model, ids: number[], value: unknown): Promise<void> {
+  const work = workOf(app, model.name);
+  const known = app.resources.peek<Listed>(listPath(app, model.name));
+  const before = ids.map((id) => ({ id, label: known?.items.find((each) => each.id === id)?.label ?? null }));
+  const changes = ids.map((id) => ({ id, label: value }));
+  if (await inTurn(work, () => relabel(app, model, changes))) work.undo.push(before);
+}
+
+async function inTurn<T>(work: Work, run: () => Promise<T>): Promise<T> {
+  const turn = work.last.then(run, run);
+  work.last = turn;
+  return await turn;
+}
+
+export async function undo(app: App, model: Model): Promise<void> {
+  const work = workOf(app, model.name);
+  await inTurn(work, async () => {
+    const step = work.undo.pop();
+    if (step !== undefined) await relabel(app, model, step);
+  });
+}
+
+/** The list is changed here and not loaded again: what was labelled stays where it is. */
+async function relabel(app: App, model: Model, changes: { id: number; label: unknown }[]): Promise<boolean> {
+  const path = listPath(app, model.name);
+  const stale = ["/v1/models?", modelPath(model.name, "/samples/stats")];
+  return await app.act(`label:${model.name}`, stale, async () => {
+    await each(changes, async ({ id, label: value }) => {
+      const changed = await app.api.patch<Sample>(modelPath(model.name, `/samples/${id}`), { label: value });
+      app.resources.update<Listed>(path, ({ items }) => {
+        const listed = items.find((sample) => sample.id === id);
+        if (listed) Object.assign(listed, { label: changed.label, split: changed.split });
+      });
+    });
+    return changes.length > 1 ? `${changes.length} samples were labelled.` : null;
+  });
+}
+
+/** Deletes samples for good. retrain: trains anew without them, then deletes versions that saw them. */
+export async function remove(app: App, model: Model, ids: number[], retrain: boolean): Promise<boolean> {
+  const work = workOf(app, model.name);
+  return await app.act(`delete:${model.name}`, ["/v1/models?", modelPath(model.name), "/v1/jobs"], async () => {
+    await each(ids, async (id) => {
+      await app.api.remove(withQuery(modelPath(model.name, `/samples/${id}`), { retrain: retrain ? "true" : null }));
+      work.selected.delete(id);
+    });
+    work.active = null;
+    work.undo = [];
+    return ids.length === 1 ? "The sample was deleted." : `${ids.length} samples were deleted.`;
+  });
+}
+
+async function each<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {
+  const left = [...items];
+  const worker = async (): Promise<void> => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) await run(item);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
+
+export function filterTo(app: App, name: string, change: Record<string, string | null>): void {
+  const now = Object.fromEntries(["show", "label", "split"].map((key) => [key, app.route.query.get(key)]));
+  Object.assign(workOf(app, name), { pages: 1, active: null, selected: new Set() });
+  app.go(to(["models", name, "samples"], { ...now, ...change }), { isSame: true });
+}

@@ -1,0 +1,161 @@
+/** Sends files as samples: pictures in small forms, so that progress shows, tables as they are. */
+
+import { modelPath, Refused, Unreachable, withQuery } from "../daemon/api";
+import type { App } from "./app";
+import { plural } from "../page/format";
+import { takesImages } from "./samples";
+import type { Accepted, Model } from "../daemon/types";
+
+const FORM_FILES = 20;
+const MOST_FAULTS = 20;
+const PICTURE = /\.(png|jpe?g|webp)$/i;
+const TABLES: Record<string, string> = {
+  npz: "application/x-npz",
+  csv: "text/csv",
+  json: "application/json",
+};
+
+/** A file and the folder that it lay in, by which a label may be named. */
+export interface Dropped {
+  file: File;
+  folder: string;
+}
+
+/** `folder`: the class by whose name the folder goes. `none`: without. Else a class's name. */
+export interface Upload extends Record<string, unknown> {
+  label: string;
+  total: number;
+  sent: number;
+  accepted: number;
+  duplicates: number;
+  /** What was left out, and why. */
+  faults: string[];
+  /** null while nothing is sent. */
+  stop: AbortController | null;
+}
+
+export function uploadOf(app: App, name: string): Upload {
+  return app.draft<Upload>(`upload:${name}`, () => ({
+    label: "folder",
+    total: 0,
+    sent: 0,
+    accepted: 0,
+    duplicates: 0,
+    faults: [],
+    stop: null,
+  }));
+}
+
+/** Files of a drop, those in folders too. */
+export async function dropped(transfer: DataTransfer): Promise<Dropped[]> {
+  // Both are there during the event alone.
+  const items = [...transfer.items].map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
+  const found = items.map(async ({ entry, file }) => {
+    if (entry !== null) return await filesOf(entry, "");
+    return file === null ? [] : [{ file, folder: "" }];
+  });
+  return (await Promise.all(found)).flat();
+}
+
+/** Files of a field; with `webkitdirectory` they tell their folders. */
+export function chosen(files: FileList): Dropped[] {
+  return [...files].map((file) => ({ file, folder: file.webkitRelativePath.split("/").at(-2) ?? "" }));
+}
+
+async function filesOf(entry: FileSystemEntry, folder: string): Promise<Dropped[]> {
+  if (entry.isFile) {
+    const file = await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
+    return [{ file, folder }];
+  }
+  const reader = (entry as FileSystemDirectoryEntry).createReader();
+  const found: Dropped[] = [];
+  // A reader gives a hundred entries at a time, and none at the end.
+  for (;;) {
+    const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
+    if (some.length === 0) return found;
+    found.push(...(await Promise.all(some.map((each) => filesOf(each, entry.name)))).flat());
+  }
+}
+
+/** Sends what the model can take, and says what was left out. */
+export async function send(app: App, model: Model, files: Dropped[]): Promise<void> {
+  const upload = uploadOf(app, model.name);
+  if (upload.stop !== null || files.length === 0) return;
+  const stop = new AbortController();
+  const fits = files.filter(({ file }) => (takesImages(model) ? PICTURE.test(file.name) : kindOf(file) !== null));
+  const faults = files.length === fits.length ? [] : [unfit(model, files.length - fits.length)];
+  Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults, stop });
+  app.draw();
+  try {
+    const size = takesImages(model) ? FORM_FILES : 1;
+    for (let first = 0; first < fits.length && !stop.signal.aborted; first += size) {
+      await sendSome(app, model, upload, fits.slice(first, first + size));
+    }
+    app.toast(told(upload));
+  } finally {
+    upload.stop = null;
+    await app.resources.refresh(["/v1/models?", modelPath(model.name)]);
+    app.draw();
+  }
+}
+
+async function sendSome(app: App, model: Model, upload: Upload, files: Dropped[]): Promise<void> {
+  const path = withQuery(modelPath(model.name, "/samples"), { on_error: "skip" });
+  try {
+    const answer = await app.api.upload<Accepted>(path, bodyOf(model, upload, files), upload.stop?.signal);
+    upload.accepted += answer.accepted;
+    upload.duplicates += answer.duplicates;
+    note(upload, answer.errors.map(({ pointer, detail }) => `${nameAt(files, pointer)}: ${detail}`));
+  } catch (error) {
+    if (upload.stop?.signal.aborted) return;
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    const faults = error instanceof Refused ? error.faults.map(({ pointer, detail }) => `${nameAt(files, pointer)}: ${detail}`) : [];
+    note(upload, faults.length > 0 ? faults : [`${files[0]?.file.name ?? ""}: ${error.message}`]);
+  }
+  upload.sent += files.length;
+  app.draw();
+}
+
+function bodyOf(model: Model, upload: Upload, files: Dropped[]): FormData | Blob {
+  if (!takesImages(model)) {
+    const [{ file } = { file: new Blob() as File }] = files;
+    return new Blob([file], { type: TABLES[kindOf(file) ?? ""] ?? "" });
+  }
+  const form = new FormData();
+  for (const { file } of files) form.append("file", file, file.name);
+  const about = files.map(({ folder }) => ({ label: labelOf(model, upload, folder) }));
+  form.append("samples", JSON.stringify(about));
+  return form;
+}
+
+/** null where nothing names a class. */
+function labelOf({ target }: Model, { label }: Upload, folder: string): string | null {
+  const wanted = label === "folder" ? folder : label;
+  return target.classes?.find((name) => name === wanted) ?? null;
+}
+
+/** The type of a table by its name, null for none. */
+function kindOf(file: File): string | null {
+  const ending = /\.(\w+)$/.exec(file.name)?.[1]?.toLowerCase() ?? "";
+  return ending in TABLES ? ending : null;
+}
+
+function unfit(model: Model, count: number): string {
+  const takes = takesImages(model) ? "PNG, JPEG and WebP pictures" : ".npz, .csv and .json files";
+  return `${plural(count, "file")} left out: this model takes ${takes}`;
+}
+
+/** The file that an error is about: its pointer has its place in the form. */
+function nameAt(files: Dropped[], pointer: string): string {
+  const at = /^\/(?:files?|samples)\/(\d+)/.exec(pointer)?.[1];
+  return files[Number(at)]?.file.name ?? (files.length === 1 ? `${files[0]?.file.name ?? ""}${pointer}` : pointer);
+}
+
+function note(upload: Upload, faults: string[]): void {
+  upload.faults = [...upload.faults, ...faults].slice(0, MOST_FAULTS);
+}
+
+function told({ accepted, duplicates, faults }: Upload): string {
+  const same = duplicates > 0 ? `, ${plural(duplicates, "duplicate")}` : "";
+  return `${plural(accepted, "sample")} added${same}${faults.length > 0 ? `, ${plural(faults.length, "problem")}` : ""}.`;
+}

@@ -1,0 +1,93 @@
+/** What codes of the API mean, in words. */
+
+import type { Blocker, JobState, Metrics } from "../daemon/types";
+
+/** Conditions of docs/policy.md and of the trainer; the detail beside it has the numbers. */
+const CONDITIONS: Record<string, string> = {
+  another_job: "Another job is training",
+  asleep: "The device goes to sleep",
+  battery: "The battery is low",
+  battery_saver: "Battery saver is on",
+  cpu_pressure: "Programs wait for the processor",
+  daemon_stopped: "The daemon was stopped",
+  daily_limit: "Enough for today",
+  disk: "The disk is nearly full",
+  foreign_cpu: "Other programs need the processor",
+  io_pressure: "Programs wait for the disk",
+  memory: "Memory is short",
+  memory_pressure: "Programs wait for memory",
+  paused: "Paused",
+  paused_by_person: "Paused by a person",
+  power: "Not on mains power",
+  processes: "A program comes first",
+  snoozed: "Snoozed",
+  starting: "The daemon is starting",
+  temperature: "The device is hot",
+  user_idle: "Somebody uses the device",
+  window: "Not in the hours for training",
+};
+
+/** The same where the signal behind a condition cannot be read. */
+const UNKNOWN: Record<string, string> = {
+  battery: "The battery’s charge is unknown",
+  battery_saver: "Whether battery saver is on is unknown",
+  cpu_pressure: "The load of the processor is unknown",
+  disk: "The free disk space is unknown",
+  foreign_cpu: "The load by other programs is unknown",
+  io_pressure: "The load of the disk is unknown",
+  memory: "The free memory is unknown",
+  memory_pressure: "The load of the memory is unknown",
+  power: "Whether mains power is on is unknown",
+  processes: "Which programs run is unknown",
+  temperature: "The temperature is unknown",
+  user_idle: "Whether somebody uses the device is unknown",
+  window: "The local time is unknown",
+};
+
+export function condition(blocker: Blocker): string {
+  const isUnknown = /^(\w+ is|the local time is) unknown\b/.test(blocker.detail);
+  const known = (isUnknown ? UNKNOWN : CONDITIONS)[blocker.condition] ?? CONDITIONS[blocker.condition];
+  if (known !== undefined) return known;
+  const words = blocker.condition.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+export const STATES: Record<JobState, string> = {
+  queued: "waiting",
+  running: "training",
+  paused: "paused",
+  succeeded: "succeeded",
+  failed: "failed",
+  cancelled: "cancelled",
+};
+
+export interface Measure {
+  name: string;
+  /** A share of one, shown in percent and as a bar. */
+  isShare: boolean;
+  after: number;
+  before: number | null;
+}
+
+const MEASURES = [
+  { key: "accuracy", name: "accuracy", isShare: true },
+  { key: "mae", name: "mean absolute error", isShare: false },
+  { key: "loss", name: "loss", isShare: false },
+];
+
+/**
+ * What a version is judged by on the validation samples, null where there were none.
+ *
+ * preferred: the metric of the model's gate.
+ */
+export function measure(metrics: Metrics, baseline: Metrics, preferred: string): Measure | null {
+  const inOrder = [...MEASURES].sort((a, b) => Number(b.key === preferred) - Number(a.key === preferred));
+  for (const { key, name, isShare } of inOrder) {
+    const after = metrics[key];
+    const before = baseline[key];
+    if (typeof after === "number") {
+      return { name, isShare, after, before: typeof before === "number" ? before : null };
+    }
+  }
+  return null;
+}

@@ -1,0 +1,89 @@
+/** The policy as a form, with the hours of the week as a grid. */
+
+import type { App } from "../../app/app";
+import { h } from "../../page/dom";
+import type { Policy } from "../../daemon/types";
+import { settingsForm, type Setting } from "../parts/form";
+import { section } from "../parts/parts";
+import { weekView } from "./week";
+
+const MIB = 2 ** 20;
+const level = (name: string, title: string, unit: string, scale = 1): Setting => ({ name, title, unit, scale, kind: "number", isOptional: true });
+const fixed = (name: string, title: string, unit: string): Setting => ({ name, title, unit, kind: "number" });
+const flag = (name: string, title: string): Setting => ({ name, title, kind: "flag" });
+
+const GROUPS = [
+  {
+    title: "Power",
+    settings: [
+      flag("require_ac_power", "Train on mains power alone"),
+      flag("obey_battery_saver", "Stop while battery saver is on"),
+      level("min_battery_percent", "Stop below a charge of", "%"),
+      level("resume_battery_percent", "Resume at", "%"),
+    ],
+  },
+  {
+    title: "People and other programs",
+    settings: [
+      flag("require_idle", "Train while nobody uses the device"),
+      fixed("idle_minutes", "Idle after", "minutes without input"),
+      level("max_foreign_cpu_percent", "Most load by other programs", "% of the machine"),
+      { name: "blocking_processes", title: "Programs that come first", unit: "names, with commas between", kind: "list" } as const,
+    ],
+  },
+  {
+    title: "Load",
+    settings: [
+      level("max_cpu_pressure_percent", "Most waiting for the processor", "% of the time"),
+      level("max_memory_pressure_percent", "Most waiting for memory", "% of the time"),
+      level("max_io_pressure_percent", "Most waiting for the disk", "% of the time"),
+      fixed("grace_seconds", "Stop when too high for", "seconds"),
+      fixed("settle_seconds", "Resume when good for", "seconds"),
+      fixed("suspend_in_memory_seconds", "Suspend a job in memory for", "seconds"),
+    ],
+  },
+  {
+    title: "Temperature, memory, disk",
+    settings: [
+      level("max_temperature_c", "Stop above", "°C"),
+      level("resume_temperature_c", "Resume at", "°C"),
+      level("min_free_memory_bytes", "Stop below free memory", "MiB", MIB),
+      level("resume_free_memory_bytes", "Resume at", "MiB", MIB),
+      level("min_free_disk_bytes", "Stop below free disk space", "MiB", MIB),
+      level("resume_free_disk_bytes", "Resume at", "MiB", MIB),
+    ],
+  },
+  {
+    title: "What training may use",
+    settings: [
+      level("max_minutes_per_day", "Most minutes a day", "minutes"),
+      fixed("max_threads_busy", "Threads while in use", "threads"),
+      fixed("max_threads_idle", "Threads while idle", "threads"),
+      { name: "nice", title: "Niceness, 0 to 19, the most polite", kind: "number" } as const,
+      level("memory_limit_bytes", "Most memory of children", "MiB", MIB),
+    ],
+  },
+];
+
+export function policyView(app: App, rules: Policy): HTMLElement {
+  return section(
+    "Policy",
+    { id: "policy" },
+    settingsForm(app, {
+      name: "policy",
+      groups: GROUPS,
+      values: rules,
+      pointer: "",
+      stale: ["/v1/policy", "/v1/device", "/v1/jobs"],
+      more: (changed) =>
+        h("fieldset", { "data-key": "windows" }, h("legend", {}, "Hours of the week"), weekView(app, (changed.windows ?? rules.windows) as Parameters<typeof weekView>[1], (windows) => {
+          changed.windows = windows;
+          app.draw();
+        })),
+      send: async (changed) => {
+        await app.api.put("/v1/policy", changed);
+        return "The policy is changed.";
+      },
+    }),
+  );
+}

@@ -1,0 +1,159 @@
+/** Curves of a job by step: smoothed lines over the raw ones, and their values under the pointer. */
+
+import type { App } from "../../app/app";
+import { h, s } from "../../page/dom";
+import { decimal } from "../../page/format";
+import { type Dot, smoothed, thinned } from "../../page/scale";
+import type { Point } from "../../daemon/types";
+import { type Frame, frameOf, grid, HEIGHT, MARGIN } from "../parts/frame";
+
+const NAMES = { train: "training", validation: "validation" };
+const MOST_MARKERS = 60;
+
+type Kind = keyof typeof NAMES;
+
+interface Line {
+  kind: Kind;
+  name: string;
+  isOther: boolean;
+  raw: Dot[];
+  dots: Dot[];
+}
+
+export interface Chart {
+  id: string;
+  title: string;
+  /** Names of values by the line that they are. */
+  keys: Partial<Record<Kind, string>>;
+  points: Point[];
+  /** Another job, drawn paler. */
+  overlaid: { name: string; points: Point[] } | null;
+}
+
+export function chartView(app: App, chart: Chart): Element {
+  const lines = [
+    ...linesOf(chart, chart.points, null),
+    ...(chart.overlaid ? linesOf(chart, chart.overlaid.points, chart.overlaid.name) : []),
+  ];
+  const drawn = lines.some(({ dots }) => dots.length > 1) ? lines : [];
+  if (drawn.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve begins after the first steps.`);
+  const frame = frameOf(app.width, drawn.flatMap(({ dots }) => dots), chart.title, chart.title === "accuracy" ? 1 : Infinity);
+  const step = app.state.hover?.chart === chart.id ? app.state.hover.step : null;
+  return h("figure", { class: "curve" }, drawing(app, chart, drawn, frame, step), legend(drawn, step));
+}
+
+export function seriesOf(points: Point[], key: string): Dot[] {
+  return points.flatMap(({ step, values }) => {
+    const value = values[key];
+    return value !== undefined && Number.isFinite(value) ? [{ step, value }] : [];
+  });
+}
+
+function linesOf({ keys }: Chart, points: Point[], other: string | null): Line[] {
+  return (Object.entries(keys) as [Kind, string][]).flatMap(([kind, key]) => {
+    const raw = seriesOf(points, key);
+    if (raw.length === 0) return [];
+    const name = other === null ? NAMES[kind] : `${NAMES[kind]}, ${other}`;
+    return [{ kind, name, isOther: other !== null, raw, dots: kind === "train" ? smoothed(raw) : raw }];
+  });
+}
+
+function drawing(app: App, chart: Chart, lines: Line[], frame: Frame, step: number | null): SVGElement {
+  const { width, x, steps } = frame;
+  const hover = (at: number | null): void => {
+    app.state.hover = at === null ? null : { chart: chart.id, step: Math.min(steps.high, Math.max(0, at)) };
+    app.draw();
+  };
+  const point = (event: PointerEvent): void => {
+    const box = (event.currentTarget as Element).getBoundingClientRect();
+    const pixels = ((event.clientX - box.left) / box.width) * width;
+    hover(((pixels - MARGIN.left) / (x(steps.high) - MARGIN.left)) * steps.high);
+  };
+  const key = (event: KeyboardEvent): void => {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (move === undefined) return;
+    event.preventDefault();
+    hover((step ?? steps.high) + (move * steps.high) / 50);
+  };
+  return s(
+    "svg",
+    {
+      viewBox: `0 0 ${width} ${HEIGHT}`,
+      width,
+      height: HEIGHT,
+      role: "img",
+      tabindex: 0,
+      "aria-label": summary(chart, lines),
+      onpointermove: point,
+      onpointerleave: () => hover(null),
+      onkeydown: key,
+      onblur: () => hover(null),
+    },
+    grid(frame),
+    lines.map((line) => lineView(line, frame)),
+    step !== null && s("line", { class: "cursor", x1: x(step), x2: x(step), y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }),
+    step !== null &&
+      lines.map((line) => {
+        const dot = nearest(line.dots, step);
+        return s("circle", { class: `${line.kind} at`, cx: x(dot.step), cy: frame.y(dot.value), r: 3.5 });
+      }),
+  );
+}
+
+function lineView({ kind, isOther, raw, dots }: Line, { x, y, width }: Frame): SVGElement {
+  const most = Math.max(60, Math.floor(width / 2));
+  const path = (list: Dot[]): string =>
+    thinned(list, most)
+      .map(({ step, value }) => `${x(step).toFixed(1)},${within(y(value)).toFixed(1)}`)
+      .join(" ");
+  return s(
+    "g",
+    { class: `${kind} ${isOther ? "other" : ""}` },
+    raw !== dots && !isOther && s("polyline", { class: "raw", points: path(raw) }),
+    s("polyline", { points: path(dots) }),
+    kind === "validation" &&
+      !isOther &&
+      dots.length <= MOST_MARKERS &&
+      dots.map((dot) => s("circle", { cx: x(dot.step), cy: y(dot.value), r: 2.5 })),
+  );
+}
+
+/** Raw values may lie outside the axis, which is that of their means; the logarithm of 0 does. */
+function within(pixels: number): number {
+  return Math.min(HEIGHT - MARGIN.bottom, Math.max(MARGIN.top - 8, pixels));
+}
+
+/** Names with their values: at the pointer, else at the end. */
+function legend(lines: Line[], step: number | null): HTMLElement {
+  return h(
+    "figcaption",
+    { class: "legend" },
+    h("span", { class: "quiet number" }, step === null ? "at the end" : `step ${Math.round(step)}`),
+    lines.map(({ kind, name, isOther, dots }) =>
+      h(
+        "span",
+        { class: `key ${kind} ${isOther ? "other" : ""}`, "data-key": name },
+        `${name} `,
+        h("strong", { class: "number" }, decimal(nearest(dots, step ?? Infinity).value)),
+      ),
+    ),
+  );
+}
+
+/** The last dot that is not beyond the step. */
+function nearest(dots: Dot[], step: number): Dot {
+  let found = dots[0] ?? { step: 0, value: NaN };
+  for (const dot of dots) {
+    if (dot.step > step) break;
+    found = dot;
+  }
+  return found;
+}
+
+function summary({ title }: Chart, lines: Line[]): string {
+  const told = lines.map(({ name, dots }) => {
+    const [first, last] = [dots[0]?.value ?? 0, dots.at(-1)?.value ?? 0];
+    return `${name} ${title} went from ${decimal(first)} to ${decimal(last)}`;
+  });
+  return `${title.charAt(0).toUpperCase()}${title.slice(1)} curve: ${told.join(", ")}.`;
+}

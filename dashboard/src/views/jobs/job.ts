@@ -1,0 +1,153 @@
+/** One job: progress, figures, curves, what it chose, and why it waits or failed. */
+
+import type { App } from "../../app/app";
+import { type Child, h } from "../../page/dom";
+import { count, decimal, percent } from "../../page/format";
+import { curve, isOver, job, jobs } from "../../app/queries";
+import { to } from "../../app/route";
+import { latestMean } from "../../page/scale";
+import type { Job, Point } from "../../daemon/types";
+import { chartView, seriesOf } from "./chart";
+import { badge, blockers, fact, heading, jobButtons, loading, section, when } from "../parts/parts";
+import { progressBar, progressText } from "../pinned";
+import { verdictBadge } from "../overview";
+
+export function jobPage(app: App, id: number): Child[] {
+  const known = Number.isInteger(id) && id > 0 ? job(app, id) : null;
+  if (known === undefined) return [heading(`Job ${id}`), loading()];
+  if (known === null) {
+    return [heading("There is no such job"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
+  }
+  const points = curve(app, known) ?? [];
+  return [
+    head(app, known),
+    known.state === "paused" ? progressView(known) : null,
+    known.blocked_by.length > 0 ? blockers(known.blocked_by) : null,
+    known.error !== null ? h("p", { class: "notice bad", "data-key": "error" }, known.error.detail) : null,
+    known.metrics.reason !== null ? h("p", { class: "reason" }, known.metrics.reason) : null,
+    known.metrics.warnings.map((warning) => h("p", { class: "notice held", "data-key": warning }, warning)),
+    h("dl", { class: "facts" }, facts(known, points)),
+    curvesView(app, known, points),
+    h("div", { class: "columns", "data-key": "columns" }, choicesView(known), settingsView(known)),
+  ];
+}
+
+function head(app: App, known: Job): HTMLElement {
+  return h(
+    "div",
+    { class: "heading", "data-key": "heading" },
+    h("h1", { tabindex: -1 }, `Job ${known.id}`),
+    h("a", { href: to(["models", known.model]) }, known.model),
+    isOver(known) ? verdictBadge(known) : badge(known.state),
+    h("p", { class: "quiet" }, beginning(known)),
+    // The running job and its buttons are pinned above every page.
+    isOver(known) || known.state === "running" ? null : h("div", { class: "buttons" }, jobButtons(app, known)),
+  );
+}
+
+function beginning(known: Job): Child {
+  const by = known.trigger === "request" ? "asked for" : `by ${known.trigger},`;
+  const parts: Child[] = [`${by} `, when(known.created_at)];
+  if (known.ignore_policy) parts.push(", in spite of the policy");
+  if (known.finished_at !== null) parts.push(", ended ", when(known.finished_at));
+  return parts;
+}
+
+function progressView(known: Job): HTMLElement {
+  return h("div", { class: "progress", "data-key": "progress" }, progressBar(known), h("p", { class: "quiet" }, progressText(known)));
+}
+
+function facts(known: Job, points: Point[]): Child[] {
+  const { samples_per_second: speed } = known.progress;
+  const train = isOver(known) ? known.metrics.train_loss : latestMean(seriesOf(points, "train_loss"));
+  const loss = last(points, "validation_loss");
+  const accuracy = last(points, "validation_accuracy");
+  return [
+    train !== null && fact(isOver(known) ? "training loss, last epoch" : "training loss, running mean", decimal(train)),
+    loss !== null && fact("validation loss", decimal(loss)),
+    accuracy !== null && fact("validation accuracy", percent(accuracy)),
+    speed !== null && speed > 0 && fact("samples a second", count(speed)),
+    known.version !== null && fact("made", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
+    known.restarts > 0 && fact("restarts", count(known.restarts)),
+    known.engine !== null && fact("engine", known.engine),
+  ];
+}
+
+function last(points: Point[], key: string): number | null {
+  for (let index = points.length - 1; index >= 0; index -= 1) {
+    const value = points[index]?.values[key];
+    if (value !== undefined) return value;
+  }
+  return null;
+}
+
+/** Loss and metric by step, and those of another job where the address names one. */
+function curvesView(app: App, known: Job, points: Point[]): Child {
+  const otherId = Number(app.route.query.get("with"));
+  const other = otherId > 0 ? job(app, otherId) : null;
+  const others = other ? (curve(app, other) ?? []) : [];
+  const metric = ["validation_accuracy", "validation_mae"].find((key) => last(points, key) !== null);
+  const overlaid = other ? { name: `job ${other.id}`, points: others } : null;
+  return h(
+    "div",
+    { class: "charts", "data-key": "charts" },
+    section(
+      "Loss",
+      { id: "loss" },
+      chartView(app, { id: `loss-${known.id}`, title: "loss", keys: { train: "train_loss", validation: "validation_loss" }, points, overlaid }),
+    ),
+    metric === undefined
+      ? null
+      : section(
+          metric === "validation_accuracy" ? "Accuracy" : "Mean absolute error",
+          { id: "metric" },
+          chartView(app, { id: `metric-${known.id}`, title: metric.slice("validation_".length), keys: { validation: metric }, points, overlaid }),
+        ),
+    overlayField(app, known),
+  );
+}
+
+/** Which other job of the model is drawn over this one. */
+function overlayField(app: App, known: Job): Child {
+  const others = (jobs(app)?.ended ?? []).filter(({ model, id }) => model === known.model && id !== known.id);
+  if (others.length === 0) return null;
+  const now = app.route.query.get("with") ?? "";
+  const choose = (event: Event): void =>
+    app.go(to(["jobs", known.id], { with: (event.currentTarget as HTMLSelectElement).value }), { isSame: true });
+  return h(
+    "label",
+    { class: "inline", "data-key": "overlay" },
+    h("span", {}, "Compare with"),
+    h(
+      "select",
+      { onchange: choose },
+      h("option", { value: "", selected: now === "" }, "no other job"),
+      others.map(({ id }) => h("option", { value: id, selected: String(id) === now }, `job ${id}`)),
+    ),
+  );
+}
+
+function choicesView({ choices }: Job): HTMLElement | null {
+  const chosen = Object.entries(choices);
+  if (chosen.length === 0) return null;
+  return section(
+    "What the job chose",
+    { id: "choices" },
+    h("dl", { class: "pairs" }, chosen.map(([name, reason]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, reason)))),
+  );
+}
+
+function settingsView({ hyperparameters }: Job): HTMLElement {
+  const set = Object.entries(hyperparameters).filter(([, value]) => value !== null);
+  return section(
+    "Hyperparameters",
+    { id: "hyperparameters" },
+    h(
+      "dl",
+      { class: "pairs" },
+      set.map(([name, value]) =>
+        h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value))),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,76 @@
+/** All jobs: those that run, wait and have ended. */
+
+import type { App } from "../../app/app";
+import { type Child, h } from "../../page/dom";
+import { duration } from "../../page/format";
+import { jobs } from "../../app/queries";
+import { to } from "../../app/route";
+import type { Job } from "../../daemon/types";
+import { jobLink, verdictBadge, waitingRow } from "../overview";
+import { badge, heading, jobButtons, loading, scrolled, section, when } from "../parts/parts";
+import { progressText } from "../pinned";
+
+export function jobsPage(app: App): Child[] {
+  const queue = jobs(app);
+  const title = heading("Jobs", filterField(app));
+  if (queue === undefined) return [heading("Jobs"), loading()];
+  const wanted = app.route.query.get("model") ?? "";
+  const chosen = (list: Job[]): Job[] => list.filter(({ model }) => model.includes(wanted));
+  const [running, waiting, ended] = [queue.running, queue.waiting, queue.ended].map(chosen);
+  return [
+    title,
+    running && running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job) => runningRow(app, job)))) : null,
+    waiting && waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job) => waitingRow(app, job)))) : null,
+    ended && ended.length > 0 ? section("Ended", { id: "ended" }, endedTable(ended)) : null,
+    [running, waiting, ended].every((list) => list?.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null,
+  ];
+}
+
+function filterField(app: App): HTMLElement {
+  return h("input", {
+    type: "search",
+    "aria-label": "Jobs of this model",
+    placeholder: "Model",
+    value: app.route.query.get("model"),
+    oninput: (event: InputEvent) => {
+      app.go(to(["jobs"], { model: (event.currentTarget as HTMLInputElement).value }), { isSame: true });
+    },
+  });
+}
+
+function runningRow(app: App, job: Job): HTMLElement {
+  return h(
+    "li",
+    { "data-key": `job-${job.id}` },
+    h("div", { class: "row-head" }, jobLink(job), badge(job.state), h("div", { class: "buttons" }, jobButtons(app, job))),
+    h("p", { class: "quiet" }, progressText(job)),
+  );
+}
+
+function endedTable(ended: Job[]): HTMLElement {
+  const columns = ["Job", "Model", "Result", "Reason", "Took", "Ended"];
+  return scrolled(
+    "Ended jobs",
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
+      h("tbody", {}, ended.map(endedRow)),
+    ),
+  );
+}
+
+function endedRow(job: Job): HTMLElement {
+  const { id, model, started_at: started, finished_at: finished, error, metrics } = job;
+  const seconds = started && finished ? (Date.parse(finished) - Date.parse(started)) / 1000 : null;
+  return h(
+    "tr",
+    { "data-key": `job-${id}` },
+    h("th", { scope: "row" }, h("a", { href: to(["jobs", id]) }, `job ${id}`)),
+    h("td", {}, h("a", { href: to(["models", model]) }, model)),
+    h("td", {}, verdictBadge(job)),
+    h("td", { class: error ? "problem reason" : "quiet reason" }, error?.detail ?? metrics.reason),
+    h("td", { class: "number" }, seconds === null ? "–" : duration(seconds)),
+    h("td", { class: "quiet" }, finished === null ? null : when(finished)),
+  );
+}

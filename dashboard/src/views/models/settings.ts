@@ -1,0 +1,119 @@
+/** What of a model can be changed: gate, quota, retention; and what it is made of. */
+
+import { modelPath } from "../../daemon/api";
+import type { App } from "../../app/app";
+import { h } from "../../page/dom";
+import { count } from "../../page/format";
+import { to } from "../../app/route";
+import type { Model } from "../../daemon/types";
+import { settingsForm, type Setting } from "../parts/form";
+import { confirm, opener, section } from "../parts/parts";
+
+const limit = (name: string, title: string, unit?: string, scale?: number): Setting => ({
+  name,
+  title,
+  kind: "number",
+  isOptional: true,
+  ...(unit ? { unit } : {}),
+  ...(scale ? { scale } : {}),
+});
+const PARTS: { key: "gate" | "quota" | "retention"; title: string; settings: Setting[] }[] = [
+  {
+    key: "gate",
+    title: "Gate",
+    settings: [
+      { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "by hand alone"]] },
+      { name: "metric", title: "Judged by", kind: "choice", options: [["accuracy", "accuracy"], ["loss", "loss"], ["mae", "mean absolute error"]] },
+      { name: "margin", title: "Worse by more than this is worse even within chance", kind: "number" },
+      { name: "min_validation_samples", title: "Least validation samples", kind: "number" },
+      { name: "min_per_class", title: "Least samples of each class", kind: "number" },
+      { name: "base_set", title: "The base set counts too", kind: "flag" },
+      { name: "base_margin", title: "Drop that the base set allows", kind: "number" },
+    ],
+  },
+  {
+    key: "quota",
+    title: "Quota of samples",
+    settings: [
+      limit("max_samples", "Most samples"),
+      limit("max_bytes", "Most space", "MiB", 2 ** 20),
+      { name: "when_full", title: "When it is full, what goes first", kind: "choice", options: [["oldest", "the oldest"], ["reservoir", "any, at random"], ["balanced", "of the largest class"]] },
+    ],
+  },
+  {
+    key: "retention",
+    title: "Versions that are kept",
+    settings: [limit("max_versions", "Most versions"), limit("max_age_days", "Oldest", "days"), limit("max_bytes", "Most space", "MiB", 2 ** 20)],
+  },
+];
+
+export function settingsTab(app: App, model: Model): HTMLElement {
+  const { name } = model;
+  const stale = ["/v1/models?", modelPath(name)];
+  return h(
+    "div",
+    { class: "columns", "data-key": "settings" },
+    h(
+      "div",
+      { class: "stack" },
+      PARTS.map(({ key, title, settings }) =>
+        section(
+          title,
+          { id: key },
+          settingsForm(app, {
+            name: `${key}:${name}`,
+            groups: [{ title, settings }],
+            values: model[key] as unknown as Record<string, unknown>,
+            pointer: `/${key}`,
+            stale,
+            send: async (changed) => {
+              // A quota and retention are replaced as a whole, a gate by its fields.
+              const body = key === "gate" ? changed : { ...model[key], ...changed };
+              await app.api.patch(modelPath(name), { [key]: body });
+              return `${title} of ${name}: saved.`;
+            },
+          }),
+        ),
+      ),
+    ),
+    h("div", { class: "stack" }, aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
+  );
+}
+
+function aboutView(model: Model): HTMLElement {
+  const { loss, optimizer, engine, output, parameters, notes, preprocess, hyperparameters } = model;
+  const pairs: [string, string][] = [
+    ["loss", typeof loss === "string" ? loss : `output ${loss.output}`],
+    ["optimizer", optimizer],
+    ["engine", engine],
+    ["output", output],
+    ["parameters that train", count(parameters.trainable)],
+    ["frozen parameters", count(parameters.frozen)],
+    ...Object.entries(hyperparameters).map(([key, value]): [string, string] => [key, JSON.stringify(value)]),
+  ];
+  return section(
+    "What it is",
+    { id: "about" },
+    h("dl", { class: "pairs" }, pairs.map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, value)))),
+    notes.length > 0 && h("ul", { class: "quiet" }, notes.map((note) => h("li", {}, note))),
+    preprocess.length > 0 && h("ul", {}, preprocess.map((each) => h("li", {}, h("code", {}, JSON.stringify(each))))),
+    h("details", {}, h("summary", {}, `Initializers that train (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each) => h("li", {}, h("code", {}, each))))),
+  );
+}
+
+function deletion(app: App, { name }: Model): HTMLElement {
+  const ask = (): void =>
+    confirm(app, {
+      title: `Delete ${name}?`,
+      detail: "Its samples, jobs, checkpoints and versions go with it, for good. Apps can no longer fetch it.",
+      yes: "Delete the model",
+      name: `delete-model:${name}`,
+      stale: [],
+      run: async () => {
+        await app.api.remove(modelPath(name));
+        app.go(to(["models"]));
+        return `${name} was deleted.`;
+      },
+    });
+  return h("div", { class: "buttons" }, opener(`ask-delete-model:${name}`, "Delete the model …", ask, name, "danger"));
+}

@@ -1,0 +1,100 @@
+/** Asks how a job shall train; what is not given stays the model's default, or the job's choice. */
+
+import { modelPath } from "../../daemon/api";
+import type { App } from "../../app/app";
+import { type Child, h } from "../../page/dom";
+import { to } from "../../app/route";
+import type { Model } from "../../daemon/types";
+import { outcome } from "../parts/parts";
+
+interface Field {
+  name: string;
+  title: string;
+  unit?: string;
+  step: string;
+  /** What counts where neither request nor model say otherwise. */
+  fallback: string;
+}
+
+const FIELDS: readonly Field[] = [
+  { name: "epochs", title: "Epochs", step: "1", fallback: "the job chooses" },
+  { name: "max_seconds", title: "At most", unit: "seconds", step: "any", fallback: "no limit" },
+  { name: "batch_size", title: "Batch size", unit: "samples", step: "1", fallback: "the job chooses, or 32" },
+  { name: "learning_rate", title: "Learning rate", step: "any", fallback: "the job chooses, or 0.001" },
+  { name: "early_stopping_patience", title: "Patience", unit: "epochs", step: "1", fallback: "the job chooses" },
+  { name: "seed", title: "Seed", step: "1", fallback: "a new one" },
+];
+
+export function openTraining(app: App, model: Model): void {
+  const name = `train-dialog:${model.name}`;
+  app.state.results.delete(name);
+  app.open(() =>
+    h(
+      "form",
+      { class: "form", novalidate: true, "data-key": name, onsubmit: (event: SubmitEvent) => void submit(app, model, name, event) },
+      h("h2", { id: "dialog-title" }, `Train ${model.name}`),
+      h("p", { class: "quiet" }, "Empty fields keep what is shown in them."),
+      h("div", { class: "fields" }, FIELDS.map((field) => fieldView(app, model, name, field)), startField()),
+      h(
+        "label",
+        { class: "check" },
+        h("input", { type: "checkbox", name: "ignore_policy" }),
+        "Train now, whatever the policy says",
+      ),
+      outcome(app, name),
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { type: "button", onclick: () => app.close() }, "Close"),
+        h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Queue the job"),
+      ),
+    ),
+  );
+}
+
+function fieldView(app: App, model: Model, form: string, { name, title, unit, step, fallback }: Field): HTMLElement {
+  const set = model.hyperparameters[name];
+  const fault = app.state.results.get(form)?.faults.find(({ pointer }) => pointer === `/${name}`);
+  return h(
+    "label",
+    { "data-key": name },
+    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` in ${unit}`) : null),
+    h("input", {
+      name,
+      type: "number",
+      step,
+      placeholder: set === undefined || set === null ? fallback : `${String(set)}, the model’s default`,
+      "aria-invalid": fault !== undefined,
+    }),
+    fault !== undefined && h("span", { class: "problem" }, fault.detail),
+  );
+}
+
+function startField(): Child {
+  return h(
+    "label",
+    { "data-key": "from" },
+    h("span", {}, "Begin with"),
+    h(
+      "select",
+      { name: "from" },
+      h("option", { value: "latest" }, "what apps fetch now"),
+      h("option", { value: "base" }, "the model as registered"),
+    ),
+  );
+}
+
+async function submit(app: App, model: Model, name: string, event: SubmitEvent): Promise<void> {
+  event.preventDefault();
+  const given = new FormData(event.currentTarget as HTMLFormElement);
+  const body: Record<string, unknown> = { from: given.get("from"), ignore_policy: given.has("ignore_policy") };
+  for (const field of FIELDS) {
+    const text = String(given.get(field.name) ?? "").trim();
+    if (text !== "") body[field.name] = Number(text);
+  }
+  const hasWorked = await app.act(name, ["/v1/jobs", "/v1/device"], async () => {
+    const job = await app.api.post<{ id: number }>(modelPath(model.name, "/jobs"), body);
+    return { text: `Job ${job.id} was queued.`, link: to(["jobs", job.id]) };
+  });
+  if (hasWorked) app.close();
+}

@@ -1,0 +1,153 @@
+/** The timeline of a model's versions: metric, the gate's sentence, promotion. */
+
+import { modelPath } from "../../daemon/api";
+import type { App } from "../../app/app";
+import { type Child, h, s } from "../../page/dom";
+import { bytes, decimal, percent } from "../../page/format";
+import { to } from "../../app/route";
+import type { Model, Version } from "../../daemon/types";
+import { type Measure, measure } from "../../page/words";
+import { badge, confirm, opener, press, section, when } from "../parts/parts";
+import { save } from "../parts/save";
+
+export function timeline(app: App, model: Model, list: Version[]): HTMLElement {
+  return section(
+    "Versions",
+    { id: "versions" },
+    holdView(app, model),
+    h("ol", { class: "timeline", reversed: true }, list.map((version) => versionView(app, model, version))),
+  );
+}
+
+function staleOf({ name }: Model): string[] {
+  return ["/v1/models?", modelPath(name)];
+}
+
+/** Since when jobs do not move `latest`. */
+function holdView(app: App, model: Model): HTMLElement | null {
+  const { name, held_since: since } = model;
+  if (since === null) return null;
+  return h(
+    "div",
+    { class: "notice held", "data-key": "hold" },
+    h("p", {}, "Held by hand ", when(since), ": jobs do not change what apps fetch."),
+    press(app, {
+      name: `release:${name}`,
+      label: "Release",
+      about: name,
+      stale: staleOf(model),
+      run: async () => {
+        await app.api.post(modelPath(name, "/release"));
+        return "The gate decides again.";
+      },
+    }),
+  );
+}
+
+function versionView(app: App, model: Model, version: Version): HTMLElement {
+  const number = version.version;
+  const isLatest = model.latest_version === number;
+  const judged = measure(version.metrics, version.baseline, model.gate.metric);
+  return h(
+    "li",
+    { "data-key": `version-${number}`, class: isLatest ? "latest" : null, "aria-label": `Version ${number}` },
+    h(
+      "div",
+      { class: "row-head" },
+      h("h3", {}, `Version ${number}`),
+      badges(version, isLatest),
+      h("p", { class: "quiet" }, when(version.created_at), ` · ${bytes(version.size_bytes)}`, jobOf(version)),
+    ),
+    judged === null ? null : measureView(judged, version.promoted || version.job_id === null),
+    h("p", { class: "reason" }, version.job_id === null ? "The model as it was registered." : version.reason),
+    h("div", { class: "buttons" }, moves(app, model, version, isLatest)),
+  );
+}
+
+function jobOf({ job_id: id }: Version): Child[] {
+  return id === null ? [] : [" · ", h("a", { href: to(["jobs", id]) }, `job ${id}`)];
+}
+
+function badges(version: Version, isLatest: boolean): Child[] {
+  const others = version.aliases.filter((alias) => alias !== "latest");
+  return [
+    isLatest && badge("latest", "latest"),
+    version.job_id !== null && !version.promoted && badge("held", "not promoted"),
+    version.job_id !== null && version.promoted && !isLatest && badge("queued", "was promoted"),
+    others.map((alias) => h("span", { class: "badge" }, alias)),
+  ];
+}
+
+function moves(app: App, model: Model, version: Version, isLatest: boolean): Child[] {
+  const { name } = model;
+  const number = version.version;
+  const about = `version ${number}`;
+  return [
+    isLatest
+      ? number > 1 &&
+        opener(`ask-rollback:${name}`, "Roll back …", () => askRollback(app, model, version), about)
+      : press(app, {
+          name: `promote:${name}:${number}`,
+          label: "Promote",
+          about,
+          stale: staleOf(model),
+          run: async () => {
+            await app.api.put(modelPath(name, "/aliases/latest"), { version: number });
+            return `Apps fetch version ${number} of ${name} now.`;
+          },
+        }),
+    press(app, {
+      name: `download:${name}:${number}`,
+      label: "Download",
+      about,
+      run: async () => {
+        const file = await app.api.bytes(modelPath(name, `/versions/${number}/model.onnx`));
+        save(file, `${name}-${number}.onnx`);
+        return null;
+      },
+    }),
+  ];
+}
+
+function askRollback(app: App, model: Model, { version }: Version): void {
+  confirm(app, {
+    title: `Roll ${model.name} back?`,
+    detail: `Apps fetch the version before version ${version} at once, and jobs do not change that until you release it.`,
+    no: `Keep version ${version}`,
+    yes: "Roll back",
+    name: `rollback:${model.name}`,
+    stale: staleOf(model),
+    run: async () => {
+      const now = await app.api.post<Version>(modelPath(model.name, "/rollback"));
+      return `Apps fetch version ${now.version} of ${model.name} now.`;
+    },
+  });
+}
+
+/** isGood: whether the gate let it through. */
+function measureView({ name, isShare, after, before }: Measure, isGood: boolean): HTMLElement {
+  const show = isShare ? percent : decimal;
+  return h(
+    "div",
+    { class: `measure ${isGood ? "good" : "held"}` },
+    h("p", {}, h("span", { class: "value" }, show(after)), ` validation ${name}`),
+    before !== null && h("p", { class: "quiet" }, change(show(after), show(before), after > before)),
+    isShare && bar(after, before),
+  );
+}
+
+function change(after: string, before: string, isUp: boolean): string {
+  if (after === before) return "the same as the version before";
+  return `${isUp ? "up" : "down"} from ${before}`;
+}
+
+/** The value as a bar, the baseline as a notch in it. */
+function bar(after: number, before: number | null): SVGElement {
+  return s(
+    "svg",
+    { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+    s("rect", { class: "track", width: 100, height: 8 }),
+    s("rect", { class: "fill", width: after * 100, height: 8 }),
+    before !== null && s("rect", { class: "notch", x: before * 100 - 0.4, width: 0.8, height: 8 }),
+  );
+}

@@ -1,0 +1,120 @@
+/** Forms of settings: each with its unit; what is wrong stands beside its field. */
+
+import type { App, Said } from "../../app/app";
+import { type Child, h } from "../../page/dom";
+import { outcome } from "./parts";
+
+export interface Setting {
+  name: string;
+  title: string;
+  unit?: string;
+  /** In how many of the API's units the shown unit is: 1 MiB is 1,048,576 bytes. */
+  scale?: number;
+  kind: "number" | "flag" | "list" | "choice";
+  /** Of a choice: values with their words. */
+  options?: readonly (readonly [string, string])[];
+  /** Whether an empty field means that nothing is limited. */
+  isOptional?: boolean;
+}
+
+type Values = Record<string, unknown>;
+
+export interface SettingsForm {
+  name: string;
+  groups: readonly { title: string; settings: readonly Setting[] }[];
+  values: Values;
+  /** Where errors point to, before the setting's name. */
+  pointer: string;
+  stale: readonly string[];
+  /** Fields that are no single control. */
+  more?: (changed: Values) => Child;
+  /** changed: what differs from the values. */
+  send: (changed: Values) => Promise<Said | null>;
+}
+
+export function settingsForm(app: App, form: SettingsForm): HTMLElement {
+  // What was changed and not sent yet.
+  const changed = app.draft<Values>(form.name, () => ({}));
+  const isChanged = Object.keys(changed).length > 0;
+  const isOff = app.state.pending.has(form.name) || app.state.connection === "lost";
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    const asked = { ...changed };
+    if (await app.act(form.name, form.stale, () => form.send(asked))) forget(app, form.name);
+  };
+  return h(
+    "form",
+    { class: "form settings", novalidate: true, "data-key": form.name, onsubmit: (event: Event) => void submit(event) },
+    form.groups.map((group) =>
+      h(
+        "fieldset",
+        { "data-key": group.title },
+        h("legend", { class: form.groups.length === 1 ? "visually-hidden" : null }, group.title),
+        h("div", { class: "fields" }, group.settings.map((setting) => field(app, form, setting, changed))),
+      ),
+    ),
+    form.more?.(changed) ?? null,
+    outcome(app, form.name),
+    h(
+      "div",
+      { class: "buttons" },
+      h("button", { type: "submit", class: "primary", disabled: !isChanged || isOff }, "Save"),
+      isChanged && h("button", { type: "reset", onclick: () => forget(app, form.name) }, "Discard"),
+    ),
+  );
+}
+
+function forget(app: App, name: string): void {
+  app.state.drafts.delete(name);
+  app.state.results.delete(name);
+  app.draw();
+}
+
+function field(app: App, form: SettingsForm, setting: Setting, changed: Values): HTMLElement {
+  const { name, title, unit, kind } = setting;
+  const fault = app.state.results.get(form.name)?.faults.find(({ pointer }) => pointer === `${form.pointer}/${name}`);
+  const known = name in changed ? changed[name] : form.values[name];
+  const take = (value: unknown): void => {
+    if (same(value, form.values[name])) delete changed[name];
+    else changed[name] = value;
+    app.draw();
+  };
+  return h(
+    "label",
+    { "data-key": name, class: kind === "flag" ? "check" : null },
+    kind === "flag" && control(setting, known, take, false),
+    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` in ${unit}`) : null),
+    kind !== "flag" && control(setting, known, take, fault !== undefined),
+    fault !== undefined && h("span", { class: "problem" }, fault.detail),
+  );
+}
+
+function control({ name, kind, scale = 1, options = [], isOptional }: Setting, known: unknown, take: (value: unknown) => void, isWrong: boolean): HTMLElement {
+  const read = (event: Event): string => (event.currentTarget as HTMLInputElement).value.trim();
+  if (kind === "flag") {
+    const flip = (event: Event): void => take((event.currentTarget as HTMLInputElement).checked);
+    return h("input", { name, type: "checkbox", checked: known === true, onchange: flip });
+  }
+  if (kind === "choice") {
+    return h(
+      "select",
+      { name, onchange: (event: Event) => take(read(event)) },
+      options.map(([value, words]) => h("option", { value, selected: value === known }, words)),
+    );
+  }
+  if (kind === "list") {
+    const split = (event: Event): void => take(read(event).split(",").map((part) => part.trim()).filter(Boolean));
+    return h("input", { name, type: "text", value: Array.isArray(known) ? known.join(", ") : "", oninput: split });
+  }
+  const parse = (event: Event): void => {
+    const text = read(event);
+    take(text === "" ? null : scale === 1 ? Number(text) : Math.round(Number(text) * scale));
+  };
+  const value = typeof known === "number" ? Number((known / scale).toPrecision(6)) : "";
+  const placeholder = isOptional ? "no limit" : null;
+  return h("input", { name, type: "number", step: "any", value, placeholder, "aria-invalid": isWrong, oninput: parse });
+}
+
+function same(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
+}

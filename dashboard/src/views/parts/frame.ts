@@ -1,0 +1,68 @@
+/** The axes of a chart. */
+
+import { s } from "../../page/dom";
+import { count, decimal } from "../../page/format";
+import { type Dot, linear, logarithmic, powers, type Range, ticks } from "../../page/scale";
+
+export const HEIGHT = 240;
+export const MARGIN = { top: 22, right: 16, bottom: 28, left: 52 };
+/** A value that falls by more is drawn on a logarithmic scale. */
+const LOG_FROM = 50;
+/** A number under the axis this near to the edge would be cut off. */
+const EDGE = 30;
+
+export interface Frame {
+  width: number;
+  x: (step: number) => number;
+  y: (value: number) => number;
+  steps: Range;
+  yTicks: number[];
+  yName: string;
+}
+
+/** most: that a value can be. */
+export function frameOf(width: number, dots: Dot[], name: string, most: number): Frame {
+  const steps = { low: 0, high: dots.reduce((most, dot) => Math.max(most, dot.step), 1) };
+  const x = linear(steps, { low: MARGIN.left, high: width - MARGIN.right });
+  return { width, x, steps, ...yAxis(dots.map((dot) => dot.value), name, most) };
+}
+
+function yAxis(values: number[], name: string, most: number): Pick<Frame, "y" | "yTicks" | "yName"> {
+  const low = values.reduce((least, value) => Math.min(least, value), Infinity);
+  const high = values.reduce((most, value) => Math.max(most, value), -Infinity);
+  const pixels = { low: HEIGHT - MARGIN.bottom, high: MARGIN.top };
+  if (low > 0 && high / low > LOG_FROM) {
+    const range = { low: low / 1.2, high: high * 1.2 };
+    return { y: logarithmic(range, pixels), yTicks: powers(range), yName: `${name}, logarithmic` };
+  }
+  const range = yRange(low, high, most);
+  return { y: linear(range, pixels), yTicks: ticks(range, 4), yName: name };
+}
+
+/** From zero, unless the curve would be a flat line far above it. */
+function yRange(low: number, high: number, most: number): Range {
+  const margin = (high - low || Math.abs(high) || 1) * 0.06;
+  const isFar = low < 0 || low > high * 0.6;
+  return { low: isFar ? low - margin : 0, high: Math.min(high + margin, Math.max(most, high)) };
+}
+
+export function grid({ width, x, y, steps, yTicks, yName }: Frame): SVGElement {
+  const bottom = HEIGHT - MARGIN.bottom;
+  const right = width - MARGIN.right;
+  return s(
+    "g",
+    { class: "grid" },
+    yTicks.map((value) => [
+      s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
+      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, decimal(value)),
+    ]),
+    ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110)))
+      .filter(Number.isInteger)
+      .map((step) => {
+        const anchor = x(step) > width - EDGE ? "end" : "middle";
+        return s("text", { x: x(step), y: bottom + 18, "text-anchor": anchor }, count(step));
+      }),
+    s("text", { x: 0, y: 12 }, yName),
+    s("text", { x: 0, y: bottom + 18 }, "step"),
+  );
+}

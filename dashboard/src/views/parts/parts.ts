@@ -1,0 +1,201 @@
+/** Small pieces that several views share. */
+
+import type { App, Said } from "../../app/app";
+import { type Child, h } from "../../page/dom";
+import { ago } from "../../page/format";
+import type { Blocker, Job, JobState } from "../../daemon/types";
+import { condition, STATES } from "../../page/words";
+
+export interface Press {
+  /** Tells buttons of a page apart. */
+  name: string;
+  label: string;
+  /** What a reader says after the label: which model, which job. */
+  about?: string;
+  kind?: "primary" | "danger" | "plain";
+  /** Addresses that it changes. */
+  stale?: readonly string[];
+  disabled?: boolean;
+  run: () => Promise<Said | null>;
+}
+
+/** A button that asks the daemon; beside it, what did not work. */
+export function press(app: App, { name, label, about, kind, stale = [], disabled, run }: Press): HTMLElement {
+  const { pending, connection } = app.state;
+  return h(
+    "span",
+    { class: "press", "data-key": name },
+    h(
+      "button",
+      {
+        type: "button",
+        class: kind ?? null,
+        "data-key": name,
+        "aria-label": about ? `${label} ${about}` : null,
+        disabled: pending.has(name) || connection === "lost" || disabled === true,
+        onclick: () => void app.act(name, stale, run),
+      },
+      label,
+    ),
+    outcome(app, name),
+  );
+}
+
+/** What did not work of an action, with all that is wrong about what was sent. */
+export function outcome(app: App, name: string): HTMLElement | null {
+  const result = app.state.results.get(name);
+  if (result === undefined) return null;
+  return h(
+    "span",
+    { class: "outcome problem", role: "alert", "data-key": "outcome" },
+    result.text,
+    result.faults.length > 0 && h("ul", {}, result.faults.map((fault) => h("li", {}, faultText(fault)))),
+  );
+}
+
+function faultText({ pointer, detail }: { pointer: string; detail: string }): Child[] {
+  return pointer === "" ? [detail] : [h("code", {}, pointer), ` ${detail}`];
+}
+
+/** A button that opens something here. */
+export function opener(name: string, label: string, onclick: () => void, about = "", kind: string | null = null): HTMLElement {
+  return h(
+    "button",
+    { type: "button", class: kind, "data-key": name, "aria-label": about ? `${label} ${about}` : null, onclick },
+    label,
+  );
+}
+
+export function badge(kind: JobState | "promoted" | "held" | "latest", text?: string): HTMLElement {
+  return h("span", { class: `badge ${kind}` }, text ?? STATES[kind as JobState]);
+}
+
+export function blockers(blocked: Blocker[]): HTMLElement {
+  return h(
+    "ul",
+    { class: "blockers" },
+    blocked.map((each) =>
+      h("li", { "data-key": each.condition }, h("strong", {}, condition(each)), ` ${each.detail}`),
+    ),
+  );
+}
+
+export function when(time: string): HTMLElement {
+  const then = new Date(time);
+  return h("time", { datetime: time, title: then.toLocaleString() }, ago(then, new Date()));
+}
+
+export function fact(name: string, value: Child): HTMLElement {
+  return h("div", { class: "fact", "data-key": name }, h("dt", {}, name), h("dd", {}, value));
+}
+
+/** A part of a page with a heading. */
+export function section(title: string, attributes: { id: string; class?: string }, ...children: Child[]): HTMLElement {
+  const { id } = attributes;
+  return h(
+    "section",
+    { class: `card ${attributes.class ?? ""}`.trim(), "data-key": id, "aria-labelledby": id },
+    h("h2", { id }, title),
+    children,
+  );
+}
+
+/** What may be wider than the page: it scrolls, also by keyboard. */
+export function scrolled(label: string, ...children: Child[]): HTMLElement {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, children);
+}
+
+/** The heading of a page, which takes the focus when the page is opened. */
+export function heading(title: Child, ...beside: Child[]): HTMLElement {
+  return h("div", { class: "heading", "data-key": "heading" }, h("h1", { tabindex: -1 }, title), beside);
+}
+
+export function loading(): HTMLElement {
+  return h("p", { class: "quiet", "data-key": "loading" }, "Asking the daemon …");
+}
+
+const JOBS = ["/v1/jobs", "/v1/device"];
+
+/** The buttons that a job's state allows. */
+export function jobButtons(app: App, job: Job): HTMLElement[] {
+  const about = `job ${job.id}`;
+  const move = (verb: string, label: string, body?: object): HTMLElement =>
+    press(app, {
+      name: `${verb}${body ? "-anyway" : ""}:${job.id}`,
+      label,
+      about,
+      stale: JOBS,
+      run: async () => {
+        await app.api.post(`/v1/jobs/${job.id}/${verb}`, body);
+        return null;
+      },
+    });
+  const isPausedByHand = job.blocked_by.some((each) => each.condition === "paused_by_person");
+  const isHeld = job.blocked_by.some((each) => !["another_job", "paused_by_person"].includes(each.condition));
+  const waits = job.state === "queued" || job.state === "paused";
+  return [
+    ...(job.state === "running" ? [move("pause", "Pause")] : []),
+    ...(job.state === "paused" && isPausedByHand ? [move("resume", "Resume")] : []),
+    ...(waits && isHeld && !job.ignore_policy ? [move("resume", "Run anyway", { ignore_policy: true })] : []),
+    cancelButton(app, job),
+  ];
+}
+
+function cancelButton(app: App, job: Job): HTMLElement {
+  const ask = (): void =>
+    confirm(app, {
+      title: `Cancel job ${job.id}?`,
+      detail: "It ends at its next step and makes no version. It cannot be resumed.",
+      no: "Keep it",
+      yes: "Cancel the job",
+      name: `cancel:${job.id}`,
+      stale: JOBS,
+      run: async () => {
+        await app.api.post(`/v1/jobs/${job.id}/cancel`);
+        return `Job ${job.id} was cancelled.`;
+      },
+    });
+  const isOff = app.state.pending.has(`cancel:${job.id}`) || app.state.connection === "lost";
+  return h(
+    "button",
+    { type: "button", "data-key": `ask-cancel:${job.id}`, "aria-label": `Cancel job ${job.id}`, disabled: isOff, onclick: ask },
+    "Cancel",
+  );
+}
+
+export interface Question {
+  title: string;
+  detail: Child;
+  no?: string;
+  yes: string;
+  name: string;
+  stale: readonly string[];
+  run: () => Promise<Said | null>;
+}
+
+/** Asks before something is done that cannot be undone. */
+export function confirm(app: App, question: Question): void {
+  const { title, detail, no = "Keep it", yes, name, stale, run } = question;
+  app.open(() => {
+    const press = async (): Promise<void> => {
+      if (await app.act(name, stale, run)) app.close();
+    };
+    return h(
+      "div",
+      { class: "question", "data-key": name },
+      h("h2", { id: "dialog-title" }, title),
+      h("p", {}, detail),
+      outcome(app, name),
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { type: "button", onclick: () => app.close() }, no),
+        h(
+          "button",
+          { type: "button", class: "danger", disabled: app.state.pending.has(name), onclick: () => void press() },
+          yes,
+        ),
+      ),
+    );
+  });
+}

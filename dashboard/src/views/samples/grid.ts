@@ -1,0 +1,208 @@
+/** Samples as a grid of pictures or a table of values; only the rows on the screen exist. */
+
+import type { App } from "../../app/app";
+import { type Child, h, s } from "../../page/dom";
+import { decimal, percent } from "../../page/format";
+import { content, type Listed, label, loadMore, picture, takesImages, undo, workOf } from "../../app/samples";
+import type { Model, Sample } from "../../daemon/types";
+import { linear } from "../../page/scale";
+import type { Tensor } from "../../daemon/npz";
+import { sparkline } from "../parts/spark";
+import { askDelete, chosen } from "./deletion";
+
+/** Of a cell with its gap, in pixels; dashboard.css has the same. */
+const PICTURE = { width: 128, height: 148, gap: 8 };
+const VALUES = { width: Infinity, height: 44, gap: 0 };
+const MOST_SHOWN = 200;
+const ROWS_BEYOND = 2;
+/** When the list's end is so near, more is loaded. */
+const ROWS_AHEAD = 10;
+const VALUES_SHOWN = 6;
+const SERIES_FROM = 12;
+/** Pictures this small are shown as the pixels that they are. */
+const PIXELS_TO = 64;
+const CLASS_KEYS = "1234567890";
+
+interface Window {
+  columns: number;
+  rows: number;
+  height: number;
+  first: number;
+  last: number;
+}
+
+export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
+  const isImage = takesImages(model);
+  const { items } = listed;
+  const { columns, rows, height, first, last } = windowOf(items.length, isImage ? PICTURE : VALUES);
+  if (last > rows - ROWS_AHEAD) loadMore(app, model.name, listed);
+  const shown = items.slice(first * columns, last * columns);
+  return h(
+    "div",
+    {
+      id: "grid",
+      class: "samples",
+      role: "listbox",
+      "aria-label": "Samples",
+      "aria-multiselectable": "true",
+      tabindex: 0,
+      "aria-activedescendant": activeOf(app, model, shown),
+      "data-key": "grid",
+      onkeydown: (event: KeyboardEvent) => press(app, model, items, columns, event),
+    },
+    spacer(first * height, "above"),
+    h(
+      "div",
+      { class: isImage ? "grid pictures" : "grid values", role: "presentation", "data-key": "cells" },
+      shown.map((sample) => cell(app, model, sample, isImage)),
+    ),
+    spacer((rows - last) * height, "below"),
+  );
+}
+
+/** Which rows are on the screen. */
+function windowOf(count: number, { width, height, gap }: typeof PICTURE): Window {
+  const grid = document.getElementById("grid");
+  const room = grid?.clientWidth ?? document.getElementById("main")?.clientWidth ?? 800;
+  const columns = Math.max(1, Math.floor((room + gap) / width));
+  const rows = Math.ceil(count / columns);
+  const top = grid?.getBoundingClientRect().top ?? 0;
+  const before = Math.max(0, Math.floor(-top / height) - ROWS_BEYOND);
+  const first = Math.min(before, Math.max(0, rows - 1));
+  const seen = Math.ceil(window.innerHeight / height) + 2 * ROWS_BEYOND;
+  const most = Math.max(1, Math.floor(MOST_SHOWN / columns));
+  return { columns, rows, height, first, last: Math.min(rows, first + Math.min(seen, most)) };
+}
+
+/** Takes the room of rows that do not exist; the policy allows no inline style. */
+function spacer(height: number, key: string): SVGElement {
+  return s("svg", { class: "spacer", width: 1, height, "aria-hidden": "true", "data-key": key });
+}
+
+function activeOf(app: App, model: Model, shown: Sample[]): string | null {
+  const { active } = workOf(app, model.name);
+  return shown.some(({ id }) => id === active) ? `sample-${active}` : null;
+}
+
+function cell(app: App, model: Model, sample: Sample, isImage: boolean): HTMLElement {
+  const work = workOf(app, model.name);
+  const { id } = sample;
+  const isSelected = work.selected.has(id);
+  const choose = (event: PointerEvent): void => {
+    if (event.shiftKey || event.ctrlKey || event.metaKey) toggle(work.selected, id);
+    work.active = id;
+    document.getElementById("grid")?.focus({ preventScroll: true });
+    app.draw();
+  };
+  return h(
+    "div",
+    {
+      id: `sample-${id}`,
+      class: `cell ${work.active === id ? "active" : ""} ${sample.quarantine ? "aside" : ""}`,
+      role: "option",
+      "aria-selected": isSelected ? "true" : "false",
+      "aria-label": `Sample ${id}, ${labelText(model, sample)}`,
+      "data-key": `sample-${id}`,
+      title: sample.quarantine,
+      onclick: choose,
+    },
+    isImage ? pictureView(app, model, sample) : valuesView(app, model, id),
+    h("span", { class: "caption" }, h("span", { class: "label" }, labelText(model, sample)), h("span", { class: "quiet number" }, detail(model, sample))),
+  );
+}
+
+function labelText({ target }: Model, { label: value, split }: Sample): string {
+  if (value === undefined) return "–";
+  if (value === null) return "no label";
+  const text = typeof value === "number" ? (target.classes?.[value] ?? String(value)) : JSON.stringify(value, short);
+  return split === "validation" ? `${text} ·v` : text;
+}
+
+function short(_: string, value: unknown): unknown {
+  return typeof value === "number" ? Number(value.toPrecision(4)) : value;
+}
+
+/** Why it stands where it stands. */
+function detail({ target }: Model, { id, doubt, predicted, uncertainty, quarantine }: Sample): string {
+  if (quarantine) return "set aside";
+  if (typeof doubt === "number") {
+    return `${target.classes?.[Number(predicted)] ?? String(predicted)}? ${percent(doubt)}`;
+  }
+  return typeof uncertainty === "number" ? decimal(uncertainty) : `${id}`;
+}
+
+const painted = new WeakMap<HTMLCanvasElement, ImageBitmap>();
+
+function pictureView(app: App, model: Model, sample: Sample): HTMLElement {
+  const shown = picture(app, model.name, sample);
+  if (shown === null) return h("span", { class: "picture quiet" }, "no picture");
+  const draw = (canvas: HTMLCanvasElement): void => {
+    if (!shown || painted.get(canvas) === shown) return;
+    painted.set(canvas, shown);
+    canvas.getContext("2d")?.drawImage(shown, 0, 0);
+  };
+  return h("canvas", { class: `picture ${shown && shown.height <= PIXELS_TO ? "pixels" : ""}`, "aria-hidden": "true", width: shown?.width ?? 1, height: shown?.height ?? 1, onpaint: draw });
+}
+
+function valuesView(app: App, model: Model, id: number): Child {
+  const inputs = content(app, model.name, id);
+  const known = model.inputs.flatMap(({ name }) => {
+    const tensor = inputs?.get(name);
+    return tensor ? [{ name, tensor }] : [];
+  });
+  return h(
+    "span",
+    { class: "tensor number" },
+    known.map(({ name, tensor }) => (tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor))),
+  );
+}
+
+function text({ values }: Tensor): Child {
+  const shown = values.slice(0, VALUES_SHOWN).map(decimal).join("  ");
+  return `${shown}${values.length > VALUES_SHOWN ? " …" : ""}`;
+}
+
+/** Numbers that follow each other; of several channels the first. */
+function series(name: string, { shape, values }: Tensor): Child {
+  const inner = shape.length > 2 ? (shape.at(-1) ?? 1) : 1;
+  const one = values.filter((_, index) => index % inner === 0);
+  const at = linear({ low: 0, high: 95 }, { low: 0, high: one.length - 1 });
+  const shown = one.length > 96 ? Array.from({ length: 96 }, (_, index) => one[Math.round(at(index))] ?? 0) : one;
+  return sparkline(shown, `${name}: ${one.length} values`);
+}
+
+function toggle(set: Set<number>, id: number): void {
+  if (!set.delete(id)) set.add(id);
+}
+
+/** Arrows move, space selects, digits label, U takes back, Delete asks. */
+function press(app: App, model: Model, items: Sample[], columns: number, event: KeyboardEvent): void {
+  const work = workOf(app, model.name);
+  const moves: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
+  const move = moves[event.key];
+  const classes = model.target.num_classes ?? 0;
+  const digit = CLASS_KEYS.indexOf(event.key);
+  if (event.altKey || (event.ctrlKey && event.key !== "z")) return;
+  if (move !== undefined) step(app, work, items, move);
+  else if (event.key === " " && work.active !== null) toggle(work.selected, work.active);
+  else if (event.key === "u" || event.key === "z") void undo(app, model);
+  else if (event.key === "Delete") askDelete(app, model);
+  else if (event.key === "Escape") work.selected.clear();
+  else if (digit >= 0 && digit < classes && chosen(app, model).length > 0) {
+    const isOne = work.selected.size === 0;
+    void label(app, model, chosen(app, model), digit);
+    if (isOne) step(app, work, items, 1);
+  } else return;
+  event.preventDefault();
+  app.draw();
+}
+
+function step(app: App, work: { active: number | null }, items: Sample[], by: number): void {
+  const now = items.findIndex(({ id }) => id === work.active);
+  const next = now < 0 ? 0 : Math.min(items.length - 1, Math.max(0, now + by));
+  work.active = items[next]?.id ?? null;
+  app.draw();
+  requestAnimationFrame(() => {
+    document.getElementById(`sample-${work.active}`)?.scrollIntoView({ block: "nearest" });
+  });
+}

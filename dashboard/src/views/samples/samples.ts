@@ -1,0 +1,140 @@
+/** A model's samples: filtered, labelled by keyboard, added by dropping files, deleted. */
+
+import type { App } from "../../app/app";
+import { type Child, h } from "../../page/dom";
+import { count, plural } from "../../page/format";
+import { stats } from "../../app/queries";
+import { filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
+import { dropped, send } from "../../app/uploads";
+import type { Model, Sample } from "../../daemon/types";
+import { askDelete, chosen } from "./deletion";
+import { gridView } from "./grid";
+import { loading, opener, outcome } from "../parts/parts";
+import { uploadView } from "./upload";
+
+const KEYED_CLASSES = 10;
+
+export function samplesTab(app: App, model: Model): HTMLElement {
+  const listed = list(app, model.name);
+  return h(
+    "div",
+    {
+      class: "stack",
+      "data-key": "samples",
+      ondragover: (event: DragEvent) => event.preventDefault(),
+      ondrop: (event: DragEvent) => {
+        event.preventDefault();
+        if (event.dataTransfer) void dropped(event.dataTransfer).then((files) => send(app, model, files));
+      },
+    },
+    filters(app, model),
+    uploadView(app, model),
+    toolbar(app, model, listed?.items ?? []),
+    listed === undefined
+      ? loading()
+      : listed === null || listed.items.length === 0
+        ? h("p", { class: "quiet", "data-key": "none" }, none(app))
+        : gridView(app, model, listed),
+  );
+}
+
+function none(app: App): string {
+  if (showOf(app) === "suspect") return "The current version doubts no label.";
+  return app.route.query.size === 0 ? "No samples. Drop files here to add some." : "No such samples.";
+}
+
+function filters(app: App, model: Model): HTMLElement {
+  const show = showOf(app);
+  const canFilter = show !== "suspect" && show !== "uncertain" && show !== "duplicates";
+  const classes = model.target.classes ?? numbers(model.target.num_classes);
+  const select = (name: string, title: string, options: [string, string][]): HTMLElement =>
+    h(
+      "label",
+      { class: "inline", "data-key": name },
+      h("span", { class: "quiet" }, title),
+      h(
+        "select",
+        { onchange: (event: Event) => filterTo(app, model.name, { [name]: (event.currentTarget as HTMLSelectElement).value || null }) },
+        options.map(([value, text]) =>
+          h("option", { value, selected: (app.route.query.get(name) ?? "") === value }, text),
+        ),
+      ),
+    );
+  const shows = Object.entries(SHOWN).map(([key, { title }]): [string, string] => [key === "all" ? "" : key, title]);
+  return h(
+    "div",
+    { class: "toolbar", "data-key": "filters", role: "group", "aria-label": "Filter" },
+    select("show", "Show", shows),
+    canFilter && classes.length > 0 ? select("label", "Label", [["", "any"], ...classes.map((name): [string, string] => [name, name])]) : null,
+    canFilter ? select("split", "Split", [["", "any"], ["train", "train"], ["validation", "validation"], ["base", "base set"]]) : null,
+    h("p", { class: "quiet", role: "status" }, counted(app, model)),
+  );
+}
+
+function numbers(classes: number | null): string[] {
+  return classes === null ? [] : Array.from({ length: classes }, (_, index) => String(index));
+}
+
+function counted(app: App, model: Model): string {
+  const known = stats(app, model.name);
+  if (!known) return "";
+  const aside = known.quarantined > 0 ? `, ${count(known.quarantined)} set aside` : "";
+  return `${plural(known.train + known.validation + known.base, "labelled sample")}, ${count(known.unlabelled)} unlabelled${aside}`;
+}
+
+/** What can be done with the selected samples, or with the one that has the keyboard. */
+function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
+  const work = workOf(app, model.name);
+  const ids = chosen(app, model);
+  const classes = model.target.classes ?? numbers(model.target.num_classes);
+  const isBusy = app.state.pending.has(`label:${model.name}`) || app.state.connection === "lost";
+  const give = (value: unknown): void => void label(app, model, chosen(app, model), value);
+  return h(
+    "div",
+    { class: "toolbar sticky", "data-key": "toolbar", role: "group", "aria-label": "Labelling" },
+    h("p", { class: "quiet number", role: "status" }, work.selected.size > 0 ? `${plural(work.selected.size, "sample")} selected` : `${count(items.length)} shown`),
+    classes.slice(0, KEYED_CLASSES).map((name, index) =>
+      h(
+        "button",
+        { type: "button", "data-key": `class-${index}`, disabled: isBusy || ids.length === 0, onclick: () => give(index) },
+        h("kbd", {}, String((index + 1) % 10)),
+        ` ${name}`,
+      ),
+    ),
+    classes.length > KEYED_CLASSES ? otherClasses(classes, isBusy || ids.length === 0, give) : null,
+    h(
+      "button",
+      { type: "button", "data-key": "unlabel", disabled: isBusy || ids.length === 0, onclick: () => give(null) },
+      "No label",
+    ),
+    h(
+      "button",
+      { type: "button", "data-key": "undo", disabled: isBusy || work.undo.length === 0, onclick: () => void undo(app, model) },
+      h("kbd", {}, "U"),
+      " Undo",
+    ),
+    items.length > 0 ? opener("select-all", work.selected.size > 0 ? "Select none" : "Select all", () => selectAll(app, model, items)) : null,
+    ids.length > 0 ? opener("ask-delete", "Delete …", () => askDelete(app, model), plural(ids.length, "sample"), "danger") : null,
+    outcome(app, `label:${model.name}`),
+  );
+}
+
+function otherClasses(classes: string[], disabled: boolean, give: (value: unknown) => void): Child {
+  const choose = (event: Event): void => {
+    const field = event.currentTarget as HTMLSelectElement;
+    if (field.value !== "") give(Number(field.value));
+    field.value = "";
+  };
+  return h(
+    "select",
+    { "aria-label": "Another class", disabled, onchange: choose },
+    h("option", { value: "" }, "another class"),
+    classes.slice(KEYED_CLASSES).map((name, index) => h("option", { value: index + KEYED_CLASSES }, name)),
+  );
+}
+
+function selectAll(app: App, model: Model, items: Sample[]): void {
+  const work = workOf(app, model.name);
+  work.selected = work.selected.size > 0 ? new Set() : new Set(items.map(({ id }) => id));
+  app.draw();
+}

@@ -1,0 +1,61 @@
+/** Where files are dropped or chosen, and how far they are sent. */
+
+import type { App } from "../../app/app";
+import { h } from "../../page/dom";
+import { count } from "../../page/format";
+import { takesImages } from "../../app/samples";
+import type { Model } from "../../daemon/types";
+import { chosen, send, uploadOf } from "../../app/uploads";
+
+export function uploadView(app: App, model: Model): HTMLElement {
+  const upload = uploadOf(app, model.name);
+  const isImage = takesImages(model);
+  const isOff = upload.stop !== null || app.state.connection === "lost";
+  const take = (event: Event): void => {
+    const field = event.currentTarget as HTMLInputElement;
+    if (field.files !== null) void send(app, model, chosen(field.files));
+    field.value = "";
+  };
+  const field = (title: string, isFolder: boolean): HTMLElement =>
+    h(
+      "label",
+      { class: `file ${isOff ? "off" : ""}` },
+      title,
+      h("input", { type: "file", class: "visually-hidden", multiple: true, webkitdirectory: isFolder, disabled: isOff, onchange: take }),
+    );
+  return h(
+    "div",
+    { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },
+    h("p", { class: "quiet" }, isImage ? "Drop pictures or folders anywhere here, or" : "Drop .npz, .csv or .json files anywhere here, or"),
+    field("Choose files", false),
+    isImage ? field("Choose a folder", true) : null,
+    isImage && model.target.classes !== null ? labelField(app, model) : null,
+    upload.stop === null ? null : progress(app, model),
+    upload.faults.length === 0 ? null : h("ul", { class: "problem", role: "alert" }, upload.faults.map((fault) => h("li", {}, fault))),
+  );
+}
+
+function labelField(app: App, model: Model): HTMLElement {
+  const upload = uploadOf(app, model.name);
+  const choose = (event: Event): void => {
+    upload.label = (event.currentTarget as HTMLSelectElement).value;
+  };
+  const options = [["folder", "by folder"], ["none", "none"], ...(model.target.classes ?? []).map((name) => [name, name])];
+  return h(
+    "label",
+    { class: "inline" },
+    h("span", { class: "quiet" }, "Their label"),
+    h("select", { onchange: choose }, options.map(([value, text]) => h("option", { value: value ?? "", selected: value === upload.label }, text ?? ""))),
+  );
+}
+
+function progress(app: App, model: Model): HTMLElement {
+  const { sent, total, stop } = uploadOf(app, model.name);
+  return h(
+    "div",
+    { class: "sending", role: "status", "data-key": "sending" },
+    h("progress", { max: total, value: sent, "aria-label": "Files sent" }),
+    h("span", { class: "quiet number" }, `${count(sent)} of ${count(total)} files sent`),
+    h("button", { type: "button", onclick: () => stop?.abort() }, "Stop"),
+  );
+}
