@@ -22,7 +22,7 @@ ALLOWED = {
 }
 
 
-class Origins:
+class AllowedOrigins:
     """Which origins of web apps are allowed, as in the setting."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:

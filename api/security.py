@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.auditing import note_refusal
 from api.errors import problem
-from api.origins import Origins, preflight, readable_by, refusal_of
+from api.origins import AllowedOrigins, preflight, readable_by, refusal_of
 from api.protocol import PEER_UID, PRINCIPAL
 from service.access.principal import ADMIN, Principal
 from service.access.tokens import PREFIX, new_secret
@@ -68,7 +68,7 @@ class Guard:
         takes_reports: bool,
     ) -> None:
         self._app = app
-        self._origins = Origins(allowed_origins)
+        self._origins = AllowedOrigins(allowed_origins)
         self._open_paths = OPEN_PATHS | ({INPUT_PATH} if takes_reports else frozenset())
         self._names = {"localhost", "127.0.0.1", "[::1]", *map(str.lower, allowed_hosts)}
 

@@ -13,7 +13,7 @@ from PIL import Image as Pillow
 
 from bench.table import Row
 from service.preprocess.image import Image
-from service.training.data.files import Files, decode_all
+from service.training.data.files import LabelledFiles, decode_all
 from storage.blobs.row_cache import RowCache
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
@@ -44,12 +44,12 @@ def run() -> list[Row]:
         began = time.perf_counter()
         cache = opened()
         decode_all(index, image, cache, threads=1, tick=lambda: None)
-        first = time.perf_counter() - began + _epoch(Files(index, signature, image, cache))
+        first = time.perf_counter() - began + _epoch(LabelledFiles(index, signature, image, cache))
         cache.close()
         later = []
         for _ in range(READINGS):
             cache = opened()
-            later.append(_epoch(Files(index, signature, image, cache)))
+            later.append(_epoch(LabelledFiles(index, signature, image, cache)))
             cache.close()
         second = median(later)
     return [
@@ -64,7 +64,7 @@ def run() -> list[Row]:
     ]
 
 
-def _epoch(images: Files) -> float:
+def _epoch(images: LabelledFiles) -> float:
     order = np.random.default_rng(0).permutation(len(images))
     began = time.perf_counter()
     for _ in images.batches(order, batch_size=BATCH_SIZE):

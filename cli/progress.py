@@ -14,7 +14,7 @@ Advance = Callable[[int], None]
 LINE_INTERVAL_S = 10.0
 
 
-class Watched:
+class MeteredFile:
     """A file that tells how much of it was read."""
 
     def __init__(self, file: IO[bytes], advance: Advance) -> None:

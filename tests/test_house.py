@@ -68,6 +68,15 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert not {name: sorted(graph[name] & set(graph)) for name in graph if name in importers}
 
 
+def test_a_class_name_stands_for_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for name, path in modules().items():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name)
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
 def test_no_folder_holds_more_modules_than_a_reader_surveys() -> None:
     counts = Counter(path.parent for path in modules().values() if path.name != "__init__.py")
     assert not {

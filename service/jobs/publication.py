@@ -19,7 +19,7 @@ from storage.blobs.assembled import Parts
 from storage.errors import Damaged, NotFound
 from storage.records.jobs import Job
 from storage.records.models import FileRecord, Model
-from storage.records.versions import Recipe, Version
+from storage.records.versions import FileRecipe, Version
 from storage.store import Store
 
 ON_NOTHING = Comparison(samples=0, class_counts=(), candidate={}, baseline={})
@@ -43,7 +43,7 @@ class Comparisons:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Incumbents:
     """The versions that a candidate is compared with; the best are None if that is `latest`."""
 
     model: Model
@@ -92,7 +92,7 @@ class Publication:
         with another version.
         """
         candidate: Path | FileRecord = Path(done.path)
-        recipe: Recipe | None = None
+        recipe: FileRecipe | None = None
         for _ in range(MAX_COMPARISONS):
             found = await self._compare(candidate)
             if found is None:
@@ -106,7 +106,7 @@ class Publication:
         moving = Failed("state_conflict", "latest was moved each time while it was compared")
         await self._publish(done, candidate, Comparisons(moving, None), recipe)
 
-    def _adopt_recipe(self, done: Done, file: FileRecord) -> Recipe | None:
+    def _adopt_recipe(self, done: Done, file: FileRecord) -> FileRecipe | None:
         """The steps to the file, if it may be kept as these."""
         model = self._store.models.get_by_id(self._job.model_id)
         if done.recipe is None or BASE not in model.files:
@@ -114,7 +114,7 @@ class Publication:
         base = model.files[BASE].sha256
         adopted = self._store.files.adopt(Path(done.recipe))
         leads = self._store.files.assembled.leads_to(file.sha256, Parts(base, adopted.sha256))
-        return Recipe(base, adopted) if leads else None
+        return FileRecipe(base, adopted) if leads else None
 
     async def _compare(self, candidate: Path | FileRecord) -> Comparisons | None:
         """The candidate beside `latest`, and the best that were promoted; None if stopped."""
@@ -160,17 +160,17 @@ class Publication:
             return Evaluated(ON_NOTHING)
         return await self._ask(task)
 
-    def _versions(self) -> Chosen:
+    def _versions(self) -> Incumbents:
         model = self._store.models.get_by_id(self._job.model_id)
         latest = self._store.integrity.latest(model.id)
         best = find_best(self._store, model, latest=latest)
         on_base_set = None
         if judges_by_base_set(model):
             on_base_set = find_best(self._store, model, latest=latest, on_base_set=True)
-        return Chosen(model, latest, best, on_base_set)
+        return Incumbents(model, latest, best, on_base_set)
 
     async def _publish(
-        self, done: Done, file: FileRecord, found: Comparisons, recipe: Recipe | None
+        self, done: Done, file: FileRecord, found: Comparisons, recipe: FileRecipe | None
     ) -> bool:
         model = await asyncio.to_thread(self._store.models.get_by_id, self._job.model_id)
         conclusion = conclude(

@@ -33,7 +33,7 @@ from storage.errors import Busy, HoneError, StorageFull
 from storage.records.id_set import decode
 from storage.records.jobs import Job, JobState, MetricPoint
 from storage.records.models import FileRecord
-from storage.records.versions import NewVersion, Recipe
+from storage.records.versions import FileRecipe, NewVersion
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ class Recorder:
         file: FileRecord,
         conclusion: Conclusion,
         *,
-        recipe: Recipe | None = None,
+        recipe: FileRecipe | None = None,
     ) -> bool:
         """Publish the version by the gate's decision, and end the job: one transaction.
 

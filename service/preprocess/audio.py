@@ -15,7 +15,7 @@ from service.preprocess.augmentation.audio import AudioAugmentation
 from service.preprocess.augmentation.family import augment_field
 from service.preprocess.checks import WrongDescription, is_number, numbers, refuse_unknown
 from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
-from service.preprocess.recordings import Header, read_header
+from service.preprocess.recordings import AudioHeader, read_header
 from service.preprocess.spectrum import Spectrum, resample
 from storage.records.signatures import TensorSpec
 
@@ -188,7 +188,7 @@ class Audio(FileKind):
 
         return normalize
 
-    def _header(self, data: bytes) -> Header:
+    def _header(self, data: bytes) -> AudioHeader:
         """Raises Unreadable for a recording that the spectrum cannot be taken of."""
         header, spectrum = read_header(data), self.spectrum
         if header.channels > MOST_CHANNELS:
@@ -210,13 +210,13 @@ class Audio(FileKind):
             )
         return header
 
-    def _most_frames(self, header: Header) -> int:
+    def _most_frames(self, header: AudioHeader) -> int:
         """So many samples decide what the tensor holds, the resampler's reach included."""
         rate = self.spectrum.sample_rate
         return self.samples * header.rate // rate + 16 * max(1, header.rate // rate) + 16
 
 
-def _read(data: bytes, header: Header, *, most: int) -> NDArray[np.float32]:
+def _read(data: bytes, header: AudioHeader, *, most: int) -> NDArray[np.float32]:
     """The first samples, the mean of the channels. Raises Unreadable, MemoryError."""
     from service.preprocess.decoding import decode
 

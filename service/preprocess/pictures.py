@@ -55,7 +55,7 @@ _TAKEN = "PNG, JPEG or WebP"
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class ImageHeader:
     """What the image's header states."""
 
     media_type: str
@@ -64,11 +64,11 @@ class Header:
     mode: str
 
 
-def read_header(file: IO[bytes], *, max_pixels: int = MAX_PIXELS) -> Header:
+def read_header(file: IO[bytes], *, max_pixels: int = MAX_PIXELS) -> ImageHeader:
     """Read format and size without decoding. Raises Unreadable."""
     with _open(file, max_pixels) as picture:
         assert picture.format is not None
-        return Header(FORMATS[picture.format], picture.width, picture.height, picture.mode)
+        return ImageHeader(FORMATS[picture.format], picture.width, picture.height, picture.mode)
 
 
 def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image.Image:

@@ -29,7 +29,7 @@ _CUT = f"it is cut short; {WHOLE}"
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class AudioHeader:
     """What the header states. rate: in Hz. frames: samples of each channel."""
 
     media_type: str
@@ -38,7 +38,7 @@ class Header:
     frames: int
 
 
-def read_header(data: bytes) -> Header:
+def read_header(data: bytes) -> AudioHeader:
     """Raises Unreadable if it is no WAV or FLAC, or if it is empty or cut short."""
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
         header = _wav(data)
@@ -54,7 +54,7 @@ def read_header(data: bytes) -> Header:
     return header
 
 
-def _wav(data: bytes) -> Header:
+def _wav(data: bytes) -> AudioHeader:
     shape: tuple[int, int, int] | None = None
     at = 12
     for _ in range(MAX_CHUNKS):
@@ -69,7 +69,7 @@ def _wav(data: bytes) -> Header:
             if at + size > len(data):
                 there = len(data) - at
                 raise Unreadable(f"its header tells of {size} bytes, there are {there}; {WHOLE}")
-            return Header(WAV, rate, channels, size // frame_bytes)
+            return AudioHeader(WAV, rate, channels, size // frame_bytes)
         if name == b"fmt ":
             shape = _wav_format(data[at : at + size])
         at += size + size % 2
@@ -91,7 +91,7 @@ def _wav_format(chunk: bytes) -> tuple[int, int, int]:
     return rate, channels, frame_bytes
 
 
-def _flac(data: bytes) -> Header:
+def _flac(data: bytes) -> AudioHeader:
     if len(data) < 42 or data[4] & 0x7F != 0:
         raise Unreadable(_CUT)
     packed = int.from_bytes(data[18:26], "big")
@@ -107,7 +107,7 @@ def _flac(data: bytes) -> Header:
         raise Unreadable("its header does not tell its length; write it anew, or send WAV")
     if _flac_end(data, at, int.from_bytes(data[8:10], "big")) != frames:
         raise Unreadable(f"it ends before the {frames} samples of its header; {WHOLE}")
-    return Header(FLAC, rate, channels, frames)
+    return AudioHeader(FLAC, rate, channels, frames)
 
 
 def _flac_end(data: bytes, first: int, block_size: int) -> int | None:

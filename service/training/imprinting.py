@@ -19,7 +19,7 @@ import numpy as np
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Engine
 from service.training.engines import checkpoint, manifest
-from service.training.engines.checkpoint import Head
+from service.training.engines.checkpoint import CheckpointHead
 from service.training.engines.manifest import ClassHead
 from service.training.heads.features import Floats, HeadFeatures, spread
 from service.training.protocol.messages.training import Train
@@ -61,7 +61,9 @@ def start_new_classes(
             imprint(tensors, made.head, each, means, fresh=start.fresh)
     fresh = tuple(each for each in start.fresh if each not in new)
     path = folder / "start.checkpoint"
-    checkpoint.save(path, Head(start.engine, classes=made.head.classes, fresh=fresh), tensors)
+    checkpoint.save(
+        path, CheckpointHead(start.engine, classes=made.head.classes, fresh=fresh), tensors
+    )
     return replace(task, start=replace(task.start, how="parameters", checkpoint=str(path)))
 
 

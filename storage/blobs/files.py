@@ -23,7 +23,7 @@ from storage.disk.digest import sha256_of
 from storage.disk.durable import file_faults, publish, sync_file
 from storage.errors import HoneError, NotFound
 from storage.records.models import FileRecord
-from storage.records.versions import Recipe
+from storage.records.versions import FileRecipe
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -154,7 +154,7 @@ class FileStore:
             transaction.execute("DELETE FROM damaged_files WHERE sha256 = ?", (record.sha256,))
         transaction.after_commit(lambda: self._arrived(distinct))
 
-    def keep_as_steps(self, transaction: Transaction, sha256: str, recipe: Recipe) -> None:
+    def keep_as_steps(self, transaction: Transaction, sha256: str, recipe: FileRecipe) -> None:
         """Let a file that has its row be put together, and remove it."""
         self.reference(transaction, [recipe.file])
         if self.assembled.parts(sha256, within=transaction) is None:

@@ -70,7 +70,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class FileRecipe:
     """Steps from a stored file to another one. base: its SHA-256. file: the steps, adopted."""
 
     base: str
@@ -94,7 +94,7 @@ class NewVersion:
     baseline: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
-    recipe: Recipe | None = None
+    recipe: FileRecipe | None = None
 
 
 @dataclass(frozen=True, slots=True)

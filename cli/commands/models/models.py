@@ -27,7 +27,7 @@ from cli.options import (
     yes_option,
 )
 from cli.output import echo, echo_done, echo_fields, echo_json, echo_table
-from cli.progress import Watched, bar
+from cli.progress import MeteredFile, bar
 from storage.records.models import BatchNorm, NamedLoss
 
 ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
@@ -84,7 +84,7 @@ def add(client: Client, /, source: Path, *, as_json: bool, **options: Any) -> No
             "POST",
             "/v1/models",
             data={"spec": json.dumps(spec)},
-            files={field: (source.name, Watched(file, advance), "application/octet-stream")},
+            files={field: (source.name, MeteredFile(file, advance), "application/octet-stream")},
         ).json()
     if as_json:
         echo_json(model)

@@ -11,7 +11,7 @@ from typing import Any
 
 from cli.client import Client
 from cli.errors import Failure
-from cli.progress import Advance, Watched
+from cli.progress import Advance, MeteredFile
 
 ENDINGS = (".flac", ".jpeg", ".jpg", ".png", ".wav", ".webp")
 BATCH_FILES = 200
@@ -98,7 +98,7 @@ def _send_batch(
     with ExitStack() as opened:
         files = []
         for each in batch:
-            file = Watched(opened.enter_context(each.path.open("rb")), advance)
+            file = MeteredFile(opened.enter_context(each.path.open("rb")), advance)
             files.append(("file", (each.name, file, "application/octet-stream")))
         answer: dict[str, Any] = client.request(
             "POST",

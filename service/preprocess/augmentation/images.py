@@ -31,7 +31,7 @@ ROTATION_LIMIT = 180
 Affine = tuple[float, float, float, float, float, float]
 
 
-class Window(NamedTuple):
+class Crop(NamedTuple):
     """Where the output is taken from. dx, dy: in pixels, from the middle. width, height: as shares
     of the image's; a negative width flips it. angle: in degrees."""
 
@@ -104,7 +104,7 @@ class ImageAugmentation(Family):
         columns = _inside(np.arange(width) + int(window.dx), width)
         return planes[:, rows][:, :, columns[::-1] if window.width < 0 else columns]
 
-    def _window(self, draw: np.random.Generator, *, height: int, width: int) -> Window:
+    def _window(self, draw: np.random.Generator, *, height: int, width: int) -> Crop:
         right, down, area, aspect, x, y, turn, side = draw.random(8).tolist()
         dx, dy = (
             round((2 * each - 1) * self.crop * n) for each, n in ((right, width), (down, height))
@@ -114,7 +114,7 @@ class ImageAugmentation(Family):
             area = self.resized_crop + area * (1 - self.resized_crop)
             ratio = exp((2 * aspect - 1) * log(ASPECT))
             wide, high = min(1.0, sqrt(area * ratio)), min(1.0, sqrt(area / ratio))
-        return Window(
+        return Crop(
             dx=dx + (x - 0.5) * (1 - wide) * width,
             dy=dy + (y - 0.5) * (1 - high) * height,
             width=-wide if side < self.flip else wide,
@@ -169,7 +169,7 @@ def _inside(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     return places.clip(0, size - 1)
 
 
-def _resample(planes: Pixels, window: Window) -> Pixels:
+def _resample(planes: Pixels, window: Crop) -> Pixels:
     """Bilinear."""
     from PIL import Image
 
@@ -193,7 +193,7 @@ def _resample(planes: Pixels, window: Window) -> Pixels:
     return made[:, :, ::-1] if a < 0 else made
 
 
-def _affine(window: Window, *, height: int, width: int) -> Affine:
+def _affine(window: Crop, *, height: int, width: int) -> Affine:
     """From a place in the output to one in the image, in pixels."""
     turn = radians(window.angle)
     a, b = cos(turn) * window.width, -sin(turn) * window.height

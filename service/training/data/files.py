@@ -57,7 +57,7 @@ class StoredFiles:
         return self._packs[pack][start : start + int(index.lengths[position])].tobytes()
 
 
-class Files(Batches):
+class LabelledFiles(Batches):
     """Labelled files of one split; what the cache does not hold is decoded when it is asked for.
 
     Every file of the index must be readable: see `decode_all`. Raises SamplesInvalid if a label

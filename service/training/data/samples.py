@@ -12,7 +12,7 @@ import numpy as np
 
 from service.preprocess import FileKind, Pipeline, for_signature
 from service.training.data.batches import Batches, Dataset, Indices, size_bytes
-from service.training.data.files import Files, decode_all
+from service.training.data.files import LabelledFiles, decode_all
 from service.training.engine import Array
 from service.training.errors import NoSamples
 from service.training.protocol.messages.shared import Artifacts
@@ -180,7 +180,7 @@ class SampleReader:
         paths = [Path(each) for each in self._models if each is not None]
         return Lookups(paths, [spec.name for spec in inputs])
 
-    def _read_files(self, index: SampleIndex) -> Files:
+    def _read_files(self, index: SampleIndex) -> LabelledFiles:
         kind = self._pipeline.files
         assert kind is not None
         cache = self._open_cache(kind)
@@ -198,7 +198,7 @@ class SampleReader:
                 )
             )
         index = index.without(list(outcome.unreadable))
-        return Files(index, self._task.signature, kind, cache)
+        return LabelledFiles(index, self._task.signature, kind, cache)
 
     def _open_cache(self, kind: FileKind) -> RowCache | None:
         task = self._task

@@ -1,7 +1,7 @@
 """Checkpoints as safetensors: parameters under their own names, then the optimizer's state.
 
-The format is read by many programs: https://huggingface.co/docs/safetensors. `Head` is the file's
-metadata.
+The format is read by many programs: https://huggingface.co/docs/safetensors. `CheckpointHead` is
+the file's metadata.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ METADATA = "hone"
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class CheckpointHead:
     """What a checkpoint says of itself. recipe: None if it holds no optimizer.
 
     classes: ids, by the index of their rows in the head; None for 0, 1, … fresh: those of them that
@@ -47,13 +47,13 @@ def slot_name(slot: str, parameter: str) -> str:
     return f"hone.{slot}/{parameter}"
 
 
-def save(path: Path, head: Head, tensors: Tensors) -> None:
+def save(path: Path, head: CheckpointHead, tensors: Tensors) -> None:
     """Not atomic, and not flushed. The same content makes the same bytes."""
     # One entry: the library writes several in an order that changes from run to run.
     save_file(dict(tensors), path, metadata={METADATA: json.dumps(asdict(head))})
 
 
-def read_head(path: Path) -> Head:
+def read_head(path: Path) -> CheckpointHead:
     """Raises CheckpointUnreadable."""
     try:
         with safe_open(path, framework="np") as file:
@@ -62,7 +62,7 @@ def read_head(path: Path) -> Head:
             raise CheckpointUnreadable(
                 f"{path} has no {METADATA!r} in its metadata; take a checkpoint that Hone wrote"
             )
-        head: Head = build(Head, json.loads(metadata[METADATA]))
+        head: CheckpointHead = build(CheckpointHead, json.loads(metadata[METADATA]))
     except (OSError, SafetensorError, ValueError) as error:
         raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
     return head

@@ -81,10 +81,10 @@ def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output
     )
 
 
-def _beginning(head: ClassHead | None) -> checkpoint.Head:
+def _beginning(head: ClassHead | None) -> checkpoint.CheckpointHead:
     if head is None:
-        return checkpoint.Head(ENGINE)
-    return checkpoint.Head(ENGINE, classes=head.classes, fresh=head.fresh)
+        return checkpoint.CheckpointHead(ENGINE)
+    return checkpoint.CheckpointHead(ENGINE, classes=head.classes, fresh=head.fresh)
 
 
 def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:

@@ -30,7 +30,7 @@ ROWS = (1, 3)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HeadLayer:
     """The layer's initializers. axis: of the weight, along which the classes lie; of the bias it is
     the last. features: what the layer reads. shapes: of reshapes behind it, which name the count.
     """
@@ -113,7 +113,7 @@ def _changed(
     return onnx.shape_inference.infer_shapes(copy), known
 
 
-def find(graph: Graph, output: str, classes: int) -> Found:
+def find(graph: Graph, output: str, classes: int) -> HeadLayer:
     """The layer that makes the logits. Raises GraphRefused if it is none that can grow."""
     name, shapes = output, []
     node = graph.producer(name)
@@ -140,7 +140,7 @@ def find(graph: Graph, output: str, classes: int) -> Found:
 
 def _layer(
     graph: Graph, node: onnx.NodeProto, bias: str | None, *, classes: int, shapes: tuple[str, ...]
-) -> Found:
+) -> HeadLayer:
     is_conv = is_default(node, "Conv")
     axis = 0 if is_conv or int_attribute(node, "transB", 0) else 1
     if bias is None and len(node.input) > 2:
@@ -152,14 +152,14 @@ def _layer(
             axis = 1 - axis
         weight = maker.input[0]
         maker = graph.producer(weight)
-    found = Found(weight, axis, bias, node.input[0], is_conv, shapes)
+    found = HeadLayer(weight, axis, bias, node.input[0], is_conv, shapes)
     fault = _fault(graph, node, found, classes)
     if fault is not None:
         raise refuse(PLACE, f"the last layer, {node.op_type} {node.name!r}, {fault}; {REMEDY}")
     return found
 
 
-def _fault(graph: Graph, node: onnx.NodeProto, found: Found, classes: int) -> str | None:
+def _fault(graph: Graph, node: onnx.NodeProto, found: HeadLayer, classes: int) -> str | None:
     """Why the layer cannot get other rows, None if it can."""
     for name in filter(None, (found.weight, found.bias)):
         if graph.elem_type(name) != FLOAT or name not in graph.initializers:

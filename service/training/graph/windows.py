@@ -12,7 +12,7 @@ from service.training.graph.tensor import Array, Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class WindowShape:
     """befores, afters: pads, by axis."""
 
     kernel: tuple[int, ...]
@@ -60,7 +60,7 @@ class Windows:
         return held
 
 
-def windows_of(node: Node, kernel: tuple[int, ...], x: Tensor, y: Tensor) -> Windows:
+def windows_of(node: Node, kernel: tuple[int, ...], x: Tensor, y: Tensor) -> WindowShape:
     """Of a convolution or pooling of x to y.
 
     Raises NotDifferentiable if its pads hang on sizes that are not known.
@@ -79,4 +79,4 @@ def windows_of(node: Node, kernel: tuple[int, ...], x: Tensor, y: Tensor) -> Win
             pads[i], pads[n + i] = (small, large) if auto == "SAME_UPPER" else (large, small)
     elif auto == "VALID":
         pads = [0] * (2 * n)
-    return Windows(kernel, strides, dilations, tuple(pads[:n]), tuple(pads[n:]))
+    return WindowShape(kernel, strides, dilations, tuple(pads[:n]), tuple(pads[n:]))

@@ -9,13 +9,13 @@ import pytest
 from recordings import tone, wav_header, written
 
 from service.preprocess.kind import Unreadable
-from service.preprocess.recordings import FLAC, WAV, Header, read_header
+from service.preprocess.recordings import FLAC, WAV, AudioHeader, read_header
 
 
 @pytest.mark.parametrize("subtype", ["PCM_U8", "PCM_16", "PCM_24", "FLOAT", "DOUBLE", "ULAW"])
 def test_a_wav_says_what_it_holds(subtype: str) -> None:
     data = written(np.zeros((50, 2)), 22_050, subtype=subtype)
-    assert read_header(data) == Header(WAV, 22_050, 2, 50)
+    assert read_header(data) == AudioHeader(WAV, 22_050, 2, 50)
 
 
 def test_a_wav_of_the_extensible_form_is_read() -> None:
@@ -28,7 +28,7 @@ def test_a_flac_is_whole_or_cut_short_wherever_it_is_cut(samples: int, channels:
     noise = np.random.default_rng(0).uniform(-0.5, 0.5, (samples, channels))
     data = written(noise, 44_100, kind="FLAC")
 
-    assert read_header(data) == Header(FLAC, 44_100, channels, samples)
+    assert read_header(data) == AudioHeader(FLAC, 44_100, channels, samples)
     assert read_header(data + b"TAG" + bytes(125)).frames == samples
     for end in np.linspace(4, len(data) - 1, 40).astype(int).tolist():
         with pytest.raises(Unreadable, match="send the whole file"):

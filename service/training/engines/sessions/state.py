@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from service.training.engines import checkpoint, model_file
-from service.training.engines.checkpoint import Head, slot_name
+from service.training.engines.checkpoint import CheckpointHead, slot_name
 from service.training.engines.manifest import Manifest, carry_over
 from service.training.engines.ort_training import checkpoint_file
 from service.training.engines.sessions.buffers import Buffers, Vector
@@ -46,7 +46,7 @@ class State:
 
     def save(self, path: Path) -> None:
         classes = None if self._head is None else self._head.classes
-        head = Head(ENGINE, self.steps, self._recipe, classes, self._fresh)
+        head = CheckpointHead(ENGINE, self.steps, self._recipe, classes, self._fresh)
         checkpoint.save(path, head, {**self.parameters, **self.statistics, **self._slots()})
 
     def restore(self, path: Path) -> None:
@@ -75,7 +75,9 @@ class State:
         """
         if checkpoint_file.is_one(path):
             found = checkpoint_file.read_parameters(path)
-            checkpoint.fill(path, self.parameters, self._with_classes(found, Head(ENGINE)))
+            checkpoint.fill(
+                path, self.parameters, self._with_classes(found, CheckpointHead(ENGINE))
+            )
         elif checkpoint.is_bare(path):
             checkpoint.load(path, self.parameters)
             self._fresh = ()
@@ -95,7 +97,7 @@ class State:
         checkpoint.fill(path, heads, found)
         checkpoint.load(path, {**kept, **self.statistics}, with_more=True)
 
-    def _with_classes(self, found: dict[str, Vector], head: Head) -> dict[str, Vector]:
+    def _with_classes(self, found: dict[str, Vector], head: CheckpointHead) -> dict[str, Vector]:
         """With the rows of the head that the model has now. head: of what was found."""
         if self._head is None or not found.keys() >= self._head.axes.keys():
             return found
@@ -123,7 +125,7 @@ class State:
             for name, array in self.buffers.views(buffer).items()
         }
 
-    def _head_of(self, path: Path) -> Head:
+    def _head_of(self, path: Path) -> CheckpointHead:
         head = checkpoint.read_head(path)
         if head.engine != ENGINE:
             raise CheckpointUnreadable(

@@ -10,7 +10,7 @@ from functools import reduce
 from service.training.graph.node import Gradients, Node
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Dim, Tensor, product
-from service.training.graph.windows import Windows
+from service.training.graph.windows import WindowShape
 
 FEW_CHANNELS = 8
 """Up to this many, one product with all places of a kernel side by side is faster."""
@@ -20,7 +20,7 @@ FEW_CHANNELS = 8
 class Windowed:
     """A convolution and the pool behind it. cells: of the pool's window. counts: of results."""
 
-    windows: Windows
+    windows: WindowShape
     cells: Sequence[int]
     counts: Sequence[int]
 

@@ -80,7 +80,7 @@ class Direction:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CellGradients:
     """Gradients of one direction. by_input, by_state: of what the gates get, (T, N, K)."""
 
     by_input: Tensor
@@ -94,7 +94,7 @@ def _joined(*parts: Tensor) -> Tensor:
     return parts[0].graph.op("Concat", *parts, axis=-1) if len(parts) > 1 else parts[0]
 
 
-def rnn_direction(d: Direction) -> Found:
+def rnn_direction(d: Direction) -> CellGradients:
     """h = f(x·W + h₋·R)."""
     y = ACTIVATIONS[d.activations[0]](d.inputs() + d.states())
     slope = d.masked(SLOPES[d.activations[0]](y))
@@ -114,10 +114,10 @@ def rnn_direction(d: Direction) -> Found:
         captured=[d.recurrent],
         backward=not d.backward,
     )
-    return Found(by_gate, by_gate, start)
+    return CellGradients(by_gate, by_gate, start)
 
 
-def gru_direction(d: Direction) -> Found:
+def gru_direction(d: Direction) -> CellGradients:
     """h = (1 - z)·g + z·h₋, where the gates are z, r and g; r is put before or behind R."""
     behind = bool(d.node.attribute("linear_before_reset", 0))
     f, g = d.activations
@@ -137,14 +137,14 @@ def gru_direction(d: Direction) -> Found:
         by_h, by_state, start = _gru_behind(d, factors, keep)
         last = by_h * by_new
         by_input = _joined(by_state.slice([0], [2 * d.hidden], [2]), last)
-        return Found(by_input, by_state, start)
+        return CellGradients(by_input, by_state, start)
     by_state, start = _gru_before(d, [by_z, by_new, d.before * SLOPES[f](r), r, keep])
     parts = d.gates(by_state)
     rows = [rows_of(p) for p in (_joined(*parts[:2]), d.before, parts[2], r * d.before)]
     by_recurrent = d.x.graph.op(
         "Concat", multiply(rows[0], rows[1], ta=True), multiply(rows[2], rows[3], ta=True), axis=0
     )
-    return Found(by_state, by_state, start, by_recurrent=by_recurrent)
+    return CellGradients(by_state, by_state, start, by_recurrent=by_recurrent)
 
 
 def _gru_behind(d: Direction, factors: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -186,7 +186,7 @@ def _gru_before(d: Direction, factors: list[Tensor]) -> tuple[Tensor, Tensor]:
     return by_state, start
 
 
-def lstm_direction(d: Direction, start: Tensor, by_last: Tensor) -> Found:
+def lstm_direction(d: Direction, start: Tensor, by_last: Tensor) -> CellGradients:
     """c = f·c₋ + i·g, h = o·tanh c; start and by_last are the cell's. The gates are i, o, f, g."""
     gate, new, out = d.activations
     gates = d.gates(d.inputs() + d.states())
@@ -228,7 +228,7 @@ def lstm_direction(d: Direction, start: Tensor, by_last: Tensor) -> Found:
         captured=[d.recurrent],
         backward=not d.backward,
     )
-    return Found(by_gates, by_gates, by_start, by_start_cell)
+    return CellGradients(by_gates, by_gates, by_start, by_start_cell)
 
 
 def rows_of(value: Tensor) -> Tensor:

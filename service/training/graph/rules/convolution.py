@@ -11,7 +11,7 @@ from service.training.graph.passes.pads import all_pads
 from service.training.graph.places import fixed
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor, product
-from service.training.graph.windows import Windows, windows_of
+from service.training.graph.windows import WindowShape, windows_of
 
 
 def convolution(node: Node, g: Tensor) -> Gradients:
@@ -42,7 +42,7 @@ def _kernel(node: Node) -> tuple[int, ...]:
     return tuple(shape or (fixed(weight, axis) for axis in range(2, weight.rank)))
 
 
-def _transposed_windows(node: Node) -> Windows:
+def _transposed_windows(node: Node) -> WindowShape:
     """Pads may be told by the size of the output instead."""
     plain = windows_of(node, _kernel(node), node.y, node.x)
     if not node.attribute("output_shape"):
@@ -57,14 +57,14 @@ def _transposed_windows(node: Node) -> Windows:
         upper = node.attribute("auto_pad", "NOTSET") == "SAME_UPPER"
         befores.append(small if upper else large)
         afters.append(large if upper else small)
-    return Windows(plain.kernel, plain.strides, plain.dilations, tuple(befores), tuple(afters))
+    return WindowShape(plain.kernel, plain.strides, plain.dilations, tuple(befores), tuple(afters))
 
 
 def _by_bias(node: Node, g: Tensor) -> Tensor | None:
     return g.sum([0, *range(2, g.rank)]) if node.wants(2) else None
 
 
-def _by_input(g: Tensor, weight: Tensor, x: Tensor, windows: Windows, groups: int) -> Tensor:
+def _by_input(g: Tensor, weight: Tensor, x: Tensor, windows: WindowShape, groups: int) -> Tensor:
     if x.shape is None or not all(isinstance(d, int) for d in x.shape[2:]):
         return _by_input_of_any_size(g, weight, x, windows, groups)
     if windows.is_point and groups == 1:
@@ -93,7 +93,7 @@ def _by_input(g: Tensor, weight: Tensor, x: Tensor, windows: Windows, groups: in
 
 
 def _by_input_of_any_size(
-    g: Tensor, weight: Tensor, x: Tensor, windows: Windows, groups: int
+    g: Tensor, weight: Tensor, x: Tensor, windows: WindowShape, groups: int
 ) -> Tensor:
     """Without pads, then cropped or filled up to the size that x has when it runs."""
     attributes = {"strides": list(windows.strides), "dilations": list(windows.dilations)}
@@ -105,7 +105,9 @@ def _by_input_of_any_size(
     return full.op("Pad", pads).known_like(x)
 
 
-def weight_gradient(x: Tensor, g: Tensor, weight: Tensor, windows: Windows, groups: int) -> Tensor:
+def weight_gradient(
+    x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape, groups: int
+) -> Tensor:
     """Each weight's product of x and g over all samples and places.
 
     Written by what is known of the sizes: matrices for each place of a small kernel, else a
@@ -142,7 +144,7 @@ FEW_CHANNELS = 8
 """Up to this many, one product with all places side by side is faster than one for each."""
 
 
-def _by_matrices(x: Tensor, g: Tensor, weight: Tensor, windows: Windows) -> Tensor:
+def _by_matrices(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Tensor:
     """One product (out, samples·places)·(samples·places, in) for each place of the kernel."""
     outs, ins = fixed(weight, 0), fixed(weight, 1)
     rows = g.swap(0, 1).reshape(outs, -1)
@@ -157,7 +159,7 @@ def _by_matrices(x: Tensor, g: Tensor, weight: Tensor, windows: Windows) -> Tens
     return joined.reshape_like(weight)
 
 
-def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: Windows) -> Tensor:
+def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Tensor:
     """Each channel has a kernel of its own: sums of products, place by place."""
     axes = [0, *windows.axes]
     parts = [
@@ -171,7 +173,7 @@ WIDE = 64
 """From this width on, products of whole rows compute too much that is not read."""
 
 
-def _depthwise_by_rows(x: Tensor, g: Tensor, weight: Tensor, windows: Windows) -> Tensor:
+def _depthwise_by_rows(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Tensor:
     """For each row of the kernel, x's rows times g's: every column of x with every one of g.
 
     A 0/1 matrix then adds those pairs of columns that a place of the kernel brings together.
@@ -199,13 +201,13 @@ def _is_depthwise(weight: Tensor, groups: int) -> bool:
     return weight.shape is not None and weight.shape[:2] == (groups, 1)
 
 
-def _with_borders(x: Tensor, windows: Windows) -> Tensor:
+def _with_borders(x: Tensor, windows: WindowShape) -> Tensor:
     if not any(windows.pads):
         return x
     return x.op("Pad", x.graph.ints(all_pads(windows.pads, windows.axes, x.rank)))
 
 
-def _shifted(x: Tensor, g: Tensor, windows: Windows) -> list[Tensor]:
+def _shifted(x: Tensor, g: Tensor, windows: WindowShape) -> list[Tensor]:
     """What each place of the kernel sees of x, which has borders. In the shape of g's places."""
     counts = [fixed(g, axis) for axis in windows.axes]
     ints, axes = x.graph.ints, list(windows.axes)
@@ -221,7 +223,9 @@ def _shifted(x: Tensor, g: Tensor, windows: Windows) -> list[Tensor]:
     return parts
 
 
-def _by_convolution(x: Tensor, g: Tensor, weight: Tensor, windows: Windows, groups: int) -> Tensor:
+def _by_convolution(
+    x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape, groups: int
+) -> Tensor:
     """x's channels are the samples and its samples the channels; strides and dilations swap."""
     ins = fixed(weight, 1)
     if groups > 1:

@@ -7,7 +7,7 @@ import numpy as np
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import along, fixed
 from service.training.graph.tensor import INT64, Array, Tensor
-from service.training.graph.windows import Windows, windows_of
+from service.training.graph.windows import WindowShape, windows_of
 
 
 def max_pool(node: Node, g: Tensor) -> Gradients:
@@ -92,7 +92,7 @@ def average_pool(node: Node, g: Tensor) -> Gradients:
     return [g.known_like(node.x)]
 
 
-def _spread(windows: Windows, axis: int, size: int, count: int) -> Array:
+def _spread(windows: WindowShape, axis: int, size: int, count: int) -> Array:
     """How many places of each window are in the input or its pads; a ceiling may reach beyond."""
     i = axis - 2
     starts = np.arange(count)[:, None] * windows.strides[i]
@@ -137,11 +137,11 @@ def _power_slope(x: Tensor, p: int) -> Tensor:
     return x if p == 2 else x.sign() * x.abs() ** (p - 1) if p > 1 else x.sign()
 
 
-def _windows(node: Node) -> Windows:
+def _windows(node: Node) -> WindowShape:
     return windows_of(node, tuple(node.attribute("kernel_shape")), node.x, node.y)
 
 
-def _is_tiling(node: Node, windows: Windows) -> bool:
+def _is_tiling(node: Node, windows: WindowShape) -> bool:
     """Do the windows cover all of x, side by side?"""
     if any(windows.pads) or set(windows.dilations) != {1} or windows.strides != windows.kernel:
         return False

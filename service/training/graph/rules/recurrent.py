@@ -8,8 +8,8 @@ from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import fixed
 from service.training.graph.rules.cells import (
     ACTIVATIONS,
+    CellGradients,
     Direction,
-    Found,
     gru_direction,
     lstm_direction,
     rnn_direction,
@@ -121,7 +121,7 @@ def _before(y: Tensor, start: Tensor, inside: Tensor | None, backward: bool) -> 
     return y.graph.op("Concat", rest, first, axis=0).known_like(y)
 
 
-def _differentiated(node: Node, index: int, d: Direction, by_cell: Tensor | None) -> Found:
+def _differentiated(node: Node, index: int, d: Direction, by_cell: Tensor | None) -> CellGradients:
     if node.proto.op_type == "RNN":
         return rnn_direction(d)
     if node.proto.op_type == "GRU":
@@ -130,7 +130,7 @@ def _differentiated(node: Node, index: int, d: Direction, by_cell: Tensor | None
     return lstm_direction(d, start, _state(node, index, by_cell))
 
 
-def _gathered(found: list[tuple[Direction, Found]]) -> Gradients:
+def _gathered(found: list[tuple[Direction, CellGradients]]) -> Gradients:
     """Gradients of the node's inputs; all but that of x with an axis of directions."""
     by_x = [f.by_input @ d.weights for d, f in found]
     by_weights = [multiply(rows_of(f.by_input), rows_of(d.x), ta=True) for d, f in found]

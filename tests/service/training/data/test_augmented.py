@@ -18,7 +18,7 @@ from service.preprocess.augmentation.images import ImageAugmentation
 from service.preprocess.image import Image
 from service.training.data.batches import Dataset
 from service.training.data.features import ROWS, Features, Prefix
-from service.training.data.files import Files
+from service.training.data.files import LabelledFiles
 from service.training.data.samples import Preprocessed
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.commands import Pause
@@ -46,7 +46,7 @@ def numbers(
 
 
 @pytest.fixture
-def images(tmp_path: Path) -> Files:
+def images(tmp_path: Path) -> LabelledFiles:
     spec = TensorSpec("image", "float32", (3, 8, 8))
     contents = []
     for seed in range(COUNT):
@@ -67,7 +67,7 @@ def images(tmp_path: Path) -> Files:
     )
     signature = Signature((spec,), TargetSpec("labels", "int64", (), 2))
     asked = {"kind": "image", "augment": {"crop": 0.25, "rotation": 20, "contrast": 0.3}}
-    return Files(index, signature, Image.parse(asked, spec), None)
+    return LabelledFiles(index, signature, Image.parse(asked, spec), None)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "images"])
@@ -88,7 +88,7 @@ def test_a_sample_becomes_the_same_beside_any_others(
     np.testing.assert_array_equal(batches.inputs(np.arange(COUNT))[0], plain)
 
 
-def test_training_batches_alone_are_mixed_and_as_the_epoch_says(images: Files) -> None:
+def test_training_batches_alone_are_mixed_and_as_the_epoch_says(images: LabelledFiles) -> None:
     mixed = replace(images._kind, augment=ImageAugmentation(mixup=0.4, cutmix=1))
     images.mix = mixed.mix
     seen = images.augmented(seed=5, epoch=3)

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image as Pillow
 
 from service.preprocess.image import Image
-from service.training.data.files import Files, decode_all
+from service.training.data.files import LabelledFiles, decode_all
 from storage.blobs.row_cache import RowCache, erase_from_caches
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
@@ -73,7 +73,7 @@ def nothing() -> None:
     return None
 
 
-def tensors(images: Files, order: list[int]) -> np.ndarray[Any, Any]:
+def tensors(images: LabelledFiles, order: list[int]) -> np.ndarray[Any, Any]:
     batches = images.batches(np.array(order), batch_size=3)
     return np.concatenate([inputs[0].copy() for inputs, _ in batches])
 
@@ -88,7 +88,7 @@ def test_batches_are_the_decoded_images_whatever_the_cache_holds(
 
     outcome = decode_all(index, image, cache, threads=2, tick=nothing)
     order = [7, 0, 9, 3, 3, 5, 1]
-    made = tensors(Files(index, SIGNATURE, image, cache), order)
+    made = tensors(LabelledFiles(index, SIGNATURE, image, cache), order)
 
     expected = np.stack([image.decode(files[n]) for n in order])
     np.testing.assert_array_equal(made, expected)
@@ -121,7 +121,7 @@ def test_what_cannot_be_decoded_is_named_and_left_out(
 
     assert sorted(outcome.unreadable) == [1, 2]
     assert rest.ids.tolist() == [1, 4]
-    made = tensors(Files(rest, SIGNATURE, image, open_cache()), [0, 1])
+    made = tensors(LabelledFiles(rest, SIGNATURE, image, open_cache()), [0, 1])
     np.testing.assert_array_equal(made[1], image.decode(files[3]))
 
 
@@ -132,7 +132,7 @@ def test_an_image_that_is_erased_meanwhile_reads_as_zeros(
     index = make_index(files)
     cache = open_cache(2)
     decode_all(index, image, cache, threads=1, tick=nothing)
-    images = Files(index, SIGNATURE, image, cache)
+    images = LabelledFiles(index, SIGNATURE, image, cache)
 
     with index.pack_paths[0].open("r+b") as pack:
         pack.write(bytes(sum(map(len, files))))

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from service.preprocess import Unreadable, for_signature
-from service.training.data.files import Files, decode_all
+from service.training.data.files import LabelledFiles, decode_all
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.readonly.sample_index import SampleIndex
 
@@ -51,7 +51,7 @@ except Unreadable as error:
 TRAIN = """
 from service.training.errors import OutOfMemory
 try:
-    Files(index, signature, pipeline.files, None).inputs(np.array([1]))
+    LabelledFiles(index, signature, pipeline.files, None).inputs(np.array([1]))
 except OutOfMemory as error:
     print(error)
 """

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from step_models import batch, compiled, perceptron
 
 from service.training.engines import checkpoint, manifest
-from service.training.engines.checkpoint import Head, read_head
+from service.training.engines.checkpoint import CheckpointHead, read_head
 from service.training.engines.manifest import ClassHead, Files
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.optimizer.recipe import Recipe
@@ -68,7 +68,7 @@ def test_classes_of_which_nothing_was_learned_are_remembered(tmp_path: Path) -> 
     files = with_classes(tmp_path / "model", (0, 1, 2, 5), fresh=(5,))
     start = tmp_path / "start.st"
     tensors = load_file(files.checkpoint)
-    checkpoint.save(start, Head("sessions", classes=(0, 1, 2, 5), fresh=(5,)), tensors)
+    checkpoint.save(start, CheckpointHead("sessions", classes=(0, 1, 2, 5), fresh=(5,)), tensors)
     engine = SessionsEngine(files, recipe=Recipe("sgd"), threads=1)
     engine.load_parameters(start)
     engine.save(tmp_path / "saved.st")

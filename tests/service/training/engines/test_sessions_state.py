@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from step_models import batch, compiled, perceptron
 from support import DEADLINE_S, IMPORTED_BY_TESTS
 
-from service.training.engines.checkpoint import Head, read_head
+from service.training.engines.checkpoint import CheckpointHead, read_head
 from service.training.engines.checkpoint import save as save_checkpoint
 from service.training.engines.manifest import Files
 from service.training.engines.runtime import open_session
@@ -139,7 +139,7 @@ def test_a_checkpoint_tells_what_it_holds_to_every_reader_of_safetensors(
     assert tensors.keys() == own | moments
     np.testing.assert_array_equal(tensors["w0"], engine._state.parameters["w0"])
     head = read_head(tmp_path / "checkpoint")
-    assert head == Head("sessions", 2, Recipe(weight_decay=0.1))
+    assert head == CheckpointHead("sessions", 2, Recipe(weight_decay=0.1))
 
 
 def test_taking_over_parameters_leaves_the_optimizer_as_it_is(
@@ -233,7 +233,7 @@ def test_the_state_of_another_optimizer_is_refused_by_name(
 def test_a_checkpoint_of_another_engine_is_refused_by_name(
     open_engine: OpenEngine, tmp_path: Path
 ) -> None:
-    save_checkpoint(tmp_path / "checkpoint", Head("ort_training"), {"w0": np.zeros(3, np.float32)})
+    save_checkpoint(tmp_path / "checkpoint", CheckpointHead("ort_training"), {})
     with pytest.raises(CheckpointUnreadable, match="by the engine 'ort_training'"):
         open_engine(checkpoint=tmp_path / "checkpoint")
 
