@@ -1,0 +1,79 @@
+import honed.client.Client;
+import honed.client.HonedException;
+import honed.client.Model;
+import honed.client.Watch;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Objects;
+
+/** Against the daemon of HONED_URL and HONED_TOKEN, which has the model bell; tests/clients/test_java.py runs it. */
+public class ClientTest {
+    static final float[] X = {0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f};
+    static final Model BELL = new Client().model("bell");
+
+    public static void main(String[] arguments) throws Exception {
+        predictsKeepsAndCorrects();
+        addsOnce();
+        tellsWhatIsRefused();
+        fetchesOnlyWhatIsNewer(Path.of(arguments[0]));
+        swapsTheSession();
+        System.out.println("passed");
+    }
+
+    static void predictsKeepsAndCorrects() throws Exception {
+        Model.Prediction found = BELL.predict(X, true);
+        check(found.probability() > 0 && found.probabilities().getAsJsonArray().size() == 3, found);
+        check(BELL.label(found.id(), 2).label().getAsInt() == 2, found);
+        check(BELL.label(found.id(), null).label().isJsonNull(), found);
+        check(BELL.predict(Map.of("x", X)).id() == null, "not kept");
+    }
+
+    static void addsOnce() throws Exception {
+        float[] x = new float[8];
+        Arrays.fill(x, 0.375f);
+        check(BELL.add(x, 1, "java").isPresent(), "new");
+        check(BELL.add(x, 1, "java").isEmpty(), "known");
+    }
+
+    static void tellsWhatIsRefused() throws Exception {
+        try {
+            BELL.predict(new float[] {1});
+            check(false, "no error");
+        } catch (HonedException error) {
+            check(error.status() == 422 && error.code().equals("invalid_input"), error);
+            check(error.getMessage().contains("/inputs/x"), error);
+        }
+    }
+
+    static void fetchesOnlyWhatIsNewer(Path folder) throws Exception {
+        Path file = folder.resolve("bell.onnx");
+        check(BELL.fetch(file, Duration.ZERO), "first");
+        check(!BELL.fetch(file, Duration.ofSeconds(1)), "again");
+        int version = promoteAnother();
+        check(BELL.fetch(file, Duration.ofSeconds(60)), "newer");
+        check(BELL.latest().version() == version && Files.size(file) > 0, version);
+    }
+
+    static void swapsTheSession() throws Exception {
+        try (Watch<Integer> live = BELL.watch(Arrays::hashCode)) {
+            String known = live.sha256();
+            int before = live.session();
+            promoteAnother();
+            check(live.awaitChange(known, Duration.ofSeconds(60)), live.trouble());
+            check(live.session() != before, known);
+        }
+    }
+
+    static int promoteAnother() throws Exception {
+        Model.Job job = BELL.await(BELL.train(Map.of("epochs", 1, "ignore_policy", true)));
+        check(job.state().equals("succeeded"), job);
+        return Objects.requireNonNull(job.version());
+    }
+
+    static void check(boolean holds, Object told) {
+        if (!holds) throw new AssertionError(told);
+    }
+}
