@@ -43,6 +43,7 @@ from storage.samples.samples import Samples
 from storage.samples.stats import SampleStats
 from storage.startup import clear_folder, finish_erasures, sweep_packs
 from storage.tables.audit import Audit
+from storage.tables.device_history import DeviceHistory
 from storage.tables.events import Events
 from storage.tables.history import History
 from storage.tables.jobs import Jobs
@@ -105,10 +106,7 @@ class Store:
         )
         self._copies = Copies(backups_dir=data_dir / "backups", broken_dir=data_dir / "broken")
         self.backups = OwnBackups(
-            data_dir / "backups",
-            database=self.database,
-            readers=self._readers,
-            copies=self._copies,
+            data_dir / "backups", database=self.database, readers=self._readers, copies=self._copies
         )
         self.files = FileStore(data_dir / "files", writer=self._writer, readers=self._readers)
         self.eraser = Eraser(self._writer, self._readers, self._packs, self._copies)
@@ -131,6 +129,7 @@ class Store:
         self.versions = Versions(*connections, files=self.files)
         self.triggers = Triggers(*connections)
         self.policy = PolicyRows(*connections)
+        self.device_history = DeviceHistory(*connections)
         self.tokens = Tokens(*connections)
         self.audit = Audit(*connections)
         self.aliases = Aliases(*connections)

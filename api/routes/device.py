@@ -17,8 +17,10 @@ from api.schemas import BlockerBody
 from api.schemas.device import (
     WEEK_MINUTES,
     DeviceBody,
+    DeviceHistoryBody,
     PolicyBody,
     SignalBody,
+    SignalHistoryBody,
     SnoozeRequest,
     VerdictBody,
 )
@@ -27,6 +29,7 @@ from service.device import Moment, Reading
 from service.errors import InvalidInput, NoSession
 from service.policy import Policy, to_dict
 from service.policy.device_monitor import next_morning
+from service.policy.history import intervals
 from service.policy.observer import Look
 from storage.errors import Problem
 
@@ -45,6 +48,11 @@ IdleSeconds = Annotated[
     ),
 ]
 
+Hours = Annotated[int, Query(ge=1, le=24, description="How far back.")]
+IntervalMinutes = Annotated[
+    int, Query(ge=1, le=60, description="Minutes that one value stands for.")
+]
+
 
 @router.get("/device", summary="Show device and verdict", responses=answers("not_ready"))
 @needs(Scope.DEVICE_POLICY)
@@ -57,6 +65,33 @@ async def show_device(daemon: TheDaemon) -> DeviceBody:
         **_verdict(look).model_dump(),
         trained_today_seconds=look.trained_today_s,
         signals={name: _signal(each, now) for name, each in look.snapshot.signals.items()},
+    )
+
+
+@router.get("/device/history", summary="Show the device's last day", responses=answers("not_ready"))
+@needs(Scope.DEVICE_POLICY)
+def show_history(
+    daemon: TheDaemon, hours: Hours = 24, interval: IntervalMinutes = 5
+) -> DeviceHistoryBody:
+    """Every signal that is a number, and when a job trained. The daemon keeps a day, and writes it
+    every quarter of an hour: one that was killed has forgotten that much.
+    """
+    length, until = timedelta(minutes=interval), daemon.monitor.now().wall
+    since = (until - timedelta(hours=hours)).replace(second=0, microsecond=0)
+    found = intervals(daemon.monitor.history.since(since), since=since, until=until, length=length)
+    look = daemon.monitor.latest
+    units = (
+        {} if look is None else {name: each.unit for name, each in look.snapshot.signals.items()}
+    )
+    return DeviceHistoryBody(
+        since=found.since,
+        interval_seconds=length.total_seconds(),
+        eligible=list(found.eligible),
+        trained_seconds=list(found.trained_s),
+        signals={
+            name: SignalHistoryBody(unit=units.get(name, ""), values=list(values))
+            for name, values in found.signals.items()
+        },
     )
 
 

@@ -46,6 +46,26 @@ class DeviceBody(VerdictBody):
     signals: dict[str, SignalBody]
 
 
+class SignalHistoryBody(Body):
+    """One signal over time: means of numbers, or the share of yes; null where unknown."""
+
+    unit: str
+    values: list[float | None]
+
+
+class DeviceHistoryBody(Body):
+    """The device over time, in intervals of equal length without gaps; the first begins at since.
+
+    eligible: whether a job might train throughout; null while the daemon was not there.
+    """
+
+    since: datetime
+    interval_seconds: float
+    eligible: list[bool | None]
+    trained_seconds: list[float]
+    signals: dict[str, SignalHistoryBody]
+
+
 @with_fields({name: (kind, ...) for name, kind in get_type_hints(Policy).items()})
 class PolicyBody(Body):
     """When a job may train and what it may take. docs/policy.md explains each setting."""

@@ -14,6 +14,7 @@ from service.device import Moment
 from service.device.reading import DeviceSnapshot
 from service.errors import NoSession, NotReady
 from service.policy import from_dict, to_dict
+from service.policy.history import SignalHistory
 from service.policy.observer import Look, Observer
 from service.policy.policy import Policy
 from service.policy.signals import Signals
@@ -59,12 +60,18 @@ class DeviceMonitor:
         self._trains = self._jobs_wait = self._asleep = self._stopping = False
         self._watched_until_s = 0.0
         self._sessions = _reported_sessions()
+        self.history = SignalHistory(store.device_history)
 
     async def run(self) -> None:
         """Look at the device, tell listeners and wait, until `stop`. Raises StorageBroken."""
         self._asked_for = await asyncio.to_thread(self._store.policy.get)
         observer = await asyncio.to_thread(
-            Observer, self._store, self._settings, self._clock, user_idle=self._sessions
+            Observer,
+            self._store,
+            self._settings,
+            self._clock,
+            history=self.history,
+            user_idle=self._sessions,
         )
         try:
             while not self._stopping:

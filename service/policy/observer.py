@@ -12,6 +12,7 @@ from service.device.reading import Sensor
 from service.logs import event
 from service.policy import Given, Judge, Policy, Verdict, default_policy, from_dict
 from service.policy.budget import DayBudget
+from service.policy.history import SignalHistory
 from service.policy.judge import CLOCK_JUMP_S
 from service.policy.signals import Signals
 from service.settings import Settings
@@ -60,9 +61,11 @@ class Observer:
         settings: Settings,
         clock: Callable[[], Moment],
         *,
+        history: SignalHistory,
         user_idle: Sensor | None,
     ) -> None:
         now = clock()
+        self._history = history
         self._store = store
         self._settings = settings
         self._clock = clock
@@ -114,12 +117,14 @@ class Observer:
             clock_changed=self._clock_changed(now, snapshot),
         )
         self._tell(look)
+        self._note(look)
         self._latest = look
         return look
 
     def close(self) -> None:
-        """Write what was counted, leave the device."""
+        """Write what was counted and gathered, leave the device."""
         self._count(self._clock(), trains=False)
+        self._keep(self._history.close)
         self._device.close()
 
     def _policy(self, asked_for: StoredPolicy, signals: Signals) -> Policy:
@@ -165,6 +170,16 @@ class Observer:
         told = {"eligible": look.verdict.eligible, "blocked_by": blocked_by}
         event(logger, logging.INFO, "device.verdict", **told)
         self._keep(lambda: self._store.events.append("device.verdict", None, told))
+
+    def _note(self, look: Look) -> None:
+        self._history.add(
+            look.at,
+            look.snapshot.signals,
+            eligible=look.verdict.eligible,
+            trained_today_s=look.trained_today_s,
+        )
+        if self._history.is_due:
+            self._keep(self._history.write)
 
     def _keep(self, write: Callable[[], object]) -> None:
         """A full disk or queue is no reason to stop judging: what is lost is a note."""

@@ -17,6 +17,7 @@ from storage.database.steps import (
     BASE_SETS,
     CHOICES,
     CLASSES,
+    DEVICE_HISTORY_AND_JOB_LOGS,
     ENGINES,
     FEDERATION,
     OWN_LOSSES,
@@ -134,4 +135,10 @@ def m015_federation(db: Database) -> None:
 @migrations()
 def m016_assembled_files(db: Database) -> None:
     for statement in ASSEMBLED_FILES:
+        db.conn.execute(statement)
+
+
+@migrations()
+def m017_device_history_and_job_logs(db: Database) -> None:
+    for statement in DEVICE_HISTORY_AND_JOB_LOGS:
         db.conn.execute(statement)

@@ -387,3 +387,17 @@ CREATE TABLE job_files (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX job_files_by_file ON job_files (sha256);
+
+-- One row a minute of the last day. eligible: whether a job might run, throughout. signals: JSON.
+CREATE TABLE device_history (
+  at TEXT PRIMARY KEY,
+  eligible INTEGER NOT NULL,
+  trained_s REAL NOT NULL,
+  signals TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The last lines that a job's children wrote on stderr, as a JSON list.
+CREATE TABLE job_logs (
+  job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+  lines TEXT NOT NULL
+) STRICT;

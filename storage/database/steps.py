@@ -23,6 +23,7 @@ KNOWN = (
     "m014_base_sets",
     "m015_federation",
     "m016_assembled_files",
+    "m017_device_history_and_job_logs",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -139,4 +140,21 @@ ASSEMBLED_FILES = (
     """,
     "CREATE INDEX assembled_files_by_base ON assembled_files (base)",
     "CREATE INDEX assembled_files_by_recipe ON assembled_files (recipe)",
+)
+
+DEVICE_HISTORY_AND_JOB_LOGS = (
+    """
+    CREATE TABLE device_history (
+      at TEXT PRIMARY KEY,
+      eligible INTEGER NOT NULL,
+      trained_s REAL NOT NULL,
+      signals TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE job_logs (
+      job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+      lines TEXT NOT NULL
+    ) STRICT
+    """,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -132,6 +133,20 @@ class StoredPolicy:
     settings: dict[str, Any] | None
     snoozed_until: datetime | None
     paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMinute:
+    """The device in one minute.
+
+    at: its beginning. eligible: whether a job might run, throughout. trained_s: how long one did.
+    signals: means of numbers; of yes and no the share of yes. Unknown ones are absent.
+    """
+
+    at: datetime
+    eligible: bool
+    trained_s: float
+    signals: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ WITHOUT_JSON = {"dashboard", "demo", "serve", "watch-input"} | {
 SESSION = """
 status
 device
+device --history
 top
 models add {base} --name pets --loss cross_entropy
 models add {out}/picky.onnx --loss cross_entropy --class dark --class bright --preprocess {image}

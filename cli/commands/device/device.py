@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,14 +13,24 @@ from cli.options import as_json
 from cli.output import echo, echo_table, plain
 
 GIBIBYTE = 2**30
+BLOCKS = " ▁▂▃▄▅▆▇█"
+UNKNOWN = "·"
+COLUMNS = 48
+"""Of a day in the terminal: half an hour each."""
 
 
 @click.command()
+@click.option("--history", is_flag=True, help="The last 24 hours instead, as small curves.")
 @as_json
 @click.pass_obj
-def device(client: Client, *, as_json: bool) -> None:
+def device(client: Client, *, history: bool, as_json: bool) -> None:
     """Show every signal of the device, where it comes from, and whether a job may train now."""
-    echo(client.get("/v1/device"), _echo, as_json=as_json)
+    if history:
+        interval = 5 if as_json else 24 * 60 // COLUMNS
+        found = client.get("/v1/device/history", interval=interval)
+        echo(found, _echo_history, as_json=as_json)
+    else:
+        echo(client.get("/v1/device"), _echo, as_json=as_json)
 
 
 def _echo(found: dict[str, Any]) -> None:
@@ -31,6 +42,33 @@ def _echo(found: dict[str, Any]) -> None:
         for name, signal in found["signals"].items()
     )
     echo_table(("SIGNAL", "VALUE", "DETAIL", "SOURCE"), rows)
+
+
+def _echo_history(found: dict[str, Any]) -> None:
+    click.echo(f"{found['since'][:16]} UTC to now, {found['interval_seconds'] / 60:g} min a sign")
+    click.echo()
+    trained = [seconds / found["interval_seconds"] for seconds in found["trained_seconds"]]
+    minutes = f"{sum(found['trained_seconds']) / 60:.1f} min"
+    rows = [("trained", sparkline(trained, low=0, high=1), "", "", minutes)]
+    for name, signal in found["signals"].items():
+        known = [value for value in signal["values"] if value is not None]
+        ends = [measured({**signal, "value": value}) for value in (min(known), max(known))]
+        last = measured({**signal, "value": signal["values"][-1]})
+        rows.append((name, sparkline(signal["values"]), *ends, last))
+    echo_table(("SIGNAL", "24 HOURS", "LEAST", "MOST", "NOW"), rows)
+
+
+def sparkline(
+    values: Sequence[float | None], *, low: float | None = None, high: float | None = None
+) -> str:
+    """A sign for each value, as high as it lies between the least and the most."""
+    known = [value for value in values if value is not None]
+    low, high = (min(known) if low is None else low), (max(known) if high is None else high)
+    top = len(BLOCKS) - 1
+    return "".join(
+        UNKNOWN if value is None else BLOCKS[round((value - low) / ((high - low) or 1) * top)]
+        for value in values
+    )
 
 
 def measured(signal: dict[str, Any]) -> str:

@@ -13,11 +13,10 @@ from rich.layout import Layout
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from cli.commands.device.device import measured
+from cli.commands.device.device import BLOCKS, measured
 from cli.commands.device.status import verdict_line
 from cli.output import plain
 
-BLOCKS = " ▁▂▃▄▅▆▇█"
 MAX_CURVE_ROWS = 8
 LONGEST_VALUE = 16
 OTHER_ROWS = 6

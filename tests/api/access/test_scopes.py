@@ -26,6 +26,7 @@ PATCH /v1/checkpoints/{checkpoint_id} models:admin
 DELETE /v1/checkpoints/{checkpoint_id} models:admin
 GET /v1/checkpoints/{checkpoint_id}/content models:read
 GET /v1/device device:policy
+GET /v1/device/history device:policy
 PUT /v1/device/input device:policy
 GET /v1/events models:read
 GET /v1/jobs models:read

@@ -9,6 +9,7 @@ import pytest
 from support import Served, blobs, mlp, wait_until
 
 LONG = 1_000_000
+LAG = timedelta(minutes=2)
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,23 @@ def test_every_signal_has_a_value_or_a_reason_a_source_and_an_age(device: Served
         assert signal["source"], name
         assert 0 <= signal["age_seconds"] < 60, name
     assert body["trained_today_seconds"] >= 0
+
+
+def test_the_last_day_has_a_value_for_every_interval(device: Served) -> None:
+    device.http.get("/v1/device").raise_for_status()
+    body = device.http.get("/v1/device/history", params={"hours": 2, "interval": 10}).json()
+
+    assert body["interval_seconds"] == 600
+    since = datetime.fromisoformat(body["since"].replace("Z", "+00:00"))
+    assert timedelta(0) <= datetime.now(timezone.utc) - since - timedelta(hours=2) < LAG
+    assert {len(body["eligible"]), len(body["trained_seconds"])} == {13}
+    assert body["eligible"][0] is None
+    assert body["eligible"][-1] in (True, False)
+    memory = body["signals"]["available_memory_bytes"]
+    assert memory["unit"] == "B"
+    assert [*filter(None, memory["values"])][-1] > 0
+    for wrong in ({"hours": 25}, {"interval": 0}):
+        assert device.http.get("/v1/device/history", params=wrong).status_code == 422
 
 
 def test_a_machine_without_a_battery_may_train_out_of_the_box(device: Served) -> None:

@@ -1,0 +1,139 @@
+"""The device over a day: what looks have found, minute by minute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from service.device.reading import Moment, Reading
+from storage.records.jobs import DeviceMinute
+from storage.tables.device_history import KEPT, DeviceHistory
+
+MINUTE = timedelta(minutes=1)
+WRITTEN_EVERY = 15
+"""Minutes that are written together: the disk of a device at rest shall sleep. A daemon that is
+killed forgets at most these."""
+MOST_WAITING = int(KEPT / MINUTE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """One minute so far. sums: of each signal, with how many were added."""
+
+    at: datetime
+    eligible: bool = True
+    trained_s: float = 0.0
+    sums: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+
+    def plus(self, signals: Mapping[str, float], *, eligible: bool, trained_s: float) -> _Gathered:
+        sums = dict(self.sums)
+        for name, value in signals.items():
+            total, count = sums.get(name, (0.0, 0))
+            sums[name] = (total + value, count + 1)
+        return _Gathered(self.at, self.eligible and eligible, self.trained_s + trained_s, sums)
+
+    def minute(self) -> DeviceMinute:
+        means = {name: _short(total / count) for name, (total, count) in self.sums.items()}
+        return DeviceMinute(self.at, self.eligible, round(self.trained_s, 1), means)
+
+
+class SignalHistory:
+    """Gathers looks into minutes. One thread at a time may add; any may read."""
+
+    def __init__(self, rows: DeviceHistory) -> None:
+        self._rows = rows
+        self._now: _Gathered | None = None
+        self._waiting: tuple[DeviceMinute, ...] = ()
+        self._trained_today_s: float | None = None
+        self.is_due = False
+        """Whether enough minutes have come together to be written."""
+
+    def add(
+        self, at: Moment, signals: Mapping[str, Reading], *, eligible: bool, trained_today_s: float
+    ) -> None:
+        """Take one look into its minute."""
+        minute = at.wall.replace(second=0, microsecond=0)
+        if self._now is None or self._now.at != minute:
+            self._close_minute()
+            self._now = _Gathered(minute)
+        before, self._trained_today_s = self._trained_today_s, trained_today_s
+        # At midnight the count begins anew.
+        trained_s = trained_today_s - (before if before is not None else trained_today_s)
+        self._now = self._now.plus(
+            {
+                name: float(each.value)
+                for name, each in signals.items()
+                if isinstance(each.value, bool | int | float)
+            },
+            eligible=eligible,
+            trained_s=trained_s if trained_s >= 0 else trained_today_s,
+        )
+
+    def write(self) -> None:
+        """Store the minutes that wait. What cannot be written is kept for the next time."""
+        self.is_due = False
+        waiting = self._waiting
+        if waiting:
+            self._rows.add(waiting)
+            self._waiting = self._waiting[len(waiting) :]
+
+    def close(self) -> None:
+        """Write all, the minute that has begun too."""
+        self._close_minute()
+        self.write()
+
+    def since(self, moment: datetime) -> list[DeviceMinute]:
+        """What is stored and what is not yet, oldest first. Blocking."""
+        now, waiting = self._now, self._waiting  # before the rows, among which they may be then
+        known = {each.at: each for each in self._rows.since(moment)}
+        begun = () if now is None else (now.minute(),)
+        known |= {each.at: each for each in (*waiting, *begun) if each.at >= moment}
+        return [known[at] for at in sorted(known)]
+
+    def _close_minute(self) -> None:
+        if self._now is not None:
+            self._waiting = (*self._waiting, self._now.minute())[-MOST_WAITING:]
+            self._now = None
+            self.is_due = len(self._waiting) % WRITTEN_EVERY == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Minutes taken together, on a grid without gaps: None where nothing is known.
+
+    since: the first one's beginning. eligible: throughout.
+    """
+
+    since: datetime
+    eligible: tuple[bool | None, ...]
+    trained_s: tuple[float, ...]
+    signals: Mapping[str, tuple[float | None, ...]]
+
+
+def intervals(
+    minutes: Iterable[DeviceMinute], *, since: datetime, until: datetime, length: timedelta
+) -> Intervals:
+    """Means over each interval from `since` to `until`."""
+    count = max(1, -((since - until) // length))
+    found: list[list[DeviceMinute]] = [[] for _ in range(count)]
+    for each in minutes:
+        if since <= each.at < since + count * length:
+            found[(each.at - since) // length].append(each)
+    names = dict.fromkeys(name for some in found for each in some for name in each.signals)
+    return Intervals(
+        since,
+        tuple(all(each.eligible for each in some) if some else None for some in found),
+        tuple(round(sum(each.trained_s for each in some), 1) for some in found),
+        {name: tuple(_mean(some, name) for some in found) for name in names},
+    )
+
+
+def _mean(minutes: Sequence[DeviceMinute], name: str) -> float | None:
+    known = [each.signals[name] for each in minutes if name in each.signals]
+    return _short(sum(known) / len(known)) if known else None
+
+
+def _short(value: float) -> float:
+    """With as many digits as a chart can show: a day of them lies on the disk."""
+    return float(f"{value:.5g}")

@@ -1,0 +1,56 @@
+"""A day of the device's signals: one row a minute, in a table that does not grow."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from storage.database.codec import dump, dump_time, load, load_time
+from storage.database.connection import Readers
+from storage.database.transaction import Transaction
+from storage.database.writer import Writer
+from storage.records.jobs import DeviceMinute
+
+KEPT = timedelta(hours=24)
+_FORGET = "DELETE FROM device_history WHERE at < ? OR at > ?"
+
+
+class DeviceHistory:
+    """Minutes of the device by their time; those of a clock that was ahead are forgotten."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def add(self, minutes: Iterable[DeviceMinute]) -> None:
+        """Store minutes, and forget what is older than `KEPT`."""
+        rows = [
+            (dump_time(each.at), each.eligible, each.trained_s, dump(each.signals))
+            for each in minutes
+        ]
+
+        def insert(transaction: Transaction) -> None:
+            transaction.executemany(
+                "INSERT OR REPLACE INTO device_history VALUES (?, ?, ?, ?)", rows
+            )
+            now = transaction.now
+            transaction.execute(_FORGET, (dump_time(now - KEPT), dump_time(now)))
+
+        self._writer.write(insert, may_use_ballast=False)
+
+    def since(self, moment: datetime) -> builtins.list[DeviceMinute]:
+        """Minutes from this one on, oldest first."""
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                "SELECT * FROM device_history WHERE at >= ? ORDER BY at", (dump_time(moment),)
+            ).fetchall()
+        return [
+            DeviceMinute(
+                at=load_time(row["at"]),
+                eligible=bool(row["eligible"]),
+                trained_s=row["trained_s"],
+                signals=load(row["signals"]),
+            )
+            for row in rows
+        ]
