@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ from api.schemas.device import (
     DeviceBody,
     DeviceHistoryBody,
     PolicyBody,
+    PolicyCheckBody,
     SignalBody,
     SignalHistoryBody,
     SnoozeRequest,
@@ -32,6 +34,7 @@ from service.policy.device_monitor import next_morning
 from service.policy.history import intervals
 from service.policy.observer import Look
 from storage.errors import Problem
+from storage.records.jobs import Blocker
 
 router = APIRouter(prefix="/v1", tags=["device"], route_class=Route)
 
@@ -128,6 +131,20 @@ async def change_policy(
     return _policy(await daemon.monitor.change_policy(changes))
 
 
+@router.post("/policy/check", summary="Try a policy", responses=answers("not_ready"))
+@needs(Scope.DEVICE_POLICY, audited="skip")
+async def check_policy(
+    daemon: TheDaemon, changes: Annotated[dict[str, Any], Body()]
+) -> PolicyCheckBody:
+    """Whether a job might train now if these settings were changed. Nothing is stored.
+
+    The delays, such as `settle_seconds`, count as passed: it is the verdict that the policy comes
+    to if the device stays as it is.
+    """
+    found = await daemon.monitor.check_policy(changes)
+    return PolicyCheckBody(eligible=found.eligible, blocked_by=_blockers(found.blocked_by))
+
+
 @router.delete("/policy", summary="Reset the policy", responses=WRITES)
 @needs(Scope.DEVICE_POLICY)
 async def reset_policy(daemon: TheDaemon) -> PolicyBody:
@@ -183,11 +200,15 @@ def _verdict(look: Look) -> VerdictBody:
     snoozed_until = look.asked_for.snoozed_until
     return VerdictBody(
         eligible=look.verdict.eligible,
-        blocked_by=[BlockerBody(**asdict(blocker)) for blocker in look.verdict.blocked_by],
+        blocked_by=_blockers(look.verdict.blocked_by),
         since=look.verdict.since,
         paused=look.asked_for.paused,
         snoozed_until=snoozed_until if "snoozed" in look.verdict.conditions else None,
     )
+
+
+def _blockers(blockers: Iterable[Blocker]) -> list[BlockerBody]:
+    return [BlockerBody(**asdict(blocker)) for blocker in blockers]
 
 
 def _signal(reading: Reading, now: Moment) -> SignalBody:

@@ -73,6 +73,13 @@ class PolicyBody(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_POLICY]})
 
 
+class PolicyCheckBody(Body):
+    """Whether a job might train under a policy, and if not, everything that would prevent it."""
+
+    eligible: bool
+    blocked_by: list[BlockerBody]
+
+
 class SnoozeRequest(Request):
     """Exactly one of minutes (from now) and until (a time, or `morning`)."""
 

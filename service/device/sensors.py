@@ -63,14 +63,8 @@ class Device:
             user_idle or self._user_idle(procfs=procfs, dev=dev), NOW_AND_THEN_S
         )
         on_linux = sys.platform == "linux"
-        if on_linux:
-            self._processes: ProcessWatcher = LinuxProcesses(procfs)
-            sensors = self._linux(sysfs, procfs, now)
-        else:
-            from service.device.psutil_sensors import PsutilProcesses
-
-            self._processes = PsutilProcesses()
-            sensors = self._psutil()
+        self._processes = process_watcher(procfs)
+        sensors = self._linux(sysfs, procfs, now) if on_linux else self._psutil()
         self._process_sensor = CachedSensor(
             self._processes, EVERY_TIME if on_linux else NOW_AND_THEN_S
         )
@@ -127,3 +121,12 @@ class Device:
             CachedSensor(PsutilMemory(), OFTEN_S),
             CachedSensor(NoTemperature(), NOW_AND_THEN_S),
         )
+
+
+def process_watcher(procfs: Path) -> ProcessWatcher:
+    """What looks for programs on this platform."""
+    if sys.platform == "linux":
+        return LinuxProcesses(procfs)
+    from service.device.psutil_sensors import PsutilProcesses
+
+    return PsutilProcesses()

@@ -14,6 +14,7 @@ from service.device import Moment
 from service.device.reading import DeviceSnapshot
 from service.errors import NoSession, NotReady
 from service.policy import from_dict, to_dict
+from service.policy.forecast import Forecast, forecast
 from service.policy.history import SignalHistory
 from service.policy.observer import Look, Observer
 from service.policy.policy import Policy
@@ -138,6 +139,12 @@ class DeviceMonitor:
         """What a child that starts now may take."""
         look = await self.look()
         return child_limits(look.policy, look.snapshot)
+
+    async def check_policy(self, changes: Mapping[str, Any]) -> Forecast:
+        """What the policy with these changes would say now. Raises InvalidInput."""
+        look = await self.look()
+        policy = from_dict(changes, base=look.policy)
+        return await asyncio.to_thread(forecast, look, policy, procfs=self._settings.procfs_root)
 
     async def change_policy(self, changes: Mapping[str, Any]) -> Policy:
         """Set these settings and keep the others. Raises InvalidInput with every problem."""

@@ -140,6 +140,7 @@ classes add picky fox
 classes merge picky fox wolf
 classes remove picky wolf
 policy show
+policy check nice=5
 policy set nice=5
 policy edit
 policy reset

@@ -49,6 +49,25 @@ def set_policy(client: Client, settings: tuple[str, ...], *, as_json: bool) -> N
     echo(answer, show, as_json=as_json)
 
 
+@policy.command("check")
+@click.argument("settings", nargs=-1, metavar="NAME=VALUE...")
+@as_json
+@click.pass_obj
+def check(client: Client, settings: tuple[str, ...], *, as_json: bool) -> None:
+    """Tell whether a job might train now if settings were changed, and change nothing.
+
+    honed policy check require_idle=true idle_minutes=20. The delays of the policy count as passed.
+    """
+    found = client.post(f"{POLICY}/check", assignments.parse(settings))
+
+    def show(found: dict[str, Any]) -> None:
+        click.echo("would train now" if found["eligible"] else "would not train now")
+        for blocker in found["blocked_by"]:
+            click.echo(f"  {blocker['condition']}: {blocker['detail']}")
+
+    echo(found, show, as_json=as_json)
+
+
 @policy.command("reset")
 @as_json
 @click.pass_obj

@@ -95,6 +95,7 @@ GET /v1/models/{name}/versions/{number}/model.onnx models:read
 GET /v1/models/{name}/versions/{number}/samples samples:read
 POST /v1/pause device:policy
 GET /v1/policy device:policy
+POST /v1/policy/check device:policy
 PUT /v1/policy device:policy
 DELETE /v1/policy device:policy
 POST /v1/resume device:policy

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import Served
@@ -80,3 +83,38 @@ def test_the_policy_outlives_a_restart_and_can_be_taken_back(serve: Callable[...
     assert default["nice"] == 7
     assert kept == {**default, "nice": 12}
     assert taken_back == default
+
+
+def test_a_policy_is_tried_without_being_stored(served: Served) -> None:
+    before = served.http.get("/v1/policy").json()
+    own = Path("/proc/self/comm").read_text("ascii").strip()
+    closed = {"windows": [{"days": [day_after_tomorrow()], "start": "03:00", "end": "03:30"}]}
+    asks: list[tuple[dict[str, Any], set[str]]] = [
+        ({}, set()),
+        (closed, {"window"}),
+        ({**closed, "max_minutes_per_day": 0}, {"window", "daily_limit"}),
+        ({"min_free_disk_bytes": 2**49, "resume_free_disk_bytes": 2**50}, {"disk"}),
+        ({"blocking_processes": [own]}, {"processes"}),
+        ({"blocking_processes": ["no-such-program"]}, set()),
+    ]
+
+    for changes, wanted in asks:
+        body = served.http.post("/v1/policy/check", json=changes).json()
+        found = {blocker["condition"] for blocker in body["blocked_by"]}
+        assert found == wanted, changes
+        assert body["eligible"] == (not wanted)
+        assert all(blocker["detail"] for blocker in body["blocked_by"])
+    assert served.http.get("/v1/policy").json() == before
+
+
+def test_a_policy_that_is_tried_is_checked_as_one_that_is_put(served: Served) -> None:
+    wrong = {"nice": 50, "min_batery_percent": 5}
+    tried, put = (
+        served.http.request(method, path, json=wrong)
+        for method, path in (("POST", "/v1/policy/check"), ("PUT", "/v1/policy"))
+    )
+    assert (tried.status_code, tried.json()["errors"]) == (422, put.json()["errors"])
+
+
+def day_after_tomorrow() -> str:
+    return (datetime.now().astimezone() + timedelta(days=2)).strftime("%a").lower()

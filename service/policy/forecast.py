@@ -1,0 +1,55 @@
+"""What another policy would say of the device as it is now; nothing is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.device.reading import DeviceSnapshot
+from service.device.sensors import process_watcher
+from service.policy.conditions import Used, checks
+from service.policy.observer import Look
+from service.policy.policy import Policy
+from service.policy.signals import Signals
+from storage.records.jobs import Blocker
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Whether a job might train under the policy, and if not, what would keep it."""
+
+    policy: Policy
+    blocked_by: tuple[Blocker, ...]
+
+    @property
+    def eligible(self) -> bool:
+        """Whether nothing would block."""
+        return not self.blocked_by
+
+
+def forecast(look: Look, policy: Policy, *, procfs: Path) -> Forecast:
+    """The verdict once the policy's delays have passed, if the device stays as it is. Blocking.
+
+    Between the level that stops and the one that resumes, a condition stays as it is now; one that
+    was not asked for begins blocked. What people have asked for holds as well.
+    """
+    used = Used(look.trained_today_s)
+    snapshot = _with_processes(look, policy, procfs)
+    is_open = {check.condition for check in checks(look.policy, Signals(snapshot.signals), used)}
+    is_open -= set(look.verdict.conditions)
+    by_policy = (
+        Blocker(check.condition, check.detail)
+        for check in checks(policy, Signals(snapshot.signals), used)
+        if check.bad or not (check.good or check.condition in is_open)
+    )
+    return Forecast(policy, (*look.in_spite.blocked_by, *by_policy))
+
+
+def _with_processes(look: Look, policy: Policy, procfs: Path) -> DeviceSnapshot:
+    """The device looks for programs of the policy in force alone, so others are looked for now."""
+    if policy.blocking_processes == look.policy.blocking_processes:
+        return look.snapshot
+    watcher = process_watcher(procfs)
+    watcher.watched = policy.blocking_processes
+    found = {reading.name: reading for reading in watcher.read(look.at)}
+    return DeviceSnapshot({**look.snapshot.signals, **found})
