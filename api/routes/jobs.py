@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
@@ -13,6 +14,7 @@ from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after
 from api.openapi import answers
 from api.routing import Route
 from api.schemas import JobBody, JobRequest, MetricPointBody, Page, ResumeRequest, State
+from api.schemas.jobs import JobLogBody, LogLineBody
 from service.access.principal import Scope
 from service.jobs import enqueue
 from storage.records.jobs import JobState
@@ -136,6 +138,16 @@ async def resume_job(
     if asked.ignore_policy:
         principal.require(Scope.DEVICE_POLICY)
     return present.job(await daemon.scheduler.resume(job_id, ignore_policy=asked.ignore_policy))
+
+
+@router.get("/jobs/{job_id}/log", summary="Show a job's last lines", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
+def job_log(job_id: JobId, daemon: TheDaemon) -> JobLogBody:
+    """What the job's children wrote last on stderr, and how each of them ended. Paths are cut to
+    their ends; no sample, label or token is in it.
+    """
+    lines = daemon.scheduler.log(job_id)
+    return JobLogBody(lines=[LogLineBody.model_validate(asdict(line)) for line in lines])
 
 
 @router.get(

@@ -149,6 +149,20 @@ class MetricPointBody(Body):
     values: dict[str, float]
 
 
+class LogLineBody(Body):
+    """One line. source: `child` for what a child of the job wrote, `daemon` for what it knows."""
+
+    at: datetime
+    source: Literal["child", "daemon"]
+    text: str
+
+
+class JobLogBody(Body):
+    """The last lines, oldest first: at most 200, of 64 KiB together."""
+
+    lines: list[LogLineBody]
+
+
 class CheckpointBody(Body):
     """Training state of a job after `step`. engine: what wrote it."""
 

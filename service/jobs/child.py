@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
@@ -27,20 +27,28 @@ class Child:
     """A fresh interpreter that carries out one task.
 
     folder: where it may leave files. What it names elsewhere is not taken: the daemon would move it
-    among its own files, and it may be anything.
+    among its own files, and it may be anything. on_stderr: takes what it writes there.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, *, folder: str | None = None) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        *,
+        folder: str | None = None,
+        on_stderr: Callable[[bytes], None] = lambda _: None,
+    ) -> None:
         assert process.stderr is not None
         self._process = process
         self._folder = folder
-        self._errors = ErrorTail(process.stderr)
+        self._errors = ErrorTail(process.stderr, on_stderr)
 
     @classmethod
-    async def spawn(cls, children: Children, task: Task) -> Child:
+    async def spawn(
+        cls, children: Children, task: Task, *, on_stderr: Callable[[bytes], None] = lambda _: None
+    ) -> Child:
         """Start `python -m service.training` and hand it the task. Raises Busy."""
         process = await children.spawn("service.training", buffer_bytes=MAX_LINE_BYTES)
-        child = cls(process, folder=getattr(task, "work_dir", None))
+        child = cls(process, folder=getattr(task, "work_dir", None), on_stderr=on_stderr)
         await child._write(encode(task))
         return child
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from service.errors import ChildDied
 from service.events import Announce
 from service.jobs.child import Child
+from service.jobs.log import JobLog
 from service.jobs.publication import Answer, Publication
 from service.jobs.recorder import Recorder
 from service.jobs.tasks import train_task
@@ -38,7 +39,7 @@ from service.training.protocol.messages.training import (
     Started,
     Updated,
 )
-from service.training.protocol.messages.unions import Command, Message
+from service.training.protocol.messages.unions import Command, Message, Task
 from storage.errors import StorageFull
 from storage.records.federation import ROUND
 from storage.records.jobs import Blocker, Job, JobState
@@ -72,6 +73,7 @@ class JobRun:
         self._monitor = monitor
         self._children = children
         self._recorder = Recorder(job, store, announce=announce)
+        self.log = JobLog(job.id, store)
         self._restarts = job.restarts
         self._wish: Command | None = None
         self._wished = asyncio.Event()
@@ -125,11 +127,14 @@ class JobRun:
 
     async def train(self) -> None:
         """Return when the job has left the state `running`."""
+        await asyncio.to_thread(self.log.load)
         while True:
             try:
                 await self._attempt()
                 return
             except ChildDied as death:
+                self.log.ended(death)
+                await asyncio.to_thread(self.log.save)
                 if NO_SPACE in death.detail:
                     raise StorageFull(
                         "the training child found no room on the disk; free some space"
@@ -169,7 +174,7 @@ class JobRun:
                 work_dir=work_dir,
             )
             self._done = None
-            await self._converse(await Child.spawn(self._children, task), self._take)
+            await self._converse(await self._spawn(task), self._take)
             if isinstance(self._done, Updated):
                 await asyncio.to_thread(self._recorder.updated, self._done)
             elif self._done is not None:
@@ -187,8 +192,11 @@ class JobRun:
     async def _ask(self, task: Evaluate) -> Answer | None:
         """What a child of its own answers, None if it was stopped."""
         self._answer = None
-        await self._converse(await Child.spawn(self._children, task), self._take_answer)
+        await self._converse(await self._spawn(task), self._take_answer)
         return self._answer
+
+    async def _spawn(self, task: Task) -> Child:
+        return await Child.spawn(self._children, task, on_stderr=self.log.take)
 
     async def _converse(self, child: Child, take: Callable[[Message], Awaitable[None]]) -> None:
         self._child = child
@@ -203,12 +211,14 @@ class JobRun:
         finally:
             self._child = None
             await child.close()
+            await asyncio.to_thread(self.log.save)
 
     async def _take(self, message: Message) -> None:
         recorder = self._recorder
         match message:
             case Started():
                 recorder.started(message)
+                self.log.began(message)
             case Chosen() | Seen() | Quarantined() | Decoded() | Working():
                 await asyncio.to_thread(recorder.noted, message)
             case Measured():
@@ -231,6 +241,8 @@ class JobRun:
         if message.code == StorageFull.code:
             raise StorageFull(message.detail)
         error = {"code": message.code, "detail": message.detail}
+        self.log.note(message.detail)
+        await asyncio.to_thread(self.log.save)
         await asyncio.to_thread(self._recorder.ended, JobState.FAILED, error=error)
 
     async def _take_answer(self, message: Message) -> None:

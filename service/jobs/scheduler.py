@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from service.processes.children import Children
 from service.settings import Settings
 from storage.database.transaction import Event
 from storage.errors import Busy, NotFound, StateConflict, StorageFull
-from storage.records.jobs import Blocker, Job, JobState
+from storage.records.jobs import Blocker, Job, JobState, LogLine
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -169,6 +170,13 @@ class Scheduler:
             await asyncio.to_thread(self._store.jobs.report, job_id, **changes)
         self._wake.set()
         return self.shown(replace(job, **changes))
+
+    def log(self, job_id: int) -> Sequence[LogLine]:
+        """The last lines of the job's children. Blocking. Raises NotFound."""
+        run = self._runner.run
+        if run is not None and run.job.id == job_id:
+            return run.log.lines
+        return self._store.jobs.log(self._store.jobs.get(job_id).id)
 
     async def rest(self) -> None:
         """Return once no job trains, after the verdict has changed."""

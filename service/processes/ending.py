@@ -5,20 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
 
 from service.logs import event
 
 logger = logging.getLogger(__name__)
 
 MAX_TAIL_BYTES = 4096
+LAST_WORDS = "; its last words: "
 TRACEBACK = "Traceback (most recent call last)"
 
 
 class ErrorTail:
-    """The last 4 KiB of a stream, read as they come so that the writer never blocks."""
+    """The last 4 KiB of a stream, read as they come so that the writer never blocks.
 
-    def __init__(self, stream: asyncio.StreamReader) -> None:
+    on_read: called with all of it, chunk by chunk.
+    """
+
+    def __init__(
+        self, stream: asyncio.StreamReader, on_read: Callable[[bytes], None] = lambda _: None
+    ) -> None:
         self._stream = stream
+        self._on_read = on_read
         self._tail = b""
         self._reading = asyncio.create_task(self._read())
 
@@ -36,11 +44,12 @@ class ErrorTail:
         if TRACEBACK in words:
             event(logger, logging.ERROR, "child.traceback", text=words)
             words = words.rpartition("\n")[2]
-        return f"; its last words: {words}" if words else ""
+        return f"{LAST_WORDS}{words}" if words else ""
 
     async def _read(self) -> None:
         while chunk := await self._stream.read(MAX_TAIL_BYTES):
             self._tail = (self._tail + chunk)[-MAX_TAIL_BYTES:]
+            self._on_read(chunk)
 
 
 def describe_exit(code: int) -> str:

@@ -136,6 +136,15 @@ class StoredPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of a job's log. source: `child` wrote it, or the `daemon` says it of the child."""
+
+    at: datetime
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceMinute:
     """The device in one minute.
 

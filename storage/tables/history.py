@@ -1,4 +1,4 @@
-"""Deletes old events, curves, and jobs that nothing needs any more."""
+"""Deletes old events, curves, logs, and jobs that nothing needs any more."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ EVENTS_KEPT = 10_000
 """At most so many, however young they are."""
 _EVENTS = "DELETE FROM events WHERE created_at < ? OR id <= (SELECT max(id) FROM events) - ?"
 _CURVES = "DELETE FROM metrics WHERE job_id IN (SELECT id FROM jobs WHERE finished_at < ?)"
+_LOGS = "DELETE FROM job_logs WHERE job_id IN (SELECT id FROM jobs WHERE finished_at < ?)"
 # The newest job of a model says when that was trained last. A checkpoint goes with its job, so one
 # that is there keeps it; so does a version, which was made by it, and what asks for its like.
 _JOBS = """
@@ -38,6 +39,7 @@ class History:
             before = dump_time(transaction.now - age)
             gone = transaction.execute(_EVENTS, (before, events_kept)).rowcount
             gone += transaction.execute(_CURVES, (before,)).rowcount
+            gone += transaction.execute(_LOGS, (before,)).rowcount
             return gone + transaction.execute(_JOBS, (before,)).rowcount
 
         return self._writer.write(delete)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
-from storage.database.codec import dump, load_time
+from storage.database.codec import dump, dump_time, load, load_time
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
-from storage.records.jobs import Blocker, Job, JobState, NewJob
+from storage.records.jobs import Blocker, Job, JobState, LogLine, NewJob
 from storage.tables.job_rows import (
     fetch_jobs,
     find_job,
@@ -147,6 +147,24 @@ class Jobs:
         )
         if fields:
             self._writer.write(lambda transaction: update_job(transaction, id, fields))
+
+    def log(self, id: int) -> builtins.list[LogLine]:  # noqa: A002
+        """The last lines of its children, oldest first; none of a job that is not there."""
+        with self._readers.snapshot() as connection:
+            row = connection.execute(
+                "SELECT lines FROM job_logs WHERE job_id = ?", (id,)
+            ).fetchone()
+        lines = [] if row is None else load(row["lines"])
+        return [LogLine(load_time(at), source, text) for at, source, text in lines]
+
+    def set_log(self, id: int, lines: Iterable[LogLine]) -> None:  # noqa: A002
+        """Keep these lines in the place of those before. Raises NotFound."""
+        text = dump([(dump_time(each.at), each.source, each.text) for each in lines])
+        self._writer.write(
+            lambda transaction: transaction.execute(
+                "INSERT OR REPLACE INTO job_logs VALUES (?, ?)", (id, text)
+            )
+        )
 
     def choose(
         self,

@@ -104,6 +104,7 @@ train pets --epochs 1 --now --watch
 jobs list
 jobs show 2
 jobs metrics 2
+jobs log 2
 versions list pets
 versions show pets 2
 versions samples pets 2

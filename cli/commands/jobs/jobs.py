@@ -17,7 +17,7 @@ STATES = ("queued", "running", "paused", "succeeded", "failed", "cancelled")
 
 @click.group(cls=Group)
 def jobs() -> None:
-    """List, show, cancel, pause and resume jobs, and show their curves."""
+    """List, show, cancel, pause and resume jobs, and show their curves and logs."""
 
 
 @jobs.command("list")
@@ -90,6 +90,21 @@ def resume(client: Client, job_id: int, *, ignore_policy: bool, as_json: bool) -
     """Go on from the checkpoint of a paused job."""
     wish = {"ignore_policy": True} if ignore_policy else None
     _echo_job(client.post(f"/v1/jobs/{job_id}/resume", wish), as_json=as_json)
+
+
+@jobs.command("log")
+@job_argument
+@as_json
+@click.pass_obj
+def log(client: Client, job_id: int, *, as_json: bool) -> None:
+    """Show the last lines that the job's training processes wrote, and how each of them ended."""
+
+    def show(found: dict[str, Any]) -> None:
+        for line in found["lines"]:
+            said = line["text"] if line["source"] == "child" else f"-- {line['text']}"
+            click.echo(f"{line['at'][:19]}  {said}")
+
+    echo(client.get(f"/v1/jobs/{job_id}/log"), show, as_json=as_json)
 
 
 @jobs.command("metrics")

@@ -32,6 +32,7 @@ GET /v1/events models:read
 GET /v1/jobs models:read
 GET /v1/jobs/{job_id} models:read
 POST /v1/jobs/{job_id}/cancel train
+GET /v1/jobs/{job_id}/log models:read
 GET /v1/jobs/{job_id}/metrics models:read
 POST /v1/jobs/{job_id}/pause train
 POST /v1/jobs/{job_id}/resume train

@@ -1,0 +1,95 @@
+"""The last lines of a job's children, kept with the job: what they wrote, and how each ended."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
+
+from service.errors import ChildDied
+from service.logs import event
+from service.processes.ending import LAST_WORDS
+from service.training.protocol.messages.training import Started
+from storage.database.codec import utc_now
+from storage.errors import HoneError, StorageBroken
+from storage.records.jobs import LogLine
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+MOST_LINES = 200
+MOST_CHARACTERS = 64 * 1024
+LONGEST_LINE = 1000
+_PATH = re.compile(r"(?:[A-Za-z]:)?(?:[\\/][\w.+@~-]+){2,}(?=[\\/][\w.+@~-]+[\\/][\w.+@~-]+)")
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class JobLog:
+    """A ring of lines. Belongs to the event loop, but for `load` and `save`, which block.
+
+    Who may see the job may read it, so paths are cut to their ends: the others tell of the
+    installation and its user.
+    """
+
+    def __init__(self, job_id: int, store: Store, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._job_id = job_id
+        self._store = store
+        self._now = now
+        self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
+        self._rest = b""
+        self._is_saved = True
+
+    @property
+    def lines(self) -> tuple[LogLine, ...]:
+        """The last ones, oldest first."""
+        return tuple(self._lines)
+
+    def load(self) -> None:
+        """Begin with the lines of the runs before."""
+        self._lines.extend(self._store.jobs.log(self._job_id))
+
+    def take(self, chunk: bytes) -> None:
+        """What a child wrote; a line may come in pieces."""
+        *whole, self._rest = (self._rest + chunk).split(b"\n")
+        self._rest = self._rest[-LONGEST_LINE:]
+        for line in whole:
+            self._add("child", line.decode(errors="replace"))
+
+    def ended(self, death: ChildDied) -> None:
+        """A child died; its own words are there already."""
+        self.note(death.detail.partition(LAST_WORDS)[0])
+
+    def note(self, text: str) -> None:
+        """What the daemon knows of a child. Goes after all that the child wrote."""
+        if self._rest:
+            self.take(b"\n")
+        for line in text.splitlines():
+            self._add("daemon", line)
+
+    def began(self, message: Started) -> None:
+        """The child has loaded engine and samples."""
+        threads = "1 thread" if message.threads == 1 else f"{message.threads} threads"
+        self.note(f"training on {message.train_samples} samples, {threads}, {message.engine}")
+
+    def save(self) -> None:
+        """Store the lines. A full disk is no reason to fail the job."""
+        if self._is_saved:
+            return
+        self._is_saved = True
+        try:
+            self._store.jobs.set_log(self._job_id, self.lines)
+        except StorageBroken:
+            raise
+        except HoneError as error:
+            event(logger, logging.WARNING, "job.log_not_written", detail=error.detail)
+
+    def _add(self, source: str, text: str) -> None:
+        text = _CONTROL.sub("", _PATH.sub("…", text)).rstrip()[:LONGEST_LINE]
+        if not text:
+            return
+        self._lines.append(LogLine(self._now(), source, text))
+        while sum(len(line.text) for line in self._lines) > MOST_CHARACTERS:
+            self._lines.popleft()
+        self._is_saved = False
