@@ -39,8 +39,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schemas |= _policy_changes()
     for body in (ProblemBody, ModelSpecBody, RoundRequest, Personalization):
         components["schemas"] = schemas = _schemas_of(body) | schemas
-    changes = description["paths"]["/v1/policy"]["put"]["requestBody"]["content"]
-    changes["application/json"]["schema"] = {"$ref": f"{SCHEMAS}PolicyChanges"}
+    for path, method in (("/v1/policy", "put"), ("/v1/policy/check", "post")):
+        changes = description["paths"][path][method]["requestBody"]["content"]
+        changes["application/json"]["schema"] = {"$ref": f"{SCHEMAS}PolicyChanges"}
     for path, operations in description["paths"].items():
         for operation in operations.values():
             _complete(operation, path, scopes.get(operation["operationId"]))

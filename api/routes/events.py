@@ -1,4 +1,4 @@
-"""Events as they happen, as server-sent events (WHATWG HTML, section 9.2)."""
+"""Events as they happen, as server-sent events (WHATWG HTML, section 9.2), and those before."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from api.access.scopes import ScopedRoute, ThePrincipal, needs
-from api.dependencies import TheDaemon
+from api.dependencies import Cursor, Limit, TheDaemon, TheStore, after_id, page
 from api.openapi import answers
 from api.protocol import ABORT
+from api.schemas import EventBody, Page
 from api.waiting import client_of
 from service.access.principal import Scope
 from service.daemon import Daemon
 from service.events import LOST, Happening, Reader, replay
+from storage.database.transaction import Event
 
 router = APIRouter(prefix="/v1", tags=["events"], route_class=ScopedRoute)
 
@@ -71,6 +73,28 @@ async def follow_events(
 
     seen = after if last_event_id is None else last_event_id
     return EventStream(request, daemon, wants, after=seen)
+
+
+@router.get("/events/history", summary="List what has happened", responses=answers("not_ready"))
+@needs(Scope.MODELS_READ)
+def list_events(
+    store: TheStore,
+    principal: ThePrincipal,
+    model: Models = None,
+    type: Types = None,  # noqa: A002
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Page[EventBody]:
+    """Newest first, as far as they are kept. A token that is bound to models sees these alone."""
+    for name in model or ():
+        principal.require(Scope.MODELS_READ, name)
+    rows = store.events.newest(
+        types=type or (),
+        models=model or principal.models,
+        limit=limit + 1,
+        before=after_id(cursor),
+    )
+    return page(rows, limit, cursor=lambda row: row.id, show=_shown)
 
 
 class EventStream(Response):
@@ -125,6 +149,12 @@ class EventStream(Response):
             taken = await reader.take(timeout_s=self._daemon.settings.event_heartbeat_s)
             fresh = (each for each in taken if each.id is None or each.id > seen)
             await _send(send, _frames(fresh) or ": still here\n\n")
+
+
+def _shown(row: Event) -> EventBody:
+    return EventBody(
+        id=row.id, type=row.type, model=row.model, created_at=row.created_at, data=row.data
+    )
 
 
 async def _send(send: Send, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from api.schemas.base import (
     DamageBody,
+    EventBody,
     FaultBody,
     Health,
     Page,
@@ -71,6 +72,7 @@ __all__ = [
     "ClassMerge",
     "ClassNamed",
     "DamageBody",
+    "EventBody",
     "FaultBody",
     "GateBody",
     "GateSettings",

@@ -113,6 +113,16 @@ class VerificationBody(Body):
     damaged: DamageBody | None
 
 
+class EventBody(Body):
+    """Something that has happened. docs/events.md lists the types."""
+
+    id: int
+    type: str
+    model: str | None
+    created_at: datetime
+    data: dict[str, Any]
+
+
 class Readiness(Health):
     """The daemon takes work. database_restored: until its note below `broken` is removed.
 

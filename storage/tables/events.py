@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from storage.database.codec import load, load_time
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Event
 from storage.database.writer import Subscriber, Writer
+from storage.tables.model_rows import among
 
 
 class Events:
@@ -25,6 +27,36 @@ class Events:
         with self._readers.snapshot() as connection:
             rows = connection.execute(
                 "SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?", (id, limit)
+            ).fetchall()
+        return [_event(row) for row in rows]
+
+    def newest(
+        self,
+        *,
+        types: Iterable[str] = (),
+        models: Collection[str] | None = None,
+        limit: int,
+        before: int | None = None,
+    ) -> list[Event]:
+        """Newest first. types: how they begin, none for all. models: of these only, None for all.
+
+        before: the last page's last id.
+        """
+        condition, chosen = among("model", models)
+        prefixes = list(types)
+        begins = " OR ".join("substr(type, 1, length(?)) = ?" for _ in prefixes) or "1"
+        values = [
+            *chosen,
+            *(prefix for prefix in prefixes for _ in range(2)),
+            before,
+            before,
+            limit,
+        ]
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(
+                f"SELECT * FROM events WHERE {condition} AND ({begins})"  # noqa: S608 - our own
+                " AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?",
+                values,
             ).fetchall()
         return [_event(row) for row in rows]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import click
@@ -30,7 +31,7 @@ EVENTS = "/v1/events"
     "--type", "types", multiple=True, metavar="PREFIX", help="Types that begin so, as job."
 )
 @click.option(
-    "--last", type=click.IntRange(0), default=20, help="How many of all stored events to look at."
+    "--last", type=click.IntRange(0), default=20, help="How many of those that are stored."
 )
 @click.option("--after", type=click.IntRange(0), help="All after the event with this id instead.")
 @click.option("--follow", is_flag=True, help="Go on with what happens, until Ctrl-C.")
@@ -50,12 +51,22 @@ def events(
 
     With --json each line is a JSON object.
     """
+
+    def show(event: dict[str, Any]) -> None:
+        if (not models or event["model"] in models) and event["type"].startswith(types or ""):
+            click.echo(json.dumps(event, ensure_ascii=False) if as_json else _line(event))
+
     newest = newest_id(client)
-    seen = max(0, newest - last) if after is None else after
+    if after is None:
+        stored = client.items(f"{EVENTS}/history", model=models or None, type=types or None)
+        known = (event for event in stored if event["id"] <= newest)
+        for event in reversed(list(islice(known, last))):
+            show(event)
     with suppress(KeyboardInterrupt):
-        for event in follow_events(client, seen, until=None if follow else newest):
-            if (not models or event["model"] in models) and event["type"].startswith(types or ""):
-                click.echo(json.dumps(event, ensure_ascii=False) if as_json else _line(event))
+        if after is not None or follow:
+            seen = newest if after is None else after
+            for event in follow_events(client, seen, until=None if follow else newest):
+                show(event)
 
 
 def newest_id(client: Client) -> int:

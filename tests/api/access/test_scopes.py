@@ -29,6 +29,7 @@ GET /v1/device device:policy
 GET /v1/device/history device:policy
 PUT /v1/device/input device:policy
 GET /v1/events models:read
+GET /v1/events/history models:read
 GET /v1/jobs models:read
 GET /v1/jobs/{job_id} models:read
 POST /v1/jobs/{job_id}/cancel train

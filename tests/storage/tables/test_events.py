@@ -44,3 +44,20 @@ def test_pages_of_events_follow_each_other(store):
         store.events.append("t", None, {})
     first = store.events.since(0, 3)
     assert [event.id for event in store.events.since(first[-1].id, 3)] == [4, 5]
+
+
+def test_the_newest_are_listed_by_type_and_model_page_by_page(store):
+    for kind, model in (("job.a", "x"), ("jobs", "x"), ("job.b", "y"), ("model.%", None)):
+        store.events.append(kind, model, {})
+
+    def ids(**where):
+        return [event.id for event in store.events.newest(limit=10, **where)]
+
+    assert ids() == [4, 3, 2, 1]
+    assert ids(types=["job."]) == [3, 1]
+    assert ids(types=["job.b", "model."]) == [4, 3]
+    assert ids(types=["%"]) == []
+    assert ids(models={"x"}) == [2, 1]
+    assert ids(models=[]) == []
+    assert ids(models=["x"], types=["job."], before=3) == [1]
+    assert [event.id for event in store.events.newest(limit=2, before=4)] == [3, 2]
