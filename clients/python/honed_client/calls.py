@@ -62,17 +62,20 @@ class Job(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Call:
-    """A request."""
+    """A request. Of json, content (bytes) and files (the parts of a form) one is its body."""
 
     method: str
     path: str
     json: Any = None
     params: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+    files: Mapping[str, Any] | None = None
 
     def options(self) -> dict[str, Any]:
         """As httpx takes them."""
-        body = {} if self.json is None else {"json": self.json}
+        bodies = {"json": self.json, "content": self.content, "files": self.files}
+        body = {name: value for name, value in bodies.items() if value is not None}
         return {"params": dict(self.params), "headers": dict(self.headers), **body}
 
 

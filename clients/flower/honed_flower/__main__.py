@@ -1,0 +1,104 @@
+"""`honed-flower`: take part in a federation, and see how that goes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    """Entry point of the program."""
+    os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+    os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+    logging.basicConfig(format="honed-flower: %(message)s", level=logging.INFO, stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    arguments = _parser().parse_args()
+    sys.exit(arguments.run(arguments))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="honed-flower", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    join = commands.add_parser("join", help="take part, until Ctrl-C")
+    join.add_argument("superlink", help="HOST:PORT of the SuperLink")
+    join.add_argument("--model", required=True, help="the daemon's model that takes part")
+    join.add_argument("--root-certificates", type=Path, help="PEM; default: those of the system")
+    join.add_argument(
+        "--patience",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long the SuperLink may be away before its round is stopped",
+    )
+    join.set_defaults(run=_join)
+    key = commands.add_parser("key", help="show the node's public key, made if there is none")
+    key.set_defaults(run=_key)
+    status = commands.add_parser("status", help="show what the node does, as JSON")
+    status.set_defaults(run=_status)
+    for command in (join, key, status):
+        command.add_argument(
+            "--folder", type=Path, required=True, help="of the node's key and state"
+        )
+    return parser
+
+
+def _join(arguments: argparse.Namespace) -> int:
+    from honed_flower import client_app
+    from honed_flower.node import Executor, drop_abandoned
+    from honed_flower.state import State
+    from honed_flower.supernode import Membership, SuperNode, make_key
+
+    arguments.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    member = Membership(
+        arguments.superlink,
+        arguments.model,
+        arguments.folder.resolve(),
+        arguments.root_certificates,
+        arguments.patience,
+    )
+    logging.info("this node's public key: %s", make_key(member.key))
+    state = State(member.folder, superlink=member.superlink, model=member.model)
+    drop_abandoned(member, state)
+    client_app.NOTED.append(lambda round_id: state.update(round_id=round_id))
+    node = SuperNode(member)
+    state.update(connected=None, doing=None)
+    executor = Executor(member, node, state)
+
+    def stop(*_: Any) -> None:
+        executor.stop.set()
+        client_app.STOPPED.set()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, stop)
+    try:
+        code = executor.run()
+    finally:
+        node.stop()
+        state.update(connected=None, pid=None, doing=None)
+    if code:
+        logging.error("the SuperNode ended (exit code %s); its lines above say why", code)
+    return code
+
+
+def _key(arguments: argparse.Namespace) -> int:
+    from honed_flower.supernode import make_key
+
+    print(make_key(arguments.folder / "node.key"))  # noqa: T201
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from honed_flower.state import read_state
+
+    print(json.dumps(read_state(arguments.folder)))  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    main()

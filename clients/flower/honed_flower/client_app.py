@@ -1,0 +1,121 @@
+"""The ClientApp: what a device does for each message of a federation.
+
+It finds daemon and model by its node's configuration (`honed-flower join` sets it), else by the
+environment: HONED_MODEL, and HONED_URL, HONED_TOKEN or HONED_SOCKET as honed-client reads them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.client.mod import secaggplus_mod
+from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import ClientAppCallable
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS
+from flwr.compat.common.recorddict_compat import fitres_to_recorddict
+from honed_client import Client
+
+from honed_flower.device import Device, NoUpdate, reason
+from honed_flower.terms import MOST_ROUNDS
+from honed_flower.updates import pack, read_update, to_file, to_tensors
+
+logger = logging.getLogger("honed_flower")
+LARGEST_RUN = 2**40
+ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+STOPPED = Event()
+"""Set while the run that a message belongs to has ended, by who watches it."""
+NOTED: list[Callable[[int | None], None]] = []
+"""Who is told of rounds that begin and end."""
+
+
+def secure(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """SecAgg+ for messages that are part of it; all others pass."""
+    if RECORD_KEY_CONFIGS in message.content.config_records:
+        return secaggplus_mod(message, context, call_next)
+    return call_next(message, context)
+
+
+app = ClientApp(mods=[secure])
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """A round: parameters come in, the update goes out, or the sum's masked share of it."""
+    is_secure = RECORD_KEY_CONFIGS in message.content.config_records
+    sent = to_tensors(_arrays(message))
+    config = dict(message.content.config_records[CONFIG])
+    spec = {name.replace("-", "_"): value for name, value in config.items()}
+    number = int(spec.pop("server_round"))
+    spec["round"] = context.run_id % LARGEST_RUN * MOST_ROUNDS + number
+    most = int(spec.pop("max_samples"))
+    if is_secure and spec.get("compression", "none") != "none":
+        raise NoUpdate("secure aggregation takes uncompressed updates only")
+    with _client() as client:
+        content, samples = _asked(lambda: _device(client, context).train(to_file(sent), spec))
+    weight = min(samples, most)
+    if not is_secure:
+        metrics = MetricRecord({"num-examples": weight, "bytes": len(content)})
+        return Message(RecordDict({ARRAYS: pack(content), METRICS: metrics}), reply_to=message)
+    update = read_update(content, {name: each.shape for name, each in sent.items()})
+    whole = [sent[name] + update[name] for name in sorted(sent)]
+    answer = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(whole), weight, {})
+    return Message(fitres_to_recorddict(answer, keep_input=False), reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Metrics on the device's own validation samples: loss and accuracy, and nothing of classes."""
+    with _client() as client:
+        content = to_file(to_tensors(_arrays(message)))
+        found = _asked(lambda: _device(client, context).evaluate(content))
+    metrics: dict[str, Any] = {
+        name: float(found[name]) for name in ("loss", "accuracy") if found.get(name) is not None
+    }
+    metrics["num-examples"] = int(found["samples"])
+    return Message(RecordDict({METRICS: MetricRecord(metrics)}), reply_to=message)
+
+
+@app.query()
+def take(message: Message, context: Context) -> Message:
+    """The global model has come: the device's gate judges it, and the federation is not told."""
+    with _client() as client:
+        content = to_file(to_tensors(_arrays(message)))
+        _asked(lambda: _device(client, context).take(content))
+    return Message(RecordDict({CONFIG: ConfigRecord({"received": True})}), reply_to=message)
+
+
+def _arrays(message: Message) -> Any:
+    return message.content.array_records[ARRAYS]
+
+
+def _client() -> Client:
+    return Client()
+
+
+def _device(client: Client, context: Context) -> Device:
+    model = context.node_config.get("model") or os.environ.get("HONED_MODEL")
+    if not model:
+        raise NoUpdate("this device has not said which model takes part (HONED_MODEL)")
+    superlink = context.node_config.get("superlink") or os.environ.get("HONED_SUPERLINK")
+    return Device(
+        client,
+        str(model),
+        superlink=None if superlink is None else str(superlink),
+        stopped=STOPPED,
+        note=lambda round_id: [tell(round_id) for tell in NOTED] and None,
+    )
+
+
+def _asked(question: Callable[[], Any]) -> Any:
+    """Its answer. What it raises is logged here, and the federation is told the kind alone."""
+    try:
+        return question()
+    except Exception as error:
+        logger.warning("%s", error)
+        raise RuntimeError(reason(error)) from error

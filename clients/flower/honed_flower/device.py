@@ -1,0 +1,130 @@
+"""The daemon of this device, asked for what a federation wants of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import Any
+from urllib.parse import quote
+
+from honed_client import Client, HonedError, Unreachable
+from honed_client.calls import Call, model_path
+
+POLL_S = 0.25
+LONGEST_POLL_S = 2.0
+GRACE_S = 60.0
+"""After a deadline: to end the step, clip, noise and write; and for a daemon that starts again."""
+BINARY = {"Content-Type": "application/octet-stream"}
+ENDED = ("succeeded", "failed", "cancelled")
+
+
+class NoUpdate(Exception):
+    """The round came to none; says why."""
+
+
+class Stopped(Exception):
+    """The federation has no use for the round any more."""
+
+
+class Device:
+    """One model of a daemon. stopped: set when whoever asked for a round is gone.
+
+    note: told of each round that begins, by its id, and None when it has ended.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        model: str,
+        *,
+        superlink: str | None,
+        stopped: Event,
+        note: Callable[[int | None], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self.model = model
+        self._superlink = superlink
+        self._stopped = stopped
+        self._note = note
+
+    def train(self, parameters: bytes, spec: Mapping[str, Any]) -> tuple[bytes, int]:
+        """A round to its end: its update, and the number of samples it comes from.
+
+        spec: of api.schemas.federation.RoundRequest, with its number. Raises NoUpdate, Stopped,
+        HonedError, Unreachable.
+        """
+        asked = {**spec, "superlink": self._superlink}
+        parts = {
+            "spec": (None, json.dumps(asked), "application/json"),
+            "parameters": ("parameters.safetensors", parameters),
+        }
+        call = Call("POST", model_path(self.model, "rounds"), files=parts)
+        begun = self._client.send(call).json()
+        self._note(begun["id"])
+        try:
+            ended = self._wait(begun["id"], spec.get("deadline_seconds"))
+            if not ended["has_update"]:
+                raise NoUpdate(_why(ended))
+            update = self._client.send(Call("GET", f"/v1/rounds/{begun['id']}/update"))
+            return update.content, ended["samples"]
+        finally:
+            self._note(None)
+
+    def evaluate(self, parameters: bytes) -> dict[str, Any]:
+        """Metrics of these parameters on the device's own validation samples."""
+        path = model_path(self.model, "evaluate")
+        answer = self._client.send(Call("POST", path, headers=BINARY, content=parameters))
+        metrics: dict[str, Any] = answer.json()["metrics"]
+        return metrics
+
+    def take(self, parameters: bytes) -> None:
+        """Have the daemon judge them by its gate, personalized if the device's consent says so."""
+        path = model_path(self.model, "parameters")
+        self._client.send(Call("PUT", path, headers=BINARY, content=parameters))
+
+    def stop(self, round_id: int) -> None:
+        """End a round within a second; of one that has ended, remove the update."""
+        self._client.send(Call("DELETE", f"/v1/rounds/{quote(str(round_id))}"))
+
+    def _wait(self, round_id: int, deadline_s: float | None) -> dict[str, Any]:
+        """The round once it has ended; a daemon that is away is waited for until the deadline."""
+        until = None if deadline_s is None else time.monotonic() + deadline_s + GRACE_S
+        pause_s = POLL_S
+        while True:
+            if self._stopped.is_set():
+                self.stop(round_id)
+                raise Stopped(f"round {round_id} was stopped: the run has ended")
+            try:
+                shown: dict[str, Any] = self._client.get(f"/v1/rounds/{round_id}")
+                if shown["state"] in ENDED:
+                    return shown
+            except Unreachable:
+                if until is None or time.monotonic() > until:
+                    raise
+            if until is not None and time.monotonic() > until:
+                self.stop(round_id)
+                raise NoUpdate("the deadline passed, and the round went on; it was stopped")
+            self._stopped.wait(pause_s)
+            pause_s = min(pause_s * 1.2, LONGEST_POLL_S)
+
+
+def _why(ended: Mapping[str, Any]) -> str:
+    code = (ended["error"] or {}).get("code", "its update is gone")
+    return f"round {ended['round']} is {ended['state']}: {code}"
+
+
+def reason(error: Exception) -> str:
+    """What the federation is told of a failure: what is wrong with what it sent, else the kind.
+
+    The device's log has the rest: of budgets and counts of samples the federation learns nothing.
+    """
+    if isinstance(error, HonedError):
+        told = str(error) if error.code == "invalid_input" else "the device's log says why"
+        return f"refused: {error.code}: {told}"
+    if isinstance(error, Unreachable):
+        return "no update: the device's daemon does not answer"
+    if isinstance(error, NoUpdate | Stopped):
+        return f"no update: {error}"
+    return f"no update: {type(error).__name__}"

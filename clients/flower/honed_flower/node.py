@@ -1,0 +1,188 @@
+"""A device's node: carries out what the SuperNode receives, and watches over the run.
+
+The SuperNode is Flower's program, with `--isolation process`: it talks to the SuperLink and hands
+messages out on 127.0.0.1 to who knows a secret. Flower's own executor would install the code that
+came with the run, and start it. `Executor` starts the ClientApp of this package instead: nothing
+that a SuperLink sends is ever run. It also asks the SuperLink whether the run goes on, which Flower
+does not while a ClientApp works, and stops the daemon's training when it does not.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+from flwr.app import Context, Error, Message
+from flwr.common.constant import ErrorCode, SubStatus
+from flwr.proto.node_pb2 import Node as NodeProto
+from flwr.proto.run_pb2 import GetRunRequest
+from flwr.proto.runtime_pb2 import AcquireTaskRequest
+from flwr.supercore.constant import TaskType
+from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.interceptors import (
+    RuntimeTokenHttpInterceptor,
+    RuntimeVersionHttpInterceptor,
+    SuperExecAuthHttpInterceptor,
+)
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
+from honed_client import Client, HonedError, Unreachable
+
+from honed_flower import client_app
+from honed_flower.device import Device
+from honed_flower.state import State
+from honed_flower.supernode import Membership, SuperNode, read_key
+
+logger = logging.getLogger("honed_flower")
+POLL_S = 0.5
+WATCH_S = 1.0
+ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
+
+
+class Executor:
+    """Carries out messages one after the other, until `stop` is set or the SuperNode ends."""
+
+    def __init__(self, member: Membership, node: SuperNode, state: State) -> None:
+        self._member = member
+        self._node = node
+        self._state = state
+        self.stop = threading.Event()
+
+    def run(self) -> int:
+        """The SuperNode's exit code, 0 if it was told to stop."""
+        guard = SuperExecAuthHttpInterceptor(
+            master_secret=self._node.secret, protected_methods=[ACQUIRE]
+        )
+        request = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
+        with self._runtime(guard) as client:
+            while not self.stop.is_set():
+                if (code := self._node.exit_code()) is not None:
+                    return code
+                try:
+                    token = client.AcquireTask(request).token
+                except httpx.TransportError:  # it does not listen yet, or no more
+                    token = ""
+                if token:
+                    self._carry_out(token)
+                else:
+                    self.stop.wait(POLL_S)
+        return 0
+
+    def _carry_out(self, token: str) -> None:
+        with self._runtime(RuntimeTokenHttpInterceptor(token)) as client:
+            beat = HeartbeatSender(make_task_heartbeat_fn_http(client))
+            beat.start()
+            try:
+                message, context, run, _ = pull_task_input(client)
+                context.node_config = {
+                    "model": self._member.model,
+                    "superlink": self._member.superlink,
+                }
+                self._state.update(
+                    connected=True, run=str(run.run_id), doing=message.metadata.message_type
+                )
+                reply, why = self._answer(message, context)
+                push_message(client, reply, context)
+                status = SubStatus.FAILED if why else SubStatus.COMPLETED
+                push_task_output(client, context, status, why)
+                self._note(reply, why)
+            finally:
+                beat.stop()
+
+    def _answer(self, message: Message, context: Context) -> tuple[Message, str]:
+        client_app.STOPPED.clear()
+        done = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(context, done), daemon=True)
+        watch.start()
+        try:
+            return client_app.app(message, context), ""
+        except Exception as error:  # noqa: BLE001 - whatever the ClientApp raises is the reply
+            reply = Message(
+                Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(error)), reply_to=message
+            )
+            return reply, str(error)
+        finally:
+            done.set()
+            watch.join()
+
+    def _watch(self, context: Context, done: threading.Event) -> None:
+        """Set STOPPED once the run has ended, or the SuperLink is away for too long."""
+        private = read_key(self._member.key)
+        trusted = self._member.root_certificates
+        request = GetRunRequest(node=NodeProto(node_id=context.node_id), run_id=context.run_id)
+        answered = time.monotonic()
+        with FleetHttpClient.from_server_address(
+            self._member.superlink,
+            False,
+            None if trusted is None else str(trusted),
+            interceptors=[
+                RuntimeVersionHttpInterceptor(component_name="SuperNode"),
+                NodeAuthHttpInterceptor(private, private.public_key()),
+            ],
+        ) as fleet:
+            while not done.wait(WATCH_S):
+                why = ""
+                try:
+                    fleet.GetRun(request)
+                    answered = time.monotonic()
+                except httpx.HTTPStatusError as error:
+                    if error.response.status_code < 500:
+                        why = "the run has ended"
+                except httpx.TransportError:
+                    pass
+                away_s = time.monotonic() - answered
+                if away_s > self._member.patience_s:
+                    why = f"the SuperLink {self._member.superlink} is away for {away_s:.0f} s"
+                if why or self.stop.is_set():
+                    logger.warning("stopping the round: %s", why or "this node is stopped")
+                    client_app.STOPPED.set()
+                    return
+
+    def _note(self, reply: Message, why: str) -> None:
+        facts = self._state.facts
+        sent = 0
+        if not why and "metrics" in reply.content.metric_records:
+            sent = int(reply.content.metric_records["metrics"].get("bytes", 0))
+        self._state.update(
+            doing=None,
+            last=why or "sent",
+            last_at=time.time(),
+            replies=facts["replies"] + (not why),
+            bytes=facts["bytes"] + sent,
+        )
+
+    @contextmanager
+    def _runtime(self, guard: object) -> Iterator[RuntimeHttpClient]:
+        client = RuntimeHttpClient.from_server_address(
+            f"127.0.0.1:{self._node.port}",
+            True,
+            None,
+            interceptors=[RuntimeVersionHttpInterceptor(component_name="honed-flower"), guard],
+        )
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+def drop_abandoned(member: Membership, state: State) -> None:
+    """Stop the round of a node that was killed: nobody would fetch what it comes to."""
+    round_id = state.facts.get("round_id")
+    if round_id is None:
+        return
+    with Client() as client:
+        device = Device(client, member.model, superlink=None, stopped=threading.Event())
+        try:
+            device.stop(round_id)
+        except HonedError as error:
+            logger.warning("round %s: %s", round_id, error)
+        except Unreachable as error:
+            logger.warning("round %s was not stopped: %s", round_id, error)
+            return
+    state.update(round_id=None)

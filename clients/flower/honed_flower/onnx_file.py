@@ -1,0 +1,104 @@
+"""The model's ONNX file: what trains in it, and the same file with other parameters."""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from honed_flower.updates import Tensors
+
+STATISTICS = (3, 4)
+"""Inputs of BatchNormalization that are running mean and variance, which never train."""
+
+
+class Model:
+    """A forward model, and which of its initializers train.
+
+    trainable: globs over initializers, empty for every float32 one of more than one number that is
+    no running statistic. parameters: a file of a daemon's `GET …/parameters`, which says exactly
+    what trains there, and where to begin; None to begin with the model's own numbers. Raises
+    ValueError.
+    """
+
+    def __init__(self, path: Path, *, trainable: list[str], parameters: Path | None) -> None:
+        self._path = path
+        self._model = self._read()
+        self._initializers = {each.name: each for each in self._model.graph.initializer}
+        self.parameters = self._chosen(trainable) if parameters is None else self._given(parameters)
+
+    def save(self, parameters: Tensors, path: Path) -> None:
+        """Write the file with these parameters, in one move."""
+        for name, values in parameters.items():
+            tensor = numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name)
+            self._initializers[name].CopyFrom(tensor)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        onnx.save(self._model, partial)
+        partial.replace(path)
+
+    def _read(self) -> onnx.ModelProto:
+        try:
+            model = onnx.load(self._path, load_external_data=False)
+            onnx.checker.check_model(model)
+        except Exception as error:  # protobuf's, the checker's, the file system's
+            raise ValueError(f"cannot read the model {self._path}: {error}") from error
+        return model
+
+    def _chosen(self, trainable: list[str]) -> Tensors:
+        statistics = {
+            name
+            for node in self._model.graph.node
+            if node.op_type == "BatchNormalization"
+            for name in [node.input[slot] for slot in STATISTICS]
+        }
+        weights = [
+            name
+            for name, each in self._initializers.items()
+            if each.data_type == TensorProto.FLOAT
+            and prod(each.dims) > 1
+            and name not in statistics
+        ]
+        for pattern in trainable:
+            if not any(fnmatchcase(name, pattern) for name in weights):
+                raise ValueError(
+                    f"trainable: {pattern!r} fits no weight; the model has {', '.join(weights)}"
+                )
+        chosen = [
+            name
+            for name in weights
+            if not trainable or any(fnmatchcase(name, pattern) for pattern in trainable)
+        ]
+        if not chosen:
+            raise ValueError(f"{self._path} has no float32 initializers that could train")
+        return {name: self._values(name) for name in sorted(chosen)}
+
+    def _given(self, path: Path) -> Tensors:
+        try:
+            given = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"cannot read the parameters {path}: {error}") from error
+        for name, values in given.items():
+            if name not in self._initializers:
+                raise ValueError(f"{path} has {name!r}, which {self._path} has not")
+            if values.shape != tuple(self._initializers[name].dims) or values.dtype != np.float32:
+                raise ValueError(
+                    f"{path} has {name!r} as {values.dtype} {list(values.shape)}, {self._path} as "
+                    f"float32 {list(self._initializers[name].dims)}"
+                )
+            if not np.isfinite(values).all():
+                raise ValueError(f"{path}: {name!r} holds what is no finite number")
+        return dict(sorted(given.items()))
+
+    def _values(self, name: str) -> np.ndarray:
+        values = np.array(numpy_helper.to_array(self._initializers[name]), np.float32)
+        if not np.isfinite(values).all():
+            raise ValueError(f"{self._path}: {name!r} holds what is no finite number")
+        return values

@@ -1,0 +1,112 @@
+"""Secure aggregation: the server gets the sum of the updates by SecAgg+, and none of them.
+
+Flower's SecAgg+ workflow has its older interface, our strategies the newer. `SecureGrid` stands
+between: a round of training that goes through it comes back as one reply, the weighted mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from flwr.app import ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
+from flwr.common import FitIns, FitRes, Parameters, parameters_to_ndarrays
+from flwr.server import LegacyContext
+from flwr.server.compat.grid_client_proxy import GridClientProxy
+from flwr.server.workflow import SecAggPlusWorkflow
+from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
+from flwr.serverapp import Grid
+
+from honed_flower.terms import Terms
+from honed_flower.updates import to_arrays
+
+THRESHOLD = 0.5
+"""Share of the devices that must stay to the end; with fewer, the round comes to nothing."""
+CLIPPING_RANGE = 8.0
+"""Parameters beyond it are cut off; 22 bits tell apart the numbers between."""
+ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+
+
+class SecureGrid:
+    """A grid whose rounds of training are summed by SecAgg+; everything else passes."""
+
+    def __init__(self, grid: Grid, context: Context, terms: Terms) -> None:
+        self._grid = grid
+        self._context = context
+        self._terms = terms
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """As Flower's; of a round of training one reply, of the mean, or none."""
+        asked = list(messages)
+        if not asked or asked[0].metadata.message_type != MessageType.TRAIN:
+            return self._grid.send_and_receive(asked, timeout=timeout)
+        mean = _Mean(asked, self._grid, self._context.run_id)
+        context = LegacyContext(self._context, strategy=mean)  # type: ignore[arg-type]
+        number = asked[0].content.config_records[CONFIG]["server-round"]
+        context.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord(
+            {Key.CURRENT_ROUND: number}
+        )
+        context.state.array_records[MAIN_PARAMS_RECORD] = asked[0].content.array_records[ARRAYS]
+        _Workflow(
+            {each.metadata.dst_node_id: each for each in asked},
+            num_shares=1.0,
+            reconstruction_threshold=THRESHOLD,
+            max_weight=float(self._terms.max_samples),
+            clipping_range=CLIPPING_RANGE,
+            timeout=timeout,
+        )(self._grid, context)
+        return [] if mean.found is None else [_reply(asked[0], *mean.found)]
+
+
+class _Workflow(SecAggPlusWorkflow):
+    """As Flower's, sending what the strategy has made, with names, once keys are agreed on."""
+
+    def __init__(self, asked: dict[int, Message], **options: Any) -> None:
+        self._asked = asked
+        super().__init__(**options)
+
+    def share_keys_stage(self, grid: Grid, context: LegacyContext, state: Any) -> bool:
+        state.nid_to_fitins = {
+            node: RecordDict(dict(message.content)) for node, message in self._asked.items()
+        }
+        return super().share_keys_stage(grid, context, state)
+
+
+class _Mean:
+    """What the workflow asks of a strategy: whom to send to, and what becomes of the sum."""
+
+    found: tuple[list[Any], int] | None = None
+    """The mean of the parameters, by name, and the number of samples that it comes from."""
+
+    def __init__(self, asked: Sequence[Message], grid: Grid, run_id: int) -> None:
+        self._nodes = [each.metadata.dst_node_id for each in asked]
+        self._grid = grid
+        self._run_id = run_id
+
+    def configure_fit(self, *_: object) -> list[tuple[GridClientProxy, FitIns]]:
+        """Those that the strategy has chosen; what is sent comes later, by `_Workflow`."""
+        nothing = FitIns(Parameters([], ""), {})
+        return [(GridClientProxy(node, self._grid, self._run_id), nothing) for node in self._nodes]
+
+    def aggregate_fit(
+        self, _: int, results: list[tuple[Any, FitRes]], __: object
+    ) -> tuple[None, dict[str, Any]]:
+        """Each result has the mean already."""
+        if results:
+            weights = [each.num_examples for _, each in results]
+            self.found = parameters_to_ndarrays(results[0][1].parameters), sum(weights)
+        return None, {}
+
+
+def _reply(asked: Message, mean: list[Any], samples: int) -> Message:
+    names = sorted(asked.content.array_records[ARRAYS])
+    arrays = to_arrays(
+        {name: values.astype("float32") for name, values in zip(names, mean, strict=True)}
+    )
+    content = RecordDict({ARRAYS: arrays, METRICS: MetricRecord({"num-examples": samples})})
+    return Message(content, reply_to=asked)

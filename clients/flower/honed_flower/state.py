@@ -1,0 +1,38 @@
+"""What a node does, in a file that `honed-flower status` reads and the next start mends."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+NAME = "state.json"
+
+
+class State:
+    """Facts of one node, written whenever one changes."""
+
+    def __init__(self, folder: Path, **facts: Any) -> None:
+        self._path = folder / NAME
+        before = read_state(folder)
+        kept = {name: before[name] for name in ("replies", "bytes", "round_id") if name in before}
+        self.facts: dict[str, Any] = {"replies": 0, "bytes": 0, **kept, **facts, "pid": os.getpid()}
+
+    def update(self, **facts: Any) -> None:
+        """Change some facts; None takes one away."""
+        changed = {**self.facts, **facts, "at": time.time()}
+        self.facts = {name: value for name, value in changed.items() if value is not None}
+        partial = self._path.with_suffix(".partial")
+        partial.write_text(json.dumps(self.facts, indent=2), "utf-8")
+        partial.replace(self._path)
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """What was written last; empty where nothing was."""
+    try:
+        found: dict[str, Any] = json.loads((folder / NAME).read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found

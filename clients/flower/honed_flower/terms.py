@@ -1,0 +1,139 @@
+"""The settings of a run: checked before the first round, and what devices are sent of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+STRATEGIES = ("fedavg", "fedprox", "fedadam", "fedmedian", "krum")
+AVERAGING = ("fedavg", "fedprox", "fedadam")
+"""Strategies that need no more than the weighted mean of all updates."""
+CHOICES = {
+    "strategy": STRATEGIES,
+    "deliver": ("end", "each-round", "never"),
+    "on-deadline": ("update", "none"),
+    "compression": ("none", "int8", "top_k"),
+}
+POSITIVE = ("rounds", "nodes", "fraction", "round-timeout", "server-learning-rate", "max-samples")
+LEAST_NODES = {"krum": 3}
+SENT = (
+    *("epochs", "max-steps", "learning-rate", "batch-size", "proximal-mu", "deadline-seconds"),
+    *("on-deadline", "clip-norm", "noise-multiplier", "compression", "share"),
+)
+"""What a device is told of a round; a 0 that means "not given" is left out."""
+MOST_ROUNDS = 2**13
+
+
+@dataclass(frozen=True)
+class Terms:
+    """As in pyproject.toml, with _ for -."""
+
+    model: str
+    parameters: str
+    trainable: str
+    output: str
+    strategy: str
+    rounds: int
+    nodes: int
+    fraction: float
+    round_timeout: float
+    deliver: str
+    evaluate: bool
+    epochs: int
+    max_steps: int
+    learning_rate: float
+    batch_size: int
+    proximal_mu: float
+    deadline_seconds: float
+    on_deadline: str
+    clip_norm: float
+    noise_multiplier: float
+    compression: str
+    share: float
+    server_learning_rate: float
+    server_clip_norm: float
+    malicious_nodes: int
+    max_samples: int
+    secure_aggregation: bool
+
+    def sent(self) -> dict[str, Any]:
+        """What devices are told of a round."""
+        values = {name: getattr(self, name.replace("-", "_")) for name in SENT}
+        return {name: value for name, value in values.items() if value}
+
+
+def read_terms(config: Mapping[str, Any]) -> Terms:
+    """Raises ValueError with all that is wrong."""
+    config = {name: _number(name, value) for name, value in config.items()}
+    known = [each.name.replace("_", "-") for each in fields(Terms)]
+    problems = [f"{name} is missing" for name in known if name not in config]
+    problems += [f"{name} is no setting" for name in config if name not in known]
+    if not problems:
+        problems = _wrong(config)
+    if problems:
+        raise ValueError("the run's settings are wrong: " + "; ".join(problems))
+    return Terms(**{name.replace("-", "_"): config[name] for name in known})
+
+
+def _number(name: str, value: Any) -> Any:
+    """`epochs=2` and `clip-norm=1` are both written without a point."""
+    kinds = {each.name.replace("_", "-"): each.type for each in fields(Terms)}
+    return float(value) if kinds.get(name) == "float" and type(value) is int else value
+
+
+def _wrong(config: Mapping[str, Any]) -> list[str]:
+    kinds = {each.name.replace("_", "-"): each.type for each in fields(Terms)}
+    problems = [
+        f"{name} is {value!r}, it takes {kinds[name]}"
+        for name, value in config.items()
+        if type(value).__name__ != kinds[name]
+    ]
+    if problems:
+        return problems
+    problems += [
+        f"{name} is {config[name]!r}, it takes one of {', '.join(choices)}"
+        for name, choices in CHOICES.items()
+        if config[name] not in choices
+    ]
+    problems += [f"{name} must be above 0" for name in POSITIVE if config[name] <= 0]
+    problems += [
+        f"{name} must not be below 0"
+        for name in (*SENT, "server-clip-norm", "malicious-nodes")
+        if isinstance(config[name], int | float) and config[name] < 0
+    ]
+    problems += [f"{name} is missing" for name in ("model", "output") if not config[name]]
+    if config["rounds"] >= MOST_ROUNDS:
+        problems.append(f"rounds is {config['rounds']}, the most is {MOST_ROUNDS - 1}")
+    least = LEAST_NODES.get(config["strategy"], 1)
+    if config["nodes"] < least:
+        problems.append(f"{config['strategy']} needs at least {least} nodes")
+    if config["noise-multiplier"] and not config["clip-norm"]:
+        problems.append("noise is in proportion to clip-norm: give it too")
+    return problems + (_against_secure_aggregation(config) if config["secure-aggregation"] else [])
+
+
+def _against_secure_aggregation(config: Mapping[str, Any]) -> list[str]:
+    """Why this run cannot have it: the server sees one sum, and nothing of who sent what."""
+    problems = []
+    if config["strategy"] not in AVERAGING:
+        problems.append(
+            f"secure-aggregation shows the server one sum, and {config['strategy']} needs each "
+            f"update; take one of {', '.join(AVERAGING)}"
+        )
+    if config["compression"] != "none":
+        problems.append(
+            "secure-aggregation adds up numbers of one scale, which compressed updates have not; "
+            'take compression="none"'
+        )
+    if config["server-clip-norm"]:
+        problems.append(
+            "secure-aggregation hides the updates that server-clip-norm would clip; use clip-norm, "
+            "which devices apply"
+        )
+    if config["nodes"] < 3:
+        problems.append(
+            "secure-aggregation needs at least 3 nodes: of two, each knows the other's update from "
+            "the sum"
+        )
+    return problems

@@ -1,0 +1,123 @@
+"""Parameters and updates on their way: safetensors on the device's side, arrays on Flower's.
+
+The order of parameters is that of their names, as the daemon's. docs/federated.md tells how updates
+are compressed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+UPDATE = "update"
+"""The one array of a reply: the bytes of the file that the daemon made."""
+SCALES, INDICES, VALUES = "hone.scales", "hone.indices", "hone.values"
+METADATA = "hone.update"
+
+Tensors = dict[str, NDArray[np.float32]]
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+class BadUpdate(ValueError):
+    """What a device has sent is no update of the model."""
+
+
+def to_arrays(tensors: Tensors) -> ArrayRecord:
+    """In the order of their names."""
+    return ArrayRecord(
+        {name: Array(np.ascontiguousarray(tensors[name])) for name in sorted(tensors)}
+    )
+
+
+def to_tensors(arrays: ArrayRecord) -> Tensors:
+    """By name."""
+    return {name: array.numpy() for name, array in arrays.items()}
+
+
+def to_file(tensors: Tensors) -> bytes:
+    """As the daemon takes them."""
+    return save({name: np.ascontiguousarray(each) for name, each in sorted(tensors.items())})
+
+
+def pack(content: bytes) -> ArrayRecord:
+    """An update as it came from the daemon, in the bytes that it has."""
+    return ArrayRecord({UPDATE: Array(np.frombuffer(content, np.uint8))})
+
+
+def unpack(arrays: ArrayRecord) -> bytes:
+    """Raises BadUpdate."""
+    if list(arrays) != [UPDATE]:
+        raise BadUpdate(f"the reply has {', '.join(arrays) or 'nothing'}, not one {UPDATE!r}")
+    return arrays[UPDATE].numpy().astype(np.uint8).tobytes()
+
+
+def read_update(content: bytes, shapes: Shapes) -> Tensors:
+    """The difference that an update tells, float32, by name.
+
+    shapes: of the model's parameters. Raises BadUpdate unless it has these, and is finite.
+    """
+    try:
+        stored = load(content)
+        about = json.loads(json.loads(_header(content))["__metadata__"][METADATA])
+        kind = about["compression"]
+        if kind == "int8":
+            tensors = _from_int8(stored)
+        elif kind == "top_k":
+            tensors = _from_places(stored, shapes)
+        else:
+            tensors = dict(stored)
+    except BadUpdate:
+        raise
+    except Exception as error:  # whatever a file of a stranger makes the reader raise
+        raise BadUpdate(f"the update cannot be read: {type(error).__name__}: {error}") from error
+    _require(tensors, shapes)
+    return {name: tensors[name].astype(np.float32) for name in sorted(tensors)}
+
+
+def _header(content: bytes) -> bytes:
+    return content[8 : 8 + int.from_bytes(content[:8], "little")]
+
+
+def _from_int8(stored: Mapping[str, NDArray]) -> Tensors:
+    names = sorted(set(stored) - {SCALES})
+    scales = stored[SCALES].astype(np.float32)
+    return {
+        name: stored[name].astype(np.float32) * scale
+        for name, scale in zip(names, scales, strict=True)
+    }
+
+
+def _from_places(stored: Mapping[str, NDArray], shapes: Shapes) -> Tensors:
+    """Its metadata has shapes too, but who sends may say anything: ours decide how much memory."""
+    sizes = {name: prod(shapes[name]) for name in sorted(shapes)}
+    flat = np.zeros(sum(sizes.values()), np.float32)
+    flat[stored[INDICES]] = stored[VALUES]
+    parts = np.split(flat, np.cumsum(list(sizes.values()))[:-1])
+    return {name: part.reshape(shapes[name]) for name, part in zip(sizes, parts, strict=True)}
+
+
+def _require(tensors: Tensors, shapes: Shapes) -> None:
+    if missing := sorted(set(shapes) - set(tensors)):
+        raise BadUpdate(f"{missing[0]!r} is missing")
+    if strange := sorted(set(tensors) - set(shapes)):
+        raise BadUpdate(f"the model trains no {strange[0]!r}")
+    for name, values in tensors.items():
+        if values.shape != tuple(shapes[name]):
+            raise BadUpdate(f"{name!r} is {list(values.shape)}, the model has {list(shapes[name])}")
+        if values.dtype.kind != "f":
+            raise BadUpdate(f"{name!r} is {values.dtype}, not float32")
+        if not np.isfinite(values).all():
+            raise BadUpdate(f"{name!r} holds what is no finite number")
+
+
+def norm(tensors: Tensors) -> float:
+    """Of all tensors as one vector."""
+    return float(
+        np.sqrt(sum(float(np.square(each, dtype=np.float64).sum()) for each in tensors.values()))
+    )
