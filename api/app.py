@@ -29,9 +29,9 @@ from api.routes import (
     predict,
     reference,
     samples,
+    system,
     triggers,
     uploads,
-    verification,
     versions,
 )
 from api.routes.federation import parameters, rounds
@@ -66,7 +66,7 @@ ROUTED = (
     device,
     triggers,
     backup,
-    verification,
+    system,
     access,
     dashboard,
 )

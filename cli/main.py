@@ -49,6 +49,7 @@ COMMANDS = {
     "service": "cli.commands.service",
     "snooze": "cli.commands.device.pauses",
     "status": "cli.commands.device.status",
+    "system": "cli.commands.device.status",
     "tokens": "cli.commands.tokens",
     "top": "cli.commands.device.top",
     "train": "cli.commands.jobs.training",

@@ -23,6 +23,7 @@ from service.backup.verification import Verifier
 from service.events import Feed
 from service.federation.deadlines import Deadlines
 from service.federation.measuring import Measuring
+from service.installation.inspector import Inspector
 from service.jobs.scheduler import Scheduler
 from service.jobs.sleep import SleepWatch
 from service.logs import event
@@ -81,6 +82,7 @@ class Daemon:
     drift: DriftWatch
     deadlines: Deadlines
     measuring: Measuring
+    inspector: Inspector
 
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
@@ -157,6 +159,7 @@ class Daemon:
         self.drift = DriftWatch(self.store, self.settings, self.children, self.monitor)
         self.deadlines = Deadlines(self.store, self.scheduler)
         self.measuring = Measuring(self.store, self.settings, self.children)
+        self.inspector = Inspector(self.store, self.settings, self.children)
         self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
         self.verification = Verifier(self.store, self.monitor)
 

@@ -80,6 +80,31 @@ class PolicyCheckBody(Body):
     blocked_by: list[BlockerBody]
 
 
+class CheckBody(Body):
+    """One thing looked at. remedy: what to do unless it is ok."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    remedy: str | None
+
+
+class BackupBody(Body):
+    """A copy of the database that the daemon has made by itself."""
+
+    made_at: datetime
+    size_bytes: int
+
+
+class SystemBody(Body):
+    """What the daemon runs on. backups: its own, newest first."""
+
+    versions: dict[str, str]
+    data_dir: str
+    checks: list[CheckBody]
+    backups: list[BackupBody]
+
+
 class SnoozeRequest(Request):
     """Exactly one of minutes (from now) and until (a time, or `morning`)."""
 

@@ -12,9 +12,9 @@ import click
 
 from cli.client import Client
 from cli.commands.device.status import damage_line
-from cli.doctor.checks import Check
 from cli.output import file_size
 from cli.progress import bar
+from service.installation.checks import Check
 
 if TYPE_CHECKING:
     from storage.integrity import Damage

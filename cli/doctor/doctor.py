@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,25 +16,22 @@ import click
 from cli.client import Client
 from cli.commands.device.status import damage_line, restored_line
 from cli.doctor import data
-from cli.doctor.checks import (
+from cli.doctor.engine import check_engine_runs
+from cli.options import as_json
+from cli.output import echo_json
+from service.errors import BadSetting
+from service.installation.checks import (
     Check,
-    check_engine_runs,
     check_onnx,
     check_python,
     check_runtime,
     check_sandbox,
     check_sqlite,
 )
-from cli.options import as_json
-from cli.output import echo_json, file_size
-from service.errors import BadSetting
+from service.installation.folder import check_disk, check_permissions, check_token_file
 from service.training.engines.packages import installed_version
-from storage.disk.permissions import open_to_others
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
-LOW_SPACE_BYTES = 2**30
-NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs")
-"""Kinds, or how they begin, whose locks and shared memory SQLite cannot trust."""
 
 
 @click.command()
@@ -99,52 +94,7 @@ def check_data_dir(folder: Path) -> Iterator[Check]:
     parents = (folder, *folder.absolute().parents)
     existing = next(path for path in parents if os.path.exists(path))  # noqa: PTH110
     yield _writable(folder, existing)
-    free_bytes = shutil.disk_usage(existing).free
-    yield Check(
-        "disk space",
-        "ok" if free_bytes >= LOW_SPACE_BYTES else "warn",
-        f"{file_size(free_bytes)} free",
-        None if free_bytes >= LOW_SPACE_BYTES else "free some, or set HONED_DATA_DIR elsewhere",
-    )
-    kind = filesystem(existing)
-    if kind.startswith(NETWORK_FILESYSTEMS):
-        yield Check(
-            "filesystem",
-            "fail",
-            f"{kind}: SQLite's locks do not hold over a network",
-            "set HONED_DATA_DIR to a folder on a disk of this machine",
-        )
-    else:
-        yield Check("filesystem", "ok", kind)
-
-
-def check_permissions(folder: Path) -> Check:
-    """Only its owner may read what lies in the data folder."""
-    try:
-        first = next(open_to_others(folder), None)
-    except OSError as error:
-        remedy = "run as the daemon's user, or set HONED_DATA_DIR"
-        return Check("permissions", "fail", f"{error.filename}: {error.strerror}", remedy)
-    if first is not None:
-        remedy = f"restart the daemon, which closes them, or: chmod -R go= {folder}"
-        return Check("permissions", "fail", f"others may read {first}", remedy)
-    return Check("permissions", "ok", "nobody else may read the data folder")
-
-
-def check_token_file(path: Path) -> Check:
-    """Only its owner may read the admin token."""
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        return Check("token", "ok", f"{path} is made at the first start")
-    except OSError as error:
-        remedy = "run as the daemon's user, or set HONED_DATA_DIR"
-        return Check("token", "fail", f"cannot look at {path}: {error.strerror}", remedy)
-    if os.name == "posix" and mode & 0o077:
-        return Check(
-            "token", "fail", f"{path} has mode {mode:04o}: others can read it", f"chmod 600 {path}"
-        )
-    return Check("token", "ok", str(path))
+    yield from check_disk(existing)
 
 
 def check_daemon(client: Client) -> Iterator[Check]:
@@ -202,18 +152,6 @@ def check_port(host: str, port: int) -> Check:
     except OSError as error:
         return Check("port", "fail", f"{name}: {error.strerror}", "set HONED_HOST or HONED_PORT")
     return Check("port", "ok", f"{name} is free")
-
-
-def filesystem(path: Path) -> str:
-    """The kind of the filesystem that holds path, as `ext4`; `unknown` if no mount tells."""
-    import psutil
-
-    real = path.resolve()
-    mounts = [
-        mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)
-    ]
-    longest = max(mounts, key=lambda mount: len(mount.mountpoint), default=None)
-    return longest.fstype if longest is not None and longest.fstype else "unknown"
 
 
 def _writable(folder: Path, existing: Path) -> Check:

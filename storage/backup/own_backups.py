@@ -35,6 +35,10 @@ class OwnBackups:
         found = listed(self._folder, now)
         return made_at(found[0]) if found else None
 
+    def made(self, now: datetime) -> list[tuple[datetime, int]]:
+        """When each was made, and its bytes; newest first."""
+        return [(made_at(path), path.stat().st_size) for path in listed(self._folder, now)]
+
     def make(self, now: datetime) -> Path | None:
         """Make one, verify it, and remove what is beyond `KEPT` days; None if nothing is kept yet.
 

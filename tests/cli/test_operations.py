@@ -62,6 +62,7 @@ WITHOUT_JSON = {"dashboard", "demo", "serve", "watch-input"} | {
 
 SESSION = """
 status
+system
 device
 device --history
 top

@@ -1,4 +1,4 @@
-"""`honed status`: what the daemon is doing."""
+"""`honed status`: what the daemon is doing; `honed system`: what it runs on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from cli.client import Client
 from cli.commands.jobs.jobs import in_spite
 from cli.options import as_json
-from cli.output import echo_fields, echo_json
+from cli.output import echo, echo_fields, echo_json, echo_table, file_size
 
 WORKING = ("running", "queued", "paused")
 
@@ -82,3 +82,26 @@ def _job(job: dict[str, Any]) -> str:
     reached = f", step {progress['step']}{total}" if progress.get("step") else ""
     waits = "".join(f", waits: {b['detail']}" for b in job["blocked_by"] or ())
     return f"job {job['id']} of {job['model']}{reached}{in_spite(job)}{waits}"
+
+
+@click.command()
+@as_json
+@click.pass_obj
+def system(client: Client, *, as_json: bool) -> None:
+    """Show what the running daemon runs on: versions, findings, its own backups.
+
+    `honed doctor` checks more, from this command's own environment, and tries the engine.
+    """
+    echo(client.get("/v1/system"), _echo_system, as_json=as_json)
+
+
+def _echo_system(found: dict[str, Any]) -> None:
+    echo_fields([*found["versions"].items(), ("data folder", found["data_dir"])])
+    click.echo()
+    rows = (
+        (each["status"], each["name"], each["detail"], each["remedy"]) for each in found["checks"]
+    )
+    echo_table(("STATUS", "CHECK", "DETAIL", "REMEDY"), rows)
+    click.echo()
+    backups = ((each["made_at"][:16], file_size(each["size_bytes"])) for each in found["backups"])
+    echo_table(("BACKUP", "SIZE"), backups)

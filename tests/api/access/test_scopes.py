@@ -106,6 +106,7 @@ POST /v1/snooze device:policy
 DELETE /v1/snooze device:policy
 GET /v1/verification backup
 POST /v1/verification backup
+GET /v1/system device:policy
 GET /v1/tokens tokens:admin
 POST /v1/tokens tokens:admin
 GET /v1/tokens/{token_id} tokens:admin

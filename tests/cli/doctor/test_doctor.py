@@ -14,6 +14,7 @@ import pytest
 from cli.client import Client
 from cli.demo.daemon import DaemonProcess
 from cli.doctor import doctor
+from service.installation import folder
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
@@ -46,11 +47,11 @@ def test_a_wrong_setting_fails_with_its_name(honed: Callable[..., Any]) -> None:
 @posix
 def test_a_token_that_others_can_read_fails(tmp_path: Path) -> None:
     token = tmp_path / "admin.token"
-    assert doctor.check_token_file(token).status == "ok"
+    assert folder.check_token_file(token).status == "ok"
     token.touch(mode=0o600)
-    assert doctor.check_token_file(token).status == "ok"
+    assert folder.check_token_file(token).status == "ok"
     token.chmod(0o644)
-    check = doctor.check_token_file(token)
+    check = folder.check_token_file(token)
     assert (check.status, check.remedy) == ("fail", f"chmod 600 {token}")
 
 
@@ -74,7 +75,7 @@ def test_the_data_folder_is_not_made(tmp_path: Path) -> None:
 
 
 def test_the_filesystem_of_a_folder_is_named(tmp_path: Path) -> None:
-    assert doctor.filesystem(tmp_path) != "unknown"
+    assert folder.filesystem(tmp_path) != "unknown"
 
 
 def test_a_port_that_another_program_holds_fails() -> None:
@@ -105,5 +106,5 @@ def test_a_stranger_at_the_address_fails(daemon: DaemonProcess) -> None:
 
 def test_a_token_file_that_cannot_be_looked_at_fails(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    check = doctor.check_token_file(tmp_path / "file" / "admin.token")
+    check = folder.check_token_file(tmp_path / "file" / "admin.token")
     assert check.status == "fail"

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import pytest
 
-from cli.doctor import checks
-from service.training.engines.runtime import onnxruntime
+from service.installation import checks
 
 CPU = {"onnxruntime-training-cpu": "1.19.2"}
 GPU = {"onnxruntime-training": "1.19.2"}
@@ -76,21 +74,3 @@ def test_whatever_is_not_ok_has_a_remedy() -> None:
         checks.check_sqlite("3.40.1"),
     ]
     assert all(check.remedy for check in found if check.status != "ok")
-
-
-def test_the_engine_trains_a_step_in_a_child_without_torch() -> None:
-    check = checks.check_engine_runs()
-    assert check.status == "ok"
-    version = onnxruntime.__version__
-    assert f"sessions 1 on onnxruntime {version} trains, without torch" in check.detail
-
-
-def test_an_engine_that_breaks_its_process_is_told_with_its_last_words(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(checks, "PROBE", [sys.executable, "-c", "import os; os.abort()"])
-    crashed = checks.check_engine_runs()
-    assert crashed.status == "fail"
-    assert "signal 6" in crashed.detail
-    monkeypatch.setattr(checks, "PROBE", [sys.executable, "-c", "raise ImportError('no engine')"])
-    assert "no engine" in checks.check_engine_runs().detail

@@ -1,4 +1,4 @@
-"""What `honed doctor` looks at: the interpreter, the runtime, the libraries."""
+"""What is installed: the interpreter, the runtime, the libraries, the sandbox."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import json
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from service.processes.interpreter import APPLICATION, command, environment
-from service.training.engines.packages import RUNTIMES, TRAINING, installed_version
+from service.training.engines.packages import RUNTIMES, TRAINING
 
 MIN_PYTHON = (3, 10)
 TRAINING_VERSION, MIN_RUNTIME = "1.19.2", (1, 22)
@@ -20,9 +19,7 @@ MIN_ONNX = (1, 21)
 STRICT_TABLES = (3, 37, 0)
 WAL_RACE = (3, 7, 0), (3, 51, 2)
 """SQLite may corrupt a WAL database that two connections write: first and last such release."""
-PROBE = command("cli.doctor.engine_probe")
 SANDBOX_PROBE = command("service.processes.sandbox")
-PROBE_TIMEOUT_S = 120.0
 LAST_WORDS = 400
 
 InstalledVersion = Callable[[str], "str | None"]
@@ -60,28 +57,6 @@ def check_runtime(installed: InstalledVersion) -> Check:
         )
     (name,) = found
     return _runtime(name, installed(name) or "")
-
-
-def check_engine_runs() -> Check:
-    """Train one step in a child process: an engine that is broken may crash natively."""
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                [*PROBE, folder],
-                capture_output=True,
-                text=True,
-                timeout=PROBE_TIMEOUT_S,
-                cwd=APPLICATION,
-                env={**environment(), "PYTHONWARNINGS": "ignore"},
-                check=False,
-            )
-    except subprocess.TimeoutExpired:
-        return _engine_broken(f"did not train one step in {PROBE_TIMEOUT_S:g} s")
-    if done.returncode == 0:
-        return Check("training", "ok", done.stdout.strip())
-    how = f"exit code {done.returncode}" if done.returncode > 0 else f"signal {-done.returncode}"
-    words = done.stderr.strip()[-LAST_WORDS:]
-    return _engine_broken(f"the child that trains one step ended with {how}: {words}")
 
 
 def check_sandbox() -> Check:
@@ -155,12 +130,6 @@ def _runtime(name: str, found: str) -> Check:
 
 def _no_sandbox(detail: str, remedy: str) -> Check:
     return Check("sandbox", "warn", detail, f"{remedy}; else use only models that you trust")
-
-
-def _engine_broken(detail: str) -> Check:
-    name = next((name for name in RUNTIMES if installed_version(name)), "onnxruntime")
-    remedy = f"pip install --force-reinstall --no-deps {name}=={installed_version(name)}"
-    return Check("training", "fail", detail, remedy)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -1,0 +1,70 @@
+"""The installation: what the daemon runs on, and all that is kept, compared with its digests."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from datetime import datetime, timezone
+
+from fastapi import APIRouter
+
+from api import present
+from api.access.scopes import needs
+from api.dependencies import TheDaemon
+from api.openapi import answers
+from api.routing import Route
+from api.schemas import VerificationBody
+from api.schemas.device import BackupBody, CheckBody, SystemBody
+from service.access.principal import Scope
+from service.daemon import Daemon
+
+router = APIRouter(prefix="/v1", tags=["backup"], route_class=Route)
+
+
+@router.get("/system", summary="Show the installation", responses=answers("busy", "not_ready"))
+@needs(Scope.DEVICE_POLICY)
+async def show_system(daemon: TheDaemon) -> SystemBody:
+    """Versions of what the daemon runs on, and what `honed doctor` finds from within it: all checks
+    that neither train nor write. They are made in a process of their own, at most once a minute.
+    """
+    found = await daemon.inspector.look()
+    now = datetime.now(timezone.utc)
+    backups = await asyncio.to_thread(daemon.store.backups.made, now)
+    return SystemBody(
+        versions=dict(found.versions),
+        data_dir=str(daemon.settings.data_dir),
+        checks=[CheckBody.model_validate(asdict(check)) for check in found.checks],
+        backups=[BackupBody(made_at=at, size_bytes=size) for at, size in backups],
+    )
+
+
+@router.get("/verification", summary="Show the verification", responses=answers("not_ready"))
+@needs(Scope.BACKUP)
+async def show_verification(daemon: TheDaemon) -> VerificationBody:
+    """How far it is, when all was read last, and what is known to be damaged."""
+    return await _verification(daemon)
+
+
+@router.post(
+    "/verification",
+    status_code=202,
+    summary="Verify all that is kept",
+    responses=answers("not_ready"),
+)
+@needs(Scope.BACKUP)
+async def verify(daemon: TheDaemon) -> VerificationBody:
+    """Begin to read, unless that goes on already; at 16 MiB a second, whatever the device does."""
+    daemon.verification.begin()
+    return await _verification(daemon)
+
+
+async def _verification(daemon: Daemon) -> VerificationBody:
+    progress = daemon.verification.progress
+    return VerificationBody(
+        running=progress.running,
+        read_bytes=progress.read_bytes,
+        total_bytes=progress.total_bytes,
+        error=progress.error,
+        verified_at=await asyncio.to_thread(daemon.store.verification.last),
+        damaged=present.damage(await asyncio.to_thread(daemon.store.integrity.known)),
+    )

@@ -1,0 +1,57 @@
+"""Looks at the installation that the daemon runs on, in a process of its own, and changes nothing.
+
+So the daemon keeps none of the memory that it takes. Arguments: the data folder and the file of the
+admin token. Prints versions and checks as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sqlite3
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from service.installation.checks import (
+    Check,
+    check_onnx,
+    check_python,
+    check_runtime,
+    check_sandbox,
+    check_sqlite,
+)
+from service.installation.folder import check_disk, check_permissions, check_token_file
+from service.training.engines.names import RECORDED
+from service.training.engines.packages import RUNTIMES, installed_version
+
+
+def look(data_dir: Path, token_file: Path) -> Iterator[Check]:
+    """Every check that neither trains nor writes, the cheap ones first."""
+    yield check_python(sys.version_info[:3])
+    yield check_runtime(installed_version)
+    yield check_onnx(installed_version)
+    yield check_sqlite()
+    yield check_sandbox()
+    yield from check_disk(data_dir)
+    yield check_permissions(data_dir)
+    yield check_token_file(token_file)
+
+
+def versions() -> dict[str, str]:
+    """Of what the daemon runs on, by name."""
+    packages = ("honed", *RUNTIMES, "onnx", "numpy", "fastapi")
+    installed = {name: installed_version(name) for name in packages}
+    return {
+        **{name: version for name, version in installed.items() if version is not None},
+        "engine": RECORDED["sessions"],
+        "sqlite": sqlite3.sqlite_version,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
+
+
+if __name__ == "__main__":
+    found = [asdict(check) for check in look(Path(sys.argv[1]), Path(sys.argv[2]))]
+    json.dump({"versions": versions(), "checks": found}, sys.stdout)
