@@ -24,10 +24,10 @@ from storage.backup.restoring import (
 from storage.backup.swap import finish
 from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs
-from storage.database.codec import utc_now
+from storage.database.codec import Clock, utc_now
 from storage.database.connection import Readers, sqlite3, translate
 from storage.database.transaction import Transaction
-from storage.database.writer import Clock, Writer
+from storage.database.writer import Writer
 from storage.disk.ballast import Ballast
 from storage.disk.durable import file_faults, make_folder
 from storage.disk.lock import DataDirLock

@@ -34,7 +34,6 @@ SHORT = {
     "service/training/preparation/artifacts.py": "one of the two forms that preparation writes",
     "service/training/preparation/prepare.py": "the task, and who carries it out",
     "service/training/protocol/messages/commands.py": "messages of one direction",
-    "storage/database/codec.py": "values of columns, in every table",
     "storage/disk/digest.py": "four rooms hash files",
     "storage/records/id_set.py": "a format that storage and child share",
 }

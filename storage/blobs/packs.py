@@ -16,13 +16,16 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
-from storage.database.connection import Readers
+from storage.blobs.sharing import SharedLock
+from storage.database.connection import Readers, sqlite3
+from storage.database.transaction import Transaction
 from storage.disk.durable import file_faults, make_folder, publish, sync_file, sync_folder
 from storage.disk.spool import Spool
 
@@ -58,15 +61,19 @@ class Packs:
         self._readers = readers
         self.require_sound = require_sound
         self._guard = threading.Lock()
-        self._locks: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
+        self._locks: defaultdict[int, SharedLock] = defaultdict(SharedLock)
 
-    @contextmanager
-    def lock(self, model_id: int) -> Iterator[None]:
+    def lock(self, model_id: int) -> AbstractContextManager[None]:
         """Keep the model's packs to oneself: no other thread appends, erases or removes."""
+        return self._lock(model_id).alone()
+
+    def share(self, model_id: int) -> AbstractContextManager[None]:
+        """Keep others from erasing, removing and moving what is in the model's packs."""
+        return self._lock(model_id).shared()
+
+    def _lock(self, model_id: int) -> SharedLock:
         with self._guard:
-            lock = self._locks[model_id]
-        with lock:
-            yield
+            return self._locks[model_id]
 
     def path(self, model_id: int, pack: int) -> Path:
         return self.folder / str(model_id) / f"{pack}.pack"
@@ -84,7 +91,8 @@ class Packs:
         Raises StorageFull, StorageBroken; then nothing is kept.
         """
         self.require_sound()
-        newest, open_pack, open_size = self._open_pack(model_id)
+        with self._readers.snapshot() as connection:
+            newest, open_pack, open_size = self._open_pack(connection, model_id)
         with file_faults("cannot store samples"):
             if ranges is None and spool.path is not None and spool.size_bytes >= _OWN_PACK_BYTES:
                 path = self.path(model_id, newest + 1)
@@ -98,6 +106,35 @@ class Packs:
                 self.undo(model_id, Placement(open_pack, open_size, open_size))
                 raise
         return Placement(open_pack, open_size, size)
+
+    def append(
+        self,
+        transaction: Transaction,
+        model_id: int,
+        spool: Spool,
+        *,
+        ranges: Iterable[tuple[int, int]] | None,
+    ) -> Placement:
+        """As `place`, in the transaction that writes the rows: its commit flushes the pack first.
+
+        The caller holds `share`: others append as well, each in the writing thread.
+        """
+        _, pack, start = self._open_pack(transaction.connection, model_id)
+        path = self.path(model_id, pack)
+
+        def take_back() -> None:
+            if start == 0:
+                transaction.files.forget(path)
+            self.undo(model_id, Placement(pack, start, start))
+
+        with file_faults("cannot store samples"):
+            make_folder(path.parent)
+            transaction.after_rollback(take_back)
+            file = transaction.files.open(path)
+            if start == 0:
+                sync_folder(path.parent)
+            kept = [(0, spool.size_bytes)] if ranges is None else ranges
+            return Placement(pack, start, _write_at(file, start, spool, kept))
 
     def undo(self, model_id: int, placement: Placement) -> None:
         """Take placed bytes away, because their rows could not be written."""
@@ -137,12 +174,11 @@ class Packs:
             if folder.exists():
                 shutil.rmtree(folder)
 
-    def _open_pack(self, model_id: int) -> tuple[int, int, int]:
+    def _open_pack(self, connection: sqlite3.Connection, model_id: int) -> tuple[int, int, int]:
         """Number of the newest pack; number and size of the one that takes appends."""
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                "SELECT pack, size_bytes FROM packs WHERE model_id = ? ORDER BY pack", (model_id,)
-            ).fetchall()
+        rows = connection.execute(
+            "SELECT pack, size_bytes FROM packs WHERE model_id = ? ORDER BY pack", (model_id,)
+        ).fetchall()
         newest = rows[-1]["pack"] if rows else 0
         for row in rows:
             # What a damaged pack has lost must not be filled with others' bytes.
@@ -154,18 +190,26 @@ class Packs:
     def _append(path: Path, size: int, spool: Spool, ranges: Iterable[tuple[int, int]]) -> int:
         make_folder(path.parent)
         is_new = size == 0
-        with path.open("w+b" if is_new else "r+b") as file:
-            if file.seek(0, 2) > size:
-                file.truncate(size)
-            file.seek(size)
-            for offset_bytes, length in ranges:
-                for chunk in spool.read(offset_bytes, length):
-                    size += file.write(chunk)
-            file.flush()
+        with path.open("w+b" if is_new else "r+b", buffering=0) as file:
+            size = _write_at(file, size, spool, ranges)
             sync_file(file.fileno())
         if is_new:
             sync_folder(path.parent)
         return size
+
+
+def _write_at(file: FileIO, size: int, spool: Spool, ranges: Iterable[tuple[int, int]]) -> int:
+    """Write behind the first `size` bytes, and nothing after it; how many there are then."""
+    if file.seek(0, 2) > size:
+        file.truncate(size)
+    file.seek(size)
+    for offset_bytes, length in ranges:
+        for chunk in spool.read(offset_bytes, length):
+            left = memoryview(chunk)
+            while left:
+                written = file.write(left)
+                size, left = size + written, left[written:]
+    return size
 
 
 def _read_at(file: BinaryIO, offset_bytes: int, length: int) -> bytes:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
+
+Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:

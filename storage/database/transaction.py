@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from io import FileIO
+from pathlib import Path
 from typing import Any
 
 from storage.database.codec import dump, dump_time
 from storage.database.connection import sqlite3
+from storage.disk.durable import sync_file
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -24,14 +27,49 @@ class Event:
     created_at: datetime
 
 
-class Transaction:
-    """What a write works with, until it is committed."""
+class Appended:
+    """Files whose new bytes the rows of one COMMIT name: each is flushed once, before it."""
 
-    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
+    def __init__(self) -> None:
+        self._open: dict[Path, FileIO] = {}
+
+    def open(self, path: Path) -> FileIO:
+        """The file, which is made if there is none. Without a buffer: what fails is not kept."""
+        if path not in self._open:
+            self._open[path] = path.open("r+b" if path.exists() else "w+b", buffering=0)
+        return self._open[path]
+
+    def sync(self) -> None:
+        """Make all of them durable. Raises OSError."""
+        for file in self._open.values():
+            sync_file(file.fileno())
+
+    def forget(self, path: Path) -> None:
+        """Close a file that no row names."""
+        if path in self._open:
+            self._open.pop(path).close()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for path in [*self._open]:
+            self.forget(path)
+
+
+class Transaction:
+    """What a write works with, until it is committed.
+
+    files: appended to; the commit waits until they are flushed.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, now: datetime, files: Appended | None = None
+    ) -> None:
         self.connection = connection
         self.now = now
+        self.files = files or Appended()
         self.events: list[Event] = []
         self.deferred: list[Callable[[], object]] = []
+        self.undoing: list[Callable[[], object]] = []
 
     def execute(self, sql: str, parameters: Parameters = ()) -> sqlite3.Cursor:
         return self.connection.execute(sql, parameters)
@@ -52,3 +90,7 @@ class Transaction:
     def after_commit(self, action: Callable[[], object]) -> None:
         """Have `action` run once the transaction is durable, in the writing thread."""
         self.deferred.append(action)
+
+    def after_rollback(self, action: Callable[[], object]) -> None:
+        """Have `action` run if the rows are certainly not kept, in the writing thread."""
+        self.undoing.append(action)

@@ -110,7 +110,7 @@ class Samples:
 
     def content(self, model_id: int, id: int) -> bytes:  # noqa: A002
         """The sample's record. Raises NotFound, and Damaged if its bytes have changed."""
-        with self._packs.lock(model_id):
+        with self._packs.share(model_id):
             with self._readers.snapshot() as connection:
                 row = find_sample_row(connection, model_id, id)
             (data,) = self._packs.read(model_id, row["pack"], [(row["offset"], row["length"])])
@@ -126,7 +126,7 @@ class Samples:
     def newest_records(self, model_id: int, count: int) -> builtins.list[bytes]:
         """So many records at most, without those whose bytes have changed."""
         records: builtins.list[bytes] = []
-        with self._packs.lock(model_id):
+        with self._packs.share(model_id):
             with self._readers.snapshot() as connection:
                 rows = connection.execute(_NEWEST, (model_id, count)).fetchall()
             for pack, same in groupby(rows, key=itemgetter("pack")):

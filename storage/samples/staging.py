@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 from storage.blobs.packs import Packs, Placement
-from storage.database.connection import Readers
+from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.disk.durable import file_faults
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     Records = bytes | bytearray | memoryview | NDArray[np.generic]
 
+_FEW_ROWS = 256
+"""Uploads of so many at most, and of bytes that memory holds, are stored in the writing thread."""
 _TOLD = ("accepted", "duplicates", "first_id", "last_id", "evicted")
 
 
@@ -135,8 +137,12 @@ class Staging:
         gone, StateConflict if its classes have changed since the labels were checked, Busy,
         StorageFull, StorageBroken; then nothing is stored.
         """
+        if self._spool.path is None and self._added <= _FEW_ROWS:
+            with self._packs.share(self._model_id):
+                return self._writer.write(self._store, shares=True)
         with self._packs.lock(self._model_id):
-            accepted = self._drop_duplicates()
+            with self._readers.snapshot() as connection:
+                accepted = self._drop_duplicates(connection)
             duplicates = self._added - accepted
             if accepted == 0:
                 return self._writer.write(lambda transaction: self._merge(transaction, duplicates))
@@ -162,15 +168,24 @@ class Staging:
         self._rows.close()
         self._spool.discard()
 
-    def _drop_duplicates(self) -> int:
+    def _store(self, transaction: Transaction) -> StageResult:
+        """Bytes and rows of a small upload, by one of the commits that uploads share."""
+        accepted = self._drop_duplicates(transaction.connection)
+        duplicates = self._added - accepted
+        if accepted == 0:
+            return self._merge(transaction, duplicates)
+        ranges = self._rows.ranges() if duplicates else None
+        placement = self._packs.append(transaction, self._model_id, self._spool, ranges=ranges)
+        return self._insert(transaction, placement, accepted=accepted, duplicates=duplicates)
+
+    def _drop_duplicates(self, connection: sqlite3.Connection) -> int:
         """Drop the staged rows that are duplicates; how many rows are left."""
-        with self._readers.snapshot() as connection:
-            exists = "SELECT 1 FROM models WHERE id = ?"
-            if connection.execute(exists, (self._model_id,)).fetchone() is None:
-                raise no_model(self._model_id)
-            self._rows.drop_known_keys(connection, self._model_id, owner=self._owner)
-            if not self._keep_duplicates:
-                drop_stored(self._rows, connection, self._model_id, owner=self._owner)
+        exists = "SELECT 1 FROM models WHERE id = ?"
+        if connection.execute(exists, (self._model_id,)).fetchone() is None:
+            raise no_model(self._model_id)
+        self._rows.drop_known_keys(connection, self._model_id, owner=self._owner)
+        if not self._keep_duplicates:
+            drop_stored(self._rows, connection, self._model_id, owner=self._owner)
         if not self._keep_duplicates and self._rows.count() > 1:
             drop_repeated(self._rows)
         return self._rows.count()

@@ -3,6 +3,7 @@
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
 
 import pytest
 from support import DEADLINE_S, wait_until
@@ -125,10 +126,14 @@ def test_a_deleted_sample_leaves_no_key_behind(store, model, send):
     assert send([7], [1], key=["b"]).accepted == 1
 
 
-def test_a_duplicate_of_a_sample_that_is_deleted_meanwhile_is_no_error(store, model, send):
+@pytest.mark.parametrize(("few", "stored"), [(0, 1), (256, 2)])
+def test_a_duplicate_of_a_sample_that_is_deleted_meanwhile_is_no_error(
+    store, model, send, few, stored
+):
+    """A large upload looks for duplicates before the deletion is done, a small one after it."""
     send([1, 2], [1, 2])
     writing = threading.Event()
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(3) as pool, patch("storage.samples.staging._FEW_ROWS", few):
         pool.submit(store._writer.write, lambda _: writing.wait(DEADLINE_S))
         deleted = pool.submit(store.samples.delete, model.id, 1)
         wait_until(lambda: store._writer._tasks.qsize() == 1, "the deletion to wait for its turn")
@@ -136,8 +141,8 @@ def test_a_duplicate_of_a_sample_that_is_deleted_meanwhile_is_no_error(store, mo
         wait_until(lambda: store._writer._tasks.qsize() == 2, "the upload to wait behind it")
         writing.set()
         deleted.result()
-    assert (sent.result().accepted, sent.result().duplicates) == (1, 1)
-    assert send([1], [1], key=["a"]).accepted == 1
+    assert (sent.result().accepted, sent.result().duplicates) == (stored, 2 - stored)
+    assert send([1], [1], key=["a"]).accepted == 2 - stored
 
 
 def test_another_models_samples_are_no_twins(store, model, send, add_model, upload):

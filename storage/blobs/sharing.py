@@ -1,0 +1,40 @@
+"""A lock that many threads share, or one has to itself.
+
+Of a model's packs: small uploads and readers share it, since appending changes no byte that a row
+names; what erases, moves or removes bytes has it alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class SharedLock:
+    """Whoever wants it alone waits for those who share it, and keeps later ones out meanwhile."""
+
+    def __init__(self) -> None:
+        self._door = threading.Lock()
+        self._left = threading.Condition()
+        self._inside = 0
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While nobody else has it."""
+        with self._door:
+            with self._left:
+                self._left.wait_for(lambda: self._inside == 0)
+            yield
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """While nobody has it alone."""
+        with self._door, self._left:
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._left:
+                self._inside -= 1
+                self._left.notify_all()
