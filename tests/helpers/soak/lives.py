@@ -18,6 +18,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -32,8 +33,18 @@ from storage.errors import HoneError, StorageBroken
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 
-KINDS = ("add", "add", "delete", "delete label", "label", "alias", "backup", "compact")
-LABELS, VERSIONS, MOST_SAMPLES, CUTS = 5, 3, 150, 12
+KINDS = (
+    "add",
+    "at once",
+    "at once",
+    "delete",
+    "delete label",
+    "label",
+    "alias",
+    "backup",
+    "compact",
+)
+LABELS, VERSIONS, MOST_SAMPLES, CUTS, MOST_AT_ONCE = 5, 3, 150, 12, 4
 FAULTS = (errno.EIO, errno.ENOSPC, errno.EMFILE)
 recorder: Any = ctypes.CDLL(None)
 
@@ -60,19 +71,37 @@ def live(folder: Path, chance: random.Random, truth: Truth, *, operations: int, 
     ids = {}
     for row in store.samples.list(model.id, limit=10_000):
         ids[store.samples.content(model.id, row.id)] = row.id
+
+    def try_it(place: int, asked: dict[str, Any]) -> dict[str, Any] | None:
+        if (said := attempt(store, model.id, asked, ids)) is not None:
+            tell({"of": place, **said})
+        return said
+
     for left in range(operations, 0, -1):
         asked = choose(chance, truth)
         tell({**asked, "aim": True} if aim and left == 1 else asked)
-        try:
-            carry_out(store, model.id, asked, ids)
-        except StorageBroken:
+        each = asked.get("each", [asked])
+        with ThreadPoolExecutor(len(each)) as pool:
+            ended = [*pool.map(try_it, range(len(each)), each)]
+        if None in ended:
             break  # nobody knows whether it was done
-        except HoneError as error:
-            tell({"done": False, "error": error.code})
-            continue
-        tell({"done": True})
-        truth.apply(asked)
+        for one, said in zip(each, ended, strict=True):
+            if said and said["done"]:
+                truth.apply(one)
     store.close()
+
+
+def attempt(
+    store: Store, model_id: int, asked: dict[str, Any], ids: dict[bytes, int]
+) -> dict[str, Any] | None:
+    """What came of an operation; None if nobody knows."""
+    try:
+        carry_out(store, model_id, asked, ids)
+    except StorageBroken:
+        return None
+    except HoneError as error:
+        return {"done": False, "error": error.code}
+    return {"done": True}
 
 
 def choose(chance: random.Random, truth: Truth) -> dict[str, Any]:
@@ -85,13 +114,21 @@ def choose(chance: random.Random, truth: Truth) -> dict[str, Any]:
     label = chance.randrange(LABELS)
     match kind:
         case "add":
-            numbers = [chance.getrandbits(60) for _ in range(chance.choice((1, 3, 20)))]
-            return {"do": kind, "numbers": numbers, "labels": [label] * len(numbers)}
+            return an_upload(chance)
+        case "at once":
+            uploads = [an_upload(chance) for _ in range(chance.randrange(2, MOST_AT_ONCE + 1))]
+            return {"do": kind, "each": uploads}
         case "delete" | "label":
             return {"do": kind, "number": chance.choice(sorted(truth.samples)), "label": label}
         case "alias":
             return {"do": kind, "alias": f"a{label}", "version": 1 + chance.randrange(VERSIONS)}
     return {"do": kind, "label": label}
+
+
+def an_upload(chance: random.Random) -> dict[str, Any]:
+    """Of one, few or some samples of one label."""
+    numbers = [chance.getrandbits(60) for _ in range(chance.choice((1, 3, 20)))]
+    return {"do": "add", "numbers": numbers, "labels": [chance.randrange(LABELS)] * len(numbers)}
 
 
 def carry_out(store: Store, model_id: int, asked: dict[str, Any], ids: dict[bytes, int]) -> None:
@@ -210,8 +247,7 @@ class Soak:
         asked = json.loads(told[-1]).get("do", "-") if told else "-"
         self.counts[end if recording == "" else "recorded lives"] += 1
         self._look(self.root, may_be, f"{end} {n}, {error}, in {asked}")
-        held = [each for each in may_be if self._is(each)]
-        self.truth = held[0]
+        self.truth = next(each for each in may_be if self._is(each))
 
     def _is(self, truth: Truth) -> bool:
         return forked(partial(look, self.root, [truth]), self.log) == 0

@@ -50,23 +50,27 @@ class Truth:
 
 
 def possible(before: Truth, told: Iterable[str]) -> list[Truth]:
-    """What the store may hold: what it has acknowledged, or that and what it was about to do.
+    """What the store may hold: what it has acknowledged, and any of what it was about to do.
+
+    Of operations at once each is acknowledged by its place among them.
 
     A deletion that ended with an error may have been done: its rows go first, and what then fails
     is to erase their bytes, which the store remembers.
     """
-    truths, asked = [deepcopy(before)], None
+    truths, begun = [deepcopy(before)], dict[int, dict[str, Any]]()
     for line in told:
         said = json.loads(line)
         if "do" in said:
-            asked = said
-        elif asked is not None:
-            if said == {"done": True}:
-                truths = [*_applied(truths, asked)]
-            elif asked["do"] in DELETIONS:
-                truths += [each for each in _applied(truths, asked) if each not in truths]
-            asked = None
-    return truths if asked is None else [*truths, *_applied(truths, asked)]
+            begun = dict(enumerate(said.get("each", [said])))
+            continue
+        asked = begun.pop(said["of"])
+        if said["done"]:
+            truths = [*_applied(truths, asked)]
+        elif asked["do"] in DELETIONS:
+            truths += [each for each in _applied(truths, asked) if each not in truths]
+    for asked in begun.values():
+        truths = [*truths, *_applied(truths, asked)]
+    return truths
 
 
 def _applied(truths: list[Truth], asked: dict[str, Any]) -> Iterator[Truth]:
