@@ -33,6 +33,8 @@ LOAD_ERRORS = (
 )
 """What a session raises for a model that it cannot run; they share no root of their own."""
 CPU = "CPUExecutionProvider"
+FLOAT32_LEVEL = "1"
+"""Of MatMulNBits, to which newer runtimes turn products with packed weights."""
 MAX_IR_VERSION = 10
 """Highest IR that 1.19.2 loads."""
 MIN_OPSET, MAX_OPSET = 12, 21
@@ -58,6 +60,8 @@ def session_options(
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
     options.enable_cpu_mem_arena = arena
     options.enable_mem_pattern = pattern
+    # Else newer runtimes quantize what they multiply an unpacked weight with.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", FLOAT32_LEVEL)
     options.log_severity_level = 3
     return options
 
