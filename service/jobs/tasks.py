@@ -14,6 +14,7 @@ from service.training.engines.names import has_made
 from service.training.heads.kinds import is_computed
 from service.training.hyperparameters import CHOSEN, Hyperparameters
 from service.training.protocol.messages.comparison import (
+    AdaptedFiles,
     Convert,
     Drift,
     Evaluate,
@@ -108,6 +109,7 @@ def convert_task(
     store: Store,
     settings: Settings,
     work_dir: Path,
+    adapted: AdaptedFiles | None,
 ) -> Convert:
     """The task to make a variant of a version."""
     return Convert(
@@ -116,6 +118,7 @@ def convert_task(
         work_dir=str(work_dir),
         measurement=measurement(model, store),
         classes=_classes(model, version),
+        adapted=adapted,
         limits=short_task_limits(settings),
     )
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from service.errors import ChildDied, VariantNotReady
 from service.jobs.child import Child
-from service.jobs.tasks import convert_task
+from service.jobs.tasks import artifacts, convert_task
 from service.logs import event
 from service.models.promotion import gate
 from service.models.promotion.policy import GatePolicy, gate_policy
 from service.processes.children import Children
 from service.settings import Settings
 from service.training.errors import VariantRefused
-from service.training.protocol.messages.comparison import Converted
+from service.training.protocol.messages.comparison import AdaptedFiles, Converted
 from service.training.protocol.messages.shared import Failed, Working
 from storage.errors import in_words
 from storage.records.models import FileRecord, Model
@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 PATIENCE_S = 25.0
 """How long a request waits for a variant that is being created, before the answer is 503."""
+ADAPTED: tuple[VariantName, ...] = ("adaptable", "adapter")
 Key = tuple[int, int, VariantName]
 
 
@@ -124,6 +125,7 @@ class VariantMaker:
             store=self._store,
             settings=self._settings,
             work_dir=work_dir,
+            adapted=await asyncio.to_thread(_adapted, model, version, name, self._store),
         )
         child = await Child.spawn(self._children, order)
         try:
@@ -160,6 +162,30 @@ class VariantMaker:
                 verdict=judgement.verdict,
                 reason=judgement.reason,
             )
+
+
+def _adapted(
+    model: Model, version: Version, name: VariantName, store: Store
+) -> AdaptedFiles | None:
+    """What the adapters of a version are read from, None if they are not asked for.
+
+    Raises VariantRefused without the version's checkpoint.
+    """
+    if name not in ADAPTED:
+        return None
+    made = artifacts(model, store)
+    if made.manifest is None or made.inference_model is None:
+        return None
+    if version.checkpoint_id is None and version.job_id is None:
+        return AdaptedFiles(made.manifest, made.inference_model, made.checkpoint)
+    found = store.integrity.checkpoint_of(version)
+    if found is None or found.id != version.checkpoint_id:
+        raise VariantRefused(
+            f"the checkpoint of version {version.version} is gone, and its adapters with it; fetch"
+            " the version as it is"
+        )
+    path = str(store.files.path(found.file.sha256))
+    return AdaptedFiles(made.manifest, made.inference_model, made.checkpoint, path)
 
 
 def judge(

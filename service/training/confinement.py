@@ -44,6 +44,9 @@ def readable(task: Task) -> Iterator[str]:
         yield str(Path(samples.packs) / str(samples.model_id))
         yield samples.database
         yield f"{samples.database}-wal"
+    adapted = getattr(task, "adapted", None)
+    if adapted is not None:
+        yield from filter(None, astuple(adapted))
     own_loss = getattr(getattr(task, "measurement", None), "own_loss", None)
     if own_loss is not None:
         yield from astuple(own_loss)

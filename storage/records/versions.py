@@ -10,7 +10,7 @@ from storage.records.models import FileRecord
 from storage.records.signatures import TargetSpec
 
 Role = Literal["periodic", "best", "final"]
-VariantName = Literal["int8", "ort"]
+VariantName = Literal["adaptable", "adapter", "int8", "ort"]
 
 
 class VariantKind(NamedTuple):
@@ -26,6 +26,15 @@ class VariantKind(NamedTuple):
 
 
 VARIANTS: dict[VariantName, VariantKind] = {
+    "adaptable": VariantKind(
+        "what trains as inputs", "application/onnx", "-adaptable.onnx", is_exact=True
+    ),
+    "adapter": VariantKind(
+        "what trains, for an adaptable one",
+        "application/octet-stream",
+        ".onnx_adapter",
+        is_exact=True,
+    ),
     "int8": VariantKind("quantized", "application/onnx", "-int8.onnx", is_exact=False),
     "ort": VariantKind("ONNX Runtime's format", "application/octet-stream", ".ort", is_exact=True),
 }

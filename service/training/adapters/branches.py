@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from service.training.adapters.targets import Target, choose
+from service.training.adapters.targets import Target, choose, find
 from service.training.engines.manifest import Adapter
 from service.training.forward.graph import Graph
 from service.training.graph.flow import duplicate, reads
@@ -75,6 +75,20 @@ def merged_form(model: onnx.ModelProto, adapters: Sequence[Adapter]) -> onnx.Mod
     gone -= {name for node in kept for name in reads(node)}
     copy.graph.initializer.extend(t for t in model.graph.initializer if t.name not in gone)
     return copy
+
+
+def add_branches(graph: Graph, adapters: Sequence[Adapter]) -> onnx.ModelProto:
+    """The opposite of `merged_form`: each adapter beside its weight. The graph has the matrices."""
+    by_weight = {each.weight: each for each in adapters}
+    branches = {}
+    for target in find(graph):
+        adapter = by_weight.get(target.weight)
+        if adapter is not None:
+            a, b = adapter.left, adapter.right
+            a, b = (b, a) if target.outputs_first else (a, b)
+            branches[target.result] = _branch(graph, target, a, b, scale=adapter.scale)
+    _insert(graph, branches)
+    return graph.model
 
 
 def _add_matrices(graph: Graph, target: Target, rank: int) -> tuple[str, str]:

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 
 from service.training.checkpoints import flush
-from service.training.data.samples import SampleReader
 from service.training.engines.manifest import METADATA_PREFIX
 from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, session_options
 from service.training.errors import VariantRefused
-from service.training.evaluation.evaluate import ALL_SAMPLES, ModelComparer
+from service.training.evaluation.evaluate import ModelComparer
 from service.training.evaluation.inference import Unusable
+from service.training.export.adapted import adaptable_form, adapter_form
+from service.training.export.form import Form, Maker, calibration_rows
 from service.training.export.quantize import quantized_forms
 from service.training.protocol.messages.comparison import Comparison, Convert, Converted
 from service.training.protocol.pipe import Heartbeat, Pipe
-from storage.records.samples import Split
 from storage.records.versions import VariantName
-
-CALIBRATION_SAMPLES = 256
-Form = tuple[str, Path]
-"""How it was made, and where it lies."""
 
 
 def convert(task: Convert, pipe: Pipe) -> Converted:
@@ -45,10 +40,10 @@ def convert(task: Convert, pipe: Pipe) -> Converted:
     )
     forms = MAKERS[task.variant](task, tick)
     made, faults = [], []
-    for method, path in forms:
+    for method, path, measured in forms:
         tick()
         try:
-            compared = comparer.compare_everywhere(str(path), task.source)
+            compared = comparer.compare_everywhere(str(measured), task.source)
         except Unusable as error:
             faults.append(f"{method}: {error}")
             continue
@@ -83,7 +78,7 @@ def ort_form(task: Convert, _: Callable[[], None]) -> Iterator[Form]:
         onnxruntime.InferenceSession(task.source, options, providers=["CPUExecutionProvider"])
     except LOAD_ERRORS as error:
         raise VariantRefused(f"the model cannot be saved in ORT format: {error}") from error
-    yield "ort", path
+    yield Form("ort", path, path)
 
 
 def int8_forms(task: Convert, tick: Callable[[], None]) -> Iterator[Form]:
@@ -97,22 +92,12 @@ def int8_forms(task: Convert, tick: Callable[[], None]) -> Iterator[Form]:
         own = {METADATA_PREFIX + "variant": "int8", METADATA_PREFIX + "quantization": method}
         onnx.helper.set_model_props(model, properties | own)
         onnx.save_model(model, path)
-        yield method, path
+        yield Form(method, path, path)
 
 
-MAKERS: dict[VariantName, Callable[[Convert, Callable[[], None]], Iterator[Form]]] = {
+MAKERS: dict[VariantName, Maker] = {
+    "adaptable": adaptable_form,
+    "adapter": adapter_form,
     "int8": int8_forms,
     "ort": ort_form,
 }
-
-
-def calibration_rows(task: Convert, tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
-    """Up to CALIBRATION_SAMPLES training samples, spread evenly, one row each, by input name."""
-    what, threads = task.measurement, task.limits.threads
-    reader = SampleReader(what, threads=threads, tick=tick, model=task.source)
-    dataset = reader.read(Split.TRAIN, watermark=ALL_SAMPLES)
-    count = min(len(dataset), CALIBRATION_SAMPLES)
-    chosen = np.linspace(0, len(dataset) - 1, count).astype(np.int64)
-    names = [spec.name for spec in what.signature.inputs]
-    for inputs, _ in dataset.batches(chosen, batch_size=1):
-        yield {name: each.copy() for name, each in zip(names, inputs, strict=True)}

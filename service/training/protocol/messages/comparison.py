@@ -63,10 +63,23 @@ class Evaluate:
 
 
 @dataclass(frozen=True, slots=True)
+class AdaptedFiles:
+    """A model that trains adapters. checkpoint: its values when training starts, trained: those of
+    the version, None for the first.
+    """
+
+    manifest: str
+    inference_model: str
+    checkpoint: str
+    trained: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Convert:
     """Make another form of an inference model, and compare it with the one that it is made of.
 
-    classes: ids of those that it tells apart, as in Evaluate.
+    classes: ids of those that it tells apart, as in Evaluate. adapted: for a form that has the
+    adapters beside their base.
     """
 
     source: str
@@ -75,6 +88,7 @@ class Convert:
     measurement: Measurement
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     classes: tuple[int, ...] | None = None
+    adapted: AdaptedFiles | None = None
     kind: Literal["convert"] = "convert"
 
 

@@ -1,0 +1,146 @@
+"""A version's adapters apart from their base, for the adapter API of ONNX Runtime.
+
+`adaptable` is the model with all that training moves as inputs that may be left out, and `adapter`
+a file of values for these. Source: https://onnxruntime.ai/docs/genai/tutorials/finetune.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from service.training.adapters.branches import add_branches
+from service.training.engines import checkpoint, manifest
+from service.training.engines.manifest import METADATA_PREFIX, Manifest
+from service.training.engines.model_header import read_header
+from service.training.engines.runtime import onnxruntime, open_session
+from service.training.errors import ExportMismatch, VariantRefused
+from service.training.export.export import ROUNDING_TOLERANCE, TOLERANCE, compare
+from service.training.export.form import Form, calibration_rows
+from service.training.forward.graph import Graph
+from service.training.graph.flow import reads
+from service.training.protocol.messages.comparison import AdaptedFiles, Convert
+
+CHECKED_SAMPLES = 16
+TAG_DIGITS = 8
+Tensors = Mapping[str, NDArray[np.float32]]
+
+
+def adaptable_form(task: Convert, tick: Callable[[], None]) -> Iterator[Form]:
+    """The version with what trains as inputs, which have its own values unless they are given."""
+    files, made = _files(task)
+    path = Path(task.work_dir) / "adaptable.onnx"
+    _write(path, task, made, _values(files.trained or files.checkpoint, made))
+    _check(task, made, path, None, tick)
+    yield Form("adaptable", path, path)
+
+
+def adapter_form(task: Convert, tick: Callable[[], None]) -> Iterator[Form]:
+    """A file of the version's values. It was applied to the base, and gave the version."""
+    files, made = _files(task)
+    if not hasattr(onnxruntime, "AdapterFormat"):
+        raise VariantRefused(
+            f"onnxruntime {onnxruntime.__version__} writes no adapters, 1.20 and later do; fetch"
+            " the variant adaptable instead, or run the daemon on plain onnxruntime"
+        )
+    folder, values = Path(task.work_dir), _values(files.trained or files.checkpoint, made)
+    base, filled, path = (folder / name for name in ("base.onnx", "whole.onnx", "a.onnx_adapter"))
+    _write(base, task, made, _values(files.checkpoint, made))
+    _write(filled, task, made, values)
+    tag = _tag(files, made)
+    written = onnxruntime.AdapterFormat()
+    written.set_adapter_version(1)
+    written.set_model_version(int(tag, 16) >> 1)  # of 31 bits
+    of = onnxruntime.OrtValue.ortvalue_from_numpy
+    written.set_parameters({f"{name}:{tag}": of(array) for name, array in values.items()})
+    written.export_adapter(str(path))
+    _check(task, made, base, path, tick)
+    yield Form("adapter", path, filled)
+
+
+def _files(task: Convert) -> tuple[AdaptedFiles, Manifest]:
+    made = None if task.adapted is None else manifest.read(Path(task.adapted.manifest))
+    if task.adapted is None or made is None or not made.adapters:
+        raise VariantRefused(
+            "the model trains no adapters; register it with trainable.lora, or fetch the version"
+            " as it is"
+        )
+    return task.adapted, made
+
+
+def _values(path: str, made: Manifest) -> Tensors:
+    """What the version is measured with. Raises VariantRefused if the model has changed since."""
+    tensors = (*made.parameters, *made.statistics)
+    of_parameters = checkpoint.measured_names(Path(path), [each.name for each in made.parameters])
+    names = [of_parameters.get(each.name, each.name) for each in tensors]
+    found = checkpoint.read(Path(path), names)
+    for each, array in zip(tensors, found, strict=True):
+        if array.shape != each.shape:
+            raise VariantRefused(
+                f'"{each.name}" of the version has the shape {[*array.shape]}, that of the model'
+                f" now {[*each.shape]}: its classes have changed; train a new version"
+            )
+    return {each.name: array for each, array in zip(tensors, found, strict=True)}
+
+
+def _tag(files: AdaptedFiles, made: Manifest) -> str:
+    """Names the base. It ends the names of the inputs, so that no other's adapter fits them."""
+    content = Path(files.inference_model).read_bytes()
+    moved = {key: asdict(made)[key] for key in ("parameters", "statistics", "adapters")}
+    whole = hashlib.sha256(content + json.dumps(moved, sort_keys=True).encode())
+    return whole.hexdigest()[:TAG_DIGITS]
+
+
+def _write(path: Path, task: Convert, made: Manifest, values: Tensors) -> None:
+    """The base with these values, all of them inputs that may be left out."""
+    assert task.adapted is not None
+    model, tag = onnx.load_model(task.adapted.inference_model), _tag(task.adapted, made)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(v, n) for n, v in values.items())
+    model = add_branches(Graph(model), [each for each in made.adapters if each.merges])
+    for node in model.graph.node:
+        assert not values.keys() & ({*reads(node)} - {*node.input})  # subgraphs do not train
+        node.input[:] = [f"{name}:{tag}" if name in values else name for name in node.input]
+    for tensor in model.graph.initializer:
+        if tensor.name in values:
+            tensor.name = f"{tensor.name}:{tag}"
+            shape = [*tensor.dims]
+            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, shape)
+            model.graph.input.append(value)
+    del model.graph.value_info[:]
+    _, metadata = read_header(Path(task.source))
+    own = {METADATA_PREFIX + "variant": "adaptable", METADATA_PREFIX + "base": tag}
+    onnx.helper.set_model_props(model, metadata | own)
+    onnx.save_model(model, path)
+
+
+def _check(
+    task: Convert, made: Manifest, model: Path, adapter: Path | None, tick: Callable[[], None]
+) -> None:
+    """Raises VariantRefused unless it answers as the version does."""
+    options = onnxruntime.RunOptions()
+    held: Any = None
+    if adapter is not None:
+        held = onnxruntime.LoraAdapter()
+        held.Load(str(adapter))
+        options.add_active_adapter(held)
+    ours, theirs = (open_session(path, threads=1) for path in (model, Path(task.source)))
+    tolerance = ROUNDING_TOLERANCE if made.rounds else TOLERANCE
+    for feeds in islice(calibration_rows(task, tick), CHECKED_SAMPLES):
+        outputs = [made.output]
+        (said,), (expected,) = ours.run(outputs, feeds, options), theirs.run(outputs, feeds)
+        try:
+            compare(said, expected, tolerance)
+        except ExportMismatch as error:
+            raise VariantRefused(
+                "adapters beside the base do not give what the version gives, so it has more than"
+                f" these: neighbours, or a temperature by calibrate ({error.detail})"
+            ) from error

@@ -1,0 +1,40 @@
+"""What a kind of variant comes to, and what its makers run to get there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from service.training.data.samples import SampleReader
+from service.training.evaluation.evaluate import ALL_SAMPLES
+from service.training.protocol.messages.comparison import Convert
+from storage.records.samples import Split
+
+CALIBRATION_SAMPLES = 256
+
+
+class Form(NamedTuple):
+    """How it was made, where it lies, and the model that stands for it where it is measured."""
+
+    method: str
+    path: Path
+    measured: Path
+
+
+Maker = Callable[[Convert, Callable[[], None]], Iterator[Form]]
+"""Given the task, and what to call between pieces of work. Raises VariantRefused."""
+
+
+def calibration_rows(task: Convert, tick: Callable[[], None]) -> Iterator[dict[str, Any]]:
+    """Up to CALIBRATION_SAMPLES training samples, spread evenly, one row each, by input name."""
+    what, threads = task.measurement, task.limits.threads
+    reader = SampleReader(what, threads=threads, tick=tick, model=task.source)
+    dataset = reader.read(Split.TRAIN, watermark=ALL_SAMPLES)
+    count = min(len(dataset), CALIBRATION_SAMPLES)
+    chosen = np.linspace(0, len(dataset) - 1, count).astype(np.int64)
+    names = [spec.name for spec in what.signature.inputs]
+    for inputs, _ in dataset.batches(chosen, batch_size=1):
+        yield {name: each.copy() for name, each in zip(names, inputs, strict=True)}
