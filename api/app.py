@@ -24,7 +24,6 @@ from api.routes import (
     health,
     jobs,
     metrics,
-    models,
     open_inference,
     predict,
     reference,
@@ -35,6 +34,7 @@ from api.routes import (
     versions,
 )
 from api.routes.federation import parameters, rounds
+from api.routes.models import models, registration
 from api.security import Guard
 from service.daemon import Daemon
 from service.policy.device_monitor import takes_input_reports
@@ -48,6 +48,7 @@ DESCRIPTION = (
 
 ROUTED = (
     health,
+    registration,
     models,
     uploads,
     dataset,

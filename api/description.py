@@ -15,6 +15,7 @@ from api.access.scopes import need_of
 from api.openapi import SCHEMAS, answers
 from api.schemas import ModelSpecBody, ProblemBody
 from api.schemas.device import EXAMPLE_POLICY
+from api.schemas.diagnosis import DiagnosisSpecBody
 from api.schemas.federation import Personalization, RoundRequest
 from api.security import OPEN_PATHS
 from service.access.principal import SCOPES
@@ -37,7 +38,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     scopes = _scopes(app)
     schemas = components["schemas"]
     schemas |= _policy_changes()
-    for body in (ProblemBody, ModelSpecBody, RoundRequest, Personalization):
+    for body in (ProblemBody, ModelSpecBody, DiagnosisSpecBody, RoundRequest, Personalization):
         components["schemas"] = schemas = _schemas_of(body) | schemas
     for path, method in (("/v1/policy", "put"), ("/v1/policy/check", "post")):
         changes = description["paths"][path][method]["requestBody"]["content"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.commands.explain import show_explanation
-from cli.commands.models.models import ARTIFACTS, LOSSES
+from cli.commands.models.registration import ARTIFACTS, LOSSES
 from cli.errors import Failure, from_error
 from cli.options import as_json, output_option, trainable_option
 from cli.output import echo_json

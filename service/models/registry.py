@@ -4,47 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TypeVar, cast
 
-from service import preprocess
 from service.errors import InvalidInput, PreparationFailed
-from service.jobs import tasks
 from service.jobs.child import Child
-from service.jobs.enqueue import check_recipe
 from service.logs import event
 from service.models.prepared import MADE_OF, UPLOAD, describe, find_prepared
 from service.models.promotion.policy import merge_gate
+from service.models.specification import (
+    Form,
+    ModelSpec,
+    check_name,
+    described,
+    prepare_task,
+)
 from service.processes.children import Children
-from service.samples.ingest.csv_header import check_features
-from service.samples.ingest.csv_windows import row_signature
-from service.samples.ingest.require import require_names
 from service.settings import Settings
 from service.training.errors import GraphRefused
-from service.training.protocol.messages.preparation import Lora, Prepare, Prepared, Refused
-from service.training.protocol.messages.unions import Message
+from service.training.protocol.messages.diagnosis import Diagnose, Diagnosed
+from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+from service.training.protocol.messages.unions import Message, Task
 from storage.disk.digest import sha256_of
-from storage.errors import HoneError, NotFound, Problem
-from storage.records.models import BatchNorm, Loss, Model, NewModel, OptimizerName
+from storage.errors import AlreadyExists, HoneError, NotFound, Problem
+from storage.records.models import Loss, Model
 from storage.store import Store
 from storage.tables.model_rows import name_taken
 
+Answer = TypeVar("Answer", Prepared, Diagnosed)
+
 logger = logging.getLogger(__name__)
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 SECOND_CHECK_BYTES = 2**30
 """Child processes must have left so much for a second check beside the first."""
-Form = Literal["forward", "artifacts"]
-ARTIFACTS_HAVE_NO_ADAPTERS = Problem(
-    "/spec/trainable/lora",
-    "artifacts train what they were made for; send the forward model for adapters",
-)
 ROLES = (
     "training_model",
     "eval_model",
@@ -58,27 +55,6 @@ ROLES = (
 )
 """Files of a model. Only a model that was cut has a prefix_model, and only one with several outputs
 a remainder_model; which of the others it has, its engine tells."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSpec:
-    """What an author says of a model; see the contract's `spec`."""
-
-    name: str
-    loss: Loss
-    optimizer: OptimizerName = "adamw"
-    output: str | None = None
-    trainable: tuple[str, ...] | None = None
-    lora: Lora | None = None
-    classes: tuple[str, ...] | None = None
-    hyperparameters: dict[str, Any] = field(default_factory=dict)
-    gate: dict[str, Any] = field(default_factory=dict)
-    retention: dict[str, Any] = field(default_factory=dict)
-    preprocess: tuple[dict[str, Any], ...] = ()
-    keeps_duplicates: bool = False
-    features: tuple[str, ...] | None = None
-    batch_norm: BatchNorm = "inference"
-    loss_output: str | None = None
 
 
 class Registry:
@@ -97,8 +73,6 @@ class Registry:
         Raises InvalidInput, AlreadyExists, GraphRefused with every cause, PreparationFailed.
         """
         check_name(spec.name)
-        if form == "artifacts" and spec.lora is not None:
-            raise InvalidInput("the spec is wrong", problems=[ARTIFACTS_HAVE_NO_ADAPTERS])
         gate = merge_gate({}, spec.gate, loss=spec.loss)
         await asyncio.to_thread(self._refuse_taken, spec.name)
         work_dir = Path(tempfile.mkdtemp(prefix="prepare-", dir=self._store.tmp_dir))
@@ -115,6 +89,41 @@ class Registry:
             await asyncio.to_thread(shutil.rmtree, work_dir)
         event(logger, logging.INFO, "model.registered", model=model.name, notes=len(model.notes))
         return model
+
+    async def diagnose(
+        self, spec: ModelSpec, source: Path, *, form: Form, names_loss: bool = True
+    ) -> Diagnosed:
+        """What the upload holds, and all that keeps it from being registered. Stores nothing.
+
+        spec: its name may be empty. names_loss: whether its loss counts; else the check takes the
+        one that it suggests. Raises GraphRefused for a file that cannot be read, PreparationFailed.
+        """
+        work_dir = Path(tempfile.mkdtemp(prefix="diagnose-", dir=self._store.tmp_dir))
+        try:
+            check = prepare_task(spec, source, form, work_dir=work_dir, settings=self._settings)
+            task = Diagnose(check if names_loss else replace(check, loss=""))
+            async with self.turn():
+                found = await _ask_checker(task, Diagnosed, self._settings, self._children)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, work_dir)
+        spec = replace(spec, loss=cast("Loss", found.loss))
+        faults = await asyncio.to_thread(lambda: [*self._faults(spec, found.prepared)])
+        return replace(found, problems=(*faults, *found.problems))
+
+    def _faults(self, spec: ModelSpec, prepared: Prepared | None) -> Iterator[Problem]:
+        """All that is wrong with a spec beside its graph."""
+        checks: list[Callable[[], object]] = [lambda: merge_gate({}, spec.gate, loss=spec.loss)]
+        if spec.name:
+            checks += [lambda: check_name(spec.name), lambda: self._refuse_taken(spec.name)]
+        if prepared is not None:
+            checks.append(lambda: described(spec, prepared))
+        for check in checks:
+            try:
+                check()
+            except InvalidInput as wrong:
+                yield from wrong.problems
+            except AlreadyExists as taken:
+                yield Problem("/spec/name", taken.detail)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -145,64 +154,17 @@ class Registry:
         spec: ModelSpec,
         source: Path,
         *,
-        form: Literal["forward", "artifacts"],
+        form: Form,
         work_dir: Path,
     ) -> Prepared:
-        # Artifacts hold their optimizer; a forward model is prepared for all of them.
-        fixed: dict[str, Any] = {}
-        if form == "artifacts":
-            fixed = {"optimizer": spec.optimizer, **spec.hyperparameters}
-        task = Prepare(
-            source=str(source),
-            form=form,
-            work_dir=str(work_dir),
-            loss=spec.loss,
-            loss_output=spec.loss_output,
-            optimizer=fixed.get("optimizer", "adamw"),
-            output=spec.output,
-            trainable=spec.trainable,
-            lora=spec.lora,
-            classes=spec.classes,
-            weight_decay=fixed.get("weight_decay") or 0.0,
-            max_grad_norm=fixed.get("max_grad_norm"),
-            divide=form == "forward",
-            batch_norm=spec.batch_norm,
-            feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
-            limits=tasks.short_task_limits(self._settings),
-        )
+        task = prepare_task(spec, source, form, work_dir=work_dir, settings=self._settings)
         made_of = await asyncio.to_thread(describe, task)
         await asyncio.to_thread((work_dir / MADE_OF).write_bytes, made_of)
         known = await asyncio.to_thread(find_prepared, self._store, task, made_of)
         return known or await ask_to_prepare(task, self._settings, self._children)
 
     def _store_model(self, spec: ModelSpec, prepared: Prepared, *, made_of: Path) -> Model:
-        is_cut = prepared.artifacts.prefix_model is not None
-        described = preprocess.parse(spec.preprocess, prepared.signature, is_cut=is_cut)
-        require_names(prepared.signature, described)
-        rows = row_signature(prepared.signature, described)
-        features = check_features(rows, spec.features, at="/spec/features")
-        defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
-        new = NewModel(
-            name=spec.name,
-            loss=spec.loss,
-            loss_output=spec.loss_output,
-            optimizer=spec.optimizer,
-            engine="sessions" if prepared.artifacts.manifest else "ort_training",
-            output=prepared.output,
-            signature=prepared.signature,
-            trainable=prepared.trainable,
-            trainable_parameters=prepared.trainable_parameters,
-            frozen_parameters=prepared.frozen_parameters,
-            hyperparameters=defaults,
-            files={},
-            notes=prepared.notes,
-            preprocess=described,
-            gate=spec.gate,
-            retention=spec.retention,
-            keeps_duplicates=spec.keeps_duplicates,
-            features=features,
-        )
-        check_recipe(new, defaults, at="/spec/hyperparameters")
+        new = described(spec, prepared)
         with self._store.files.adopting() as adopt:
             paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
             files = {role: adopt(Path(path)) for role, path in paths.items() if path is not None}
@@ -221,6 +183,12 @@ def _keep_upload(source: Path, prepared: Prepared, copy: Path) -> None:
 
 async def ask_to_prepare(task: Prepare, settings: Settings, children: Children) -> Prepared:
     """What a child makes of the task. Raises GraphRefused, PreparationFailed, Busy."""
+    return await _ask_checker(task, Prepared, settings, children)
+
+
+async def _ask_checker(
+    task: Task, wanted: type[Answer], settings: Settings, children: Children
+) -> Answer:
     child = await Child.spawn(children, task)
     answer: Message | None = None
     try:
@@ -234,21 +202,6 @@ async def ask_to_prepare(task: Prepare, settings: Settings, children: Children) 
         await child.close()
     if isinstance(answer, Refused):
         raise GraphRefused(answer.detail, problems=answer.problems)
-    if not isinstance(answer, Prepared):
+    if not isinstance(answer, wanted):
         raise PreparationFailed(f"the model cannot be prepared: {answer}")
     return answer
-
-
-def check_name(name: str) -> None:
-    """Raises InvalidInput unless the name is safe in a path, a URL and a shell."""
-    if not NAME.fullmatch(name):
-        raise InvalidInput(
-            f"the name {name!r} cannot be used",
-            problems=[
-                Problem(
-                    "/spec/name",
-                    "a name has 1 to 64 letters, digits, dots, dashes or underscores, "
-                    "and begins with a letter or digit",
-                )
-            ],
-        )

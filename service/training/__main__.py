@@ -12,9 +12,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from service.training.confinement import confine
+from service.training.confinement import OF_FILES_ALONE, confine
 from service.training.errors import OutOfMemory
 from service.training.limits import apply_limits, memory_limit_bytes
 from service.training.protocol.messages.shared import Failed, Stopped
@@ -25,6 +26,17 @@ if TYPE_CHECKING:  # a child needs those of its own task only
     from service.training.protocol.messages.unions import Message, Task
 
 logger = logging.getLogger("service.training")
+
+WORK = {
+    "prepare": ("service.training.preparation.prepare", "prepare"),
+    "diagnose": ("service.training.preparation.diagnosis", "diagnose"),
+    "train": ("service.training.job", "run"),
+    "evaluate": ("service.training.evaluation.evaluate", "evaluate"),
+    "rank": ("service.training.evaluation.ranking", "rank"),
+    "drift": ("service.training.evaluation.drift", "drift"),
+    "convert": ("service.training.export.convert", "convert"),
+}
+"""What carries out the tasks of a kind: a module, which is loaded then, and its function."""
 
 
 def main() -> int:
@@ -58,7 +70,7 @@ def answer(task: Task, pipe: Pipe) -> Message:
 
 def carry_out(task: Task, pipe: Pipe) -> Message:
     work = load(task.kind)
-    if task.kind in ("prepare", "convert"):
+    if task.kind in (*OF_FILES_ALONE, "convert"):
         # Native code that prepares a model cannot be asked to stop, and leaves nothing to keep.
         pipe.listen(on_orphaned=lambda: os._exit(0))
     else:
@@ -71,34 +83,14 @@ def load(kind: str) -> Callable[[Any, Pipe], Message]:
 
     Nothing that is loaded is garbage, and to look for some takes 6 % of a child's start.
     """
+    module, name = WORK[kind]
     gc.disable()
     try:
-        if kind == "train":
-            from service.training.job import run
-
-            return run
-        if kind == "evaluate":
-            from service.training.evaluation.evaluate import evaluate
-
-            return evaluate
-        if kind == "rank":
-            from service.training.evaluation.ranking import rank
-
-            return rank
-        if kind == "drift":
-            from service.training.evaluation.drift import drift
-
-            return drift
-        if kind == "convert":
-            from service.training.export.convert import convert
-
-            return convert
-        from service.training.preparation.prepare import prepare
-
-        return lambda task, _: prepare(task)
+        work = getattr(import_module(module), name)
     finally:
         gc.freeze()
         gc.enable()
+    return (lambda task, _: work(task)) if kind in OF_FILES_ALONE else work
 
 
 def threads_of(task: Task) -> int:

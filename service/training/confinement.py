@@ -11,9 +11,13 @@ from service.processes import sandbox
 from storage.disk.durable import make_folder
 
 if TYPE_CHECKING:
+    from service.training.protocol.messages.comparison import Measurement
     from service.training.protocol.messages.shared import Artifacts
+    from service.training.protocol.messages.training import Train
     from service.training.protocol.messages.unions import Task
 
+OF_FILES_ALONE = ("prepare", "diagnose")
+"""Kinds of tasks that read no samples."""
 ONE_FILE = ("source", "model", "candidate", "baseline")
 """Fields of tasks that name a file to read."""
 
@@ -39,8 +43,8 @@ def readable(task: Task) -> Iterator[str]:
         yield from filter(None, (start.checkpoint, start.best_checkpoint, start.given))
         if update is not None:
             yield from filter(None, (update.given, update.residual))
-    if task.kind != "prepare":
-        samples = task if task.kind == "train" else task.measurement
+    samples = samples_of(task)
+    if samples is not None:
         yield str(Path(samples.packs) / str(samples.model_id))
         yield samples.database
         yield f"{samples.database}-wal"
@@ -63,9 +67,14 @@ def own_folders(task: Task) -> Iterator[str]:
 
 def log_index(task: Task) -> Iterator[str]:
     """The index of the database's log, in which SQLite's readers note how far they have read."""
-    if task.kind != "prepare":
-        samples = task if task.kind == "train" else task.measurement
+    samples = samples_of(task)
+    if samples is not None:
         yield f"{samples.database}-shm"
+
+
+def samples_of(task: Task) -> Train | Measurement | None:
+    """What names the samples that the task reads; None if it is about a file alone."""
+    return task if task.kind == "train" else getattr(task, "measurement", None)
 
 
 def artifacts(named: Artifacts) -> Iterator[str]:

@@ -66,6 +66,7 @@ system
 device
 device --history
 top
+models check {base}
 models add {base} --name pets --loss cross_entropy
 models add {out}/picky.onnx --loss cross_entropy --class dark --class bright --preprocess {image}
 models list

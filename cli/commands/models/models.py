@@ -2,96 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any, get_args
+from typing import Any
 
 import click
 
 from cli import assignments
 from cli.client import Client, model_path
-from cli.errors import Failure
-from cli.options import (
-    Group,
-    as_json,
-    given,
-    hyperparameters,
-    lora_options,
-    model_argument,
-    output_option,
-    trainable_option,
-    yes_option,
-)
+from cli.commands.models.diagnosis import parameter_counts
+from cli.commands.models.registration import add, check
+from cli.options import Group, as_json, model_argument, yes_option
 from cli.output import echo, echo_done, echo_fields, echo_json, echo_table
-from cli.progress import MeteredFile, bar
-from storage.records.models import BatchNorm, NamedLoss
-
-ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
-LOSSES = get_args(NamedLoss)
 
 
 @click.group(cls=Group)
 def models() -> None:
-    """Register, list, show, change and remove models."""
+    """Check, register, list, show, change and remove models."""
 
 
-@models.command("add")
-@click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.option("--name", help="Name of the model. Default: the file's name without its extension.")
-@click.option("--loss", type=click.Choice(LOSSES), help="What training lowers.")
-@click.option(
-    "--loss-output",
-    metavar="NAME",
-    help="In the place of --loss: a tensor of the model's own that training lowers.",
-)
-@output_option
-@trainable_option
-@lora_options
-@click.option(
-    "--class",
-    "classes",
-    multiple=True,
-    metavar="NAME",
-    help="Name of a class; repeat the option for each class, in order.",
-)
-@click.option(
-    "--preprocess",
-    metavar="JSON|FILE",
-    help="How samples become what the model takes: JSON, one description or a list, or a file of "
-    "it; see docs/samples.md.",
-)
-@click.option(
-    "--batch-norm",
-    type=click.Choice(get_args(BatchNorm)),
-    help="Whose statistics BatchNormalization uses in training: its own, or those of each batch. "
-    "Default: inference, its own.",
-)
-@hyperparameters
-@as_json
-@click.pass_obj
-def add(client: Client, /, source: Path, *, as_json: bool, **options: Any) -> None:
-    """Register SOURCE: a forward ONNX file, or training artifacts (a zip or their folder).
-
-    Hyperparameters given here become the model's defaults.
-    """
-    spec = _spec(source, **options)
-    with _upload(source) as (field, file, size_bytes), bar(size_bytes, "Uploading") as advance:
-        model = client.request(
-            "POST",
-            "/v1/models",
-            data={"spec": json.dumps(spec)},
-            files={field: (source.name, MeteredFile(file, advance), "application/octet-stream")},
-        ).json()
-    if as_json:
-        echo_json(model)
-        return
-    click.echo(f"{model['name']} is ready to train: {_parameters(model)}")
-    for note in model.get("notes") or ():
-        click.echo(f"  {note}")
+models.add_command(add)
+models.add_command(check)
 
 
 @models.command("list")
@@ -156,88 +85,12 @@ def _echo_model(found: dict[str, Any]) -> None:
             ("target", "none" if 0 in found["target"]["shape"] else _tensor(found["target"])),
             ("loss", _loss(found)),
             ("optimizer", found["optimizer"]),
-            ("parameters", _parameters(found)),
+            ("parameters", parameter_counts(found)),
             ("hyperparameters", found["hyperparameters"]),
             ("samples", found["samples"]),
             ("latest version", found["latest_version"]),
         ]
     )
-
-
-def _spec(
-    source: Path,
-    *,
-    name: str | None,
-    trainable: Any,
-    classes: Any,
-    preprocess: str | None,
-    loss: str | None,
-    loss_output: str | None,
-    **rest: Any,
-) -> dict[str, Any]:
-    if (loss is None) == (loss_output is None):
-        raise click.UsageError("name the loss, either with --loss or with --loss-output")
-    own = {key: rest.pop(key) for key in ("optimizer", "output", "batch_norm")}
-    return given(
-        {
-            "name": name or source.stem,
-            "loss": loss or {"output": loss_output},
-            **own,
-            "trainable": [*trainable, *_adapters(rest)] or None,
-            "classes": list(classes) or None,
-            "hyperparameters": given(rest) or None,
-            "preprocess": preprocess and _parse(preprocess),
-        }
-    )
-
-
-def _adapters(options: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the options of LoRA ask for, which are taken out."""
-    settings = given({key: options.pop(f"lora_{key}") for key in ("targets", "rank", "alpha")})
-    return [{"lora": settings}] if settings else []
-
-
-def _parse(given_text: str) -> Any:
-    """JSON that begins with a brace or a bracket, else what the named file holds."""
-    is_inline = given_text.lstrip()[:1] in ("{", "[")
-    try:
-        return json.loads(given_text if is_inline else Path(given_text).read_bytes())
-    except OSError as error:
-        raise Failure(f"--preprocess {given_text}: {error.strerror}") from error
-    except ValueError as error:
-        raise Failure(f"--preprocess {given_text}: not JSON: {error}") from error
-
-
-@contextmanager
-def _upload(source: Path) -> Iterator[tuple[str, IO[bytes], int]]:
-    """The form's field, the open file and its size in bytes; a folder of artifacts is zipped."""
-    if source.is_dir():
-        with tempfile.TemporaryFile() as packed:
-            _pack(source, packed)
-            size_bytes = packed.tell()
-            packed.seek(0)
-            yield "artifacts", packed, size_bytes
-        return
-    field = "artifacts" if zipfile.is_zipfile(source) else "model"
-    with source.open("rb") as file:
-        yield field, file, source.stat().st_size
-
-
-def _pack(folder: Path, packed: IO[bytes]) -> None:
-    missing = [name for name in ARTIFACTS if not (folder / name).is_file()]
-    if missing:
-        raise Failure(
-            f"{folder} holds no {', '.join(missing)}; a folder of artifacts holds "
-            f"{', '.join(ARTIFACTS)}, as `honed artifacts` writes them"
-        )
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
-        for name in ARTIFACTS:
-            archive.write(folder / name, name)
-
-
-def _parameters(model: dict[str, Any]) -> str:
-    counts = model["parameters"]
-    return f"{counts['trainable']:,} parameters train, {counts['frozen']:,} are frozen"
 
 
 def _loss(model: dict[str, Any]) -> str:

@@ -109,7 +109,8 @@ export class App {
   }
 }
 
-function resultOf(error: Refused | Unreachable): { text: string; faults: Refused["faults"] } {
+/** What did not work, with all that is wrong about what was sent. */
+export function resultOf(error: Refused | Unreachable): { text: string; faults: Refused["faults"] } {
   if (error instanceof Refused) return { text: error.message, faults: error.faults };
   return { text: `${error.message}; try again`, faults: [] };
 }

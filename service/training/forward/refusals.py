@@ -20,7 +20,7 @@ _RANDOM = (
     *("Bernoulli", "Multinomial", "Dropout"),
 )
 _QUANTIZED = ("Quantize", "Dequantize", "QLinear", "MatMulInteger", "ConvInteger", "DynamicQuant")
-_NARROW = (
+NARROW = (
     *(onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT4, onnx.TensorProto.UINT4),
     *(onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.FLOAT8E5M2),
 )
@@ -64,7 +64,7 @@ def quantized_layers(graph: Graph) -> list[onnx.NodeProto]:
     narrow = {
         name
         for name, tensor in graph.initializers.items()
-        if tensor.data_type in _NARROW and len(tensor.dims) > 1
+        if tensor.data_type in NARROW and len(tensor.dims) > 1
     }
     return [node for node in graph.proto.node if not narrow.isdisjoint(node.input)]
 

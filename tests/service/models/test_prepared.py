@@ -14,7 +14,8 @@ import pytest
 from support import mlp
 
 from service.models.prepared import MADE_OF, describe
-from service.models.registry import ModelSpec, Registry
+from service.models.registry import Registry
+from service.models.specification import ModelSpec
 from service.processes.children import Children
 from service.settings import load_settings
 from service.training.engines.packages import RUNTIMES

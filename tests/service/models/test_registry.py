@@ -11,7 +11,8 @@ import pytest
 from support import mlp
 
 from service.errors import InvalidInput
-from service.models.registry import ModelSpec, Registry
+from service.models.registry import Registry
+from service.models.specification import ModelSpec
 from service.processes.children import Children
 from service.settings import load_settings
 from storage.errors import AlreadyExists

@@ -1,43 +1,51 @@
-/** Adds a model: an ONNX file that is dropped, and what the daemon must know of it. */
+/** Adds a model: an ONNX file that is dropped, what it holds, and what it is to become. */
 
 import type { App } from "../../app/app";
+import {
+  checkProblem,
+  diagnose,
+  type Draft,
+  draftOf,
+  faultsAt,
+  isAt,
+  NAME,
+  nameOf,
+  presetOf,
+  register,
+  specOf,
+  take,
+} from "../../app/registration";
+import { to } from "../../app/route";
 import { type Child, h } from "../../page/dom";
 import { bytes } from "../../page/format";
-import { to } from "../../app/route";
-import type { Model } from "../../daemon/types";
 import { heading } from "../parts/parts";
+import { diagnosisView } from "./diagnosis";
 
-const NAME = "add-model";
-const LOSSES = [
+const LOSSES: readonly (readonly [string, string])[] = [
   ["cross_entropy", "cross entropy: one of several classes"],
   ["bce_with_logits", "binary cross entropy: each of several yes or no"],
   ["mse", "mean squared error: numbers"],
   ["l1", "absolute error: numbers"],
   ["huber", "Huber: numbers, with outliers"],
-] as const;
+];
 const OPTIMIZERS = ["adamw", "adam", "sgd", "rmsprop", "lion"];
-
-const PREPROCESS: Record<string, object> = {
-  image: { kind: "image" },
-  gray: { kind: "image", channels: "gray" },
-  standardize: { kind: "standardize" },
-};
-
-interface Draft extends Record<string, unknown> {
-  file: File | null;
-}
+const SAMPLES = [
+  ["", "tensors as the model takes them"],
+  ["image", "colour pictures"],
+  ["gray", "gray pictures"],
+  ["standardize", "numbers to standardize"],
+] as const;
+const FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
+/** Fields that change what the check says. */
+const CHECKED = ["loss", "classes", "trainable", "output", "preprocess"];
 
 export function addPage(app: App): Child[] {
-  const draft = app.draft<Draft>(NAME, () => ({ file: null }));
-  const take = (file: File | null | undefined): void => {
-    if (!file) return;
-    draft.file = file;
-    app.state.results.delete(NAME);
-    app.draw();
-  };
+  const draft = draftOf(app);
   const send = (event: SubmitEvent): void => {
     event.preventDefault();
-    void register(app, draft, new FormData(event.currentTarget as HTMLFormElement));
+    void register(app, new FormData(event.currentTarget as HTMLFormElement)).then((name) => {
+      if (name !== null) app.go(to(["models", name, "samples"]));
+    });
   };
   return [
     heading("Add a model"),
@@ -48,26 +56,43 @@ export function addPage(app: App): Child[] {
         novalidate: true,
         "data-key": "form",
         onsubmit: send,
+        onchange: (event: Event) => changed(app, draft, event),
         ondragover: (event: DragEvent) => event.preventDefault(),
         ondrop: (event: DragEvent) => {
           event.preventDefault();
-          take(event.dataTransfer?.files[0]);
+          take(app, event.dataTransfer?.files[0]);
         },
       },
-      fileField(app, draft, take),
+      fileField(app, draft),
       fields(app, draft),
       others(app),
-      h(
-        "div",
-        { class: "buttons" },
-        h("button", { type: "submit", class: "primary", disabled: draft.file === null || app.state.pending.has(NAME) }, "Register the model"),
-        app.state.pending.has(NAME) && h("span", { class: "quiet", role: "status" }, "The daemon prepares the model. That may take a minute."),
-      ),
+      buttons(app, draft),
     ),
+    draft.found === null ? null : diagnosisView(draft.found),
   ];
 }
 
-function fileField(app: App, { file }: Draft, take: (file: File | undefined) => void): HTMLElement {
+/** What a person chooses is checked as soon as they leave the field. */
+function changed(app: App, draft: Draft, event: Event): void {
+  const { name, form } = event.target as HTMLInputElement;
+  if (form === null || !CHECKED.includes(name)) return;
+  draft.touched.add(name);
+  void diagnose(app, specOf(draft, new FormData(form), draft.file?.name.endsWith(".zip") ?? false));
+}
+
+function buttons(app: App, draft: Draft): HTMLElement {
+  const isPending = app.state.pending.has(NAME);
+  const says = isPending ? "The daemon prepares the model. That may take a minute." : draft.abort ? "The daemon looks into the file …" : null;
+  return h(
+    "div",
+    { class: "buttons", "data-key": "buttons" },
+    h("button", { type: "submit", class: "primary", disabled: draft.file === null || isPending }, "Register the model"),
+    h("span", { class: "quiet", role: "status" }, says),
+  );
+}
+
+function fileField(app: App, { file }: Draft): HTMLElement {
+  const problem = checkProblem(app);
   return h(
     "div",
     { class: "drop", "data-key": "file", role: "group", "aria-label": "The file" },
@@ -80,45 +105,52 @@ function fileField(app: App, { file }: Draft, take: (file: File | undefined) => 
         type: "file",
         accept: ".onnx,.zip",
         class: "visually-hidden",
-        onchange: (event: Event) => take((event.currentTarget as HTMLInputElement).files?.[0]),
+        onchange: (event: Event) => take(app, (event.currentTarget as HTMLInputElement).files?.[0]),
       }),
     ),
     faults(app, "/model"),
     faults(app, "/artifacts"),
+    problem === null ? null : h("span", { class: "problem", role: "alert" }, problem),
   );
 }
 
-function fields(app: App, { file }: Draft): HTMLElement {
+function fields(app: App, draft: Draft): HTMLElement {
+  const suggested = draft.found?.suggested ?? null;
   const field = (name: string, title: string, control: HTMLElement): HTMLElement =>
     h("label", { "data-key": name }, h("span", {}, title), control, faults(app, `/spec/${name}`));
-  const text = (name: string, placeholder: string): HTMLElement =>
-    h("input", { name, type: "text", placeholder, autocomplete: "off", spellcheck: "false", "aria-invalid": faultsAt(app, `/spec/${name}`).length > 0 });
+  const text = (name: string, placeholder: string, value = ""): HTMLElement =>
+    h("input", { name, type: "text", placeholder, value, autocomplete: "off", spellcheck: "false", "aria-invalid": faultsAt(app, `/spec/${name}`).length > 0 });
+  const select = (name: string, options: readonly (readonly [string, string])[], chosen: string | null): HTMLElement =>
+    h("select", { name }, options.map(([value, words]) => h("option", { value, selected: value === chosen }, words)));
+  const [preprocess] = suggested?.preprocess ?? [];
+  const [losses, loss] = lossChoices(draft);
+  // Fields of another file are others: what was typed for the one before does not stay.
   return h(
     "div",
-    { class: "fields" },
-    field("name", "Name", text("name", nameOf(file) ?? "digits")),
-    field("loss", "Loss", h("select", { name: "loss" }, LOSSES.map(([value, words]) => h("option", { value }, words)))),
-    field("classes", "Classes, with commas between", text("classes", "cat, dog; none: by number")),
+    { class: "fields", "data-key": `fields-${draft.round}` },
+    field("name", "Name", text("name", nameOf(draft.file) ?? "digits")),
+    field("loss", "Loss", select("loss", losses, loss)),
+    field("classes", "Classes, with commas between", text("classes", "cat, dog; none: by number", suggested?.classes?.join(", "))),
     field("trainable", "What trains", text("trainable", "head, last:2, classifier.*; none: all weights")),
-    field("optimizer", "Optimizer", h("select", { name: "optimizer" }, OPTIMIZERS.map((value) => h("option", { value }, value)))),
-    field("output", "Output that the loss takes", text("output", "the graph’s only output")),
-    field(
-      "preprocess",
-      "Samples are",
-      h("select", { name: "preprocess" }, h("option", { value: "" }, "tensors as the model takes them"), h("option", { value: "image" }, "colour pictures"), h("option", { value: "gray" }, "gray pictures"), h("option", { value: "standardize" }, "numbers to standardize")),
-    ),
+    field("optimizer", "Optimizer", select("optimizer", OPTIMIZERS.map((value) => [value, value]), null)),
+    field("output", "Output that the loss takes", text("output", "the graph’s only output", suggested?.output ?? "")),
+    field("preprocess", "Samples are", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null)),
   );
 }
 
-function nameOf(file: File | null): string | null {
-  return file === null ? null : file.name.replace(/\.\w+$/, "").toLowerCase().replace(/[^a-z0-9_.-]+/g, "-");
+/** The losses, with one that the model computes itself, and the one that the file suggests. */
+function lossChoices({ found }: Draft): [readonly (readonly [string, string])[], string | null] {
+  const loss = found?.suggested?.loss ?? null;
+  if (loss === null || typeof loss === "string") return [LOSSES, loss];
+  const own = `output:${loss.output}`;
+  return [[...LOSSES, [own, `the model’s own: ${loss.output}`]], own];
 }
 
-/** Errors that belong to no field. */
+/** Errors of the registration that belong to no field. */
 function others(app: App): HTMLElement | null {
   const result = app.state.results.get(NAME);
   if (result === undefined) return null;
-  const known = ["/model", "/artifacts", ...["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"].map((name) => `/spec/${name}`)];
+  const known = ["/model", "/artifacts", ...FIELDS.map((name) => `/spec/${name}`)];
   const rest = result.faults.filter(({ pointer }) => !known.some((place) => isAt(pointer, place)));
   return h(
     "div",
@@ -130,46 +162,4 @@ function others(app: App): HTMLElement | null {
 
 function faults(app: App, place: string): Child {
   return faultsAt(app, place).map((detail) => h("span", { class: "problem" }, detail));
-}
-
-function faultsAt(app: App, place: string): string[] {
-  const all = app.state.results.get(NAME)?.faults ?? [];
-  return [...new Set(all.filter(({ pointer }) => isAt(pointer, place)).map(({ detail }) => detail))];
-}
-
-function isAt(pointer: string, place: string): boolean {
-  return pointer === place || pointer.startsWith(`${place}/`);
-}
-
-async function register(app: App, draft: Draft, given: FormData): Promise<void> {
-  const { file } = draft;
-  if (file === null) return;
-  const body = new FormData();
-  body.append("spec", JSON.stringify(specOf(file, given)));
-  body.append(file.name.endsWith(".zip") ? "artifacts" : "model", file, file.name);
-  const done: string[] = [];
-  await app.act(NAME, ["/v1/models?"], async () => {
-    const model = await app.api.upload<Model>("/v1/models", body);
-    done.push(model.name);
-    return `${model.name} is registered; its version 1 is the model as it came.`;
-  });
-  const [name] = done;
-  if (name === undefined) return;
-  app.state.drafts.delete(NAME);
-  app.go(to(["models", name, "samples"]));
-}
-
-function specOf(file: File, given: FormData): Record<string, unknown> {
-  const text = (name: string): string => String(given.get(name) ?? "").trim();
-  const listed = (name: string): string[] => text(name).split(",").map((part) => part.trim()).filter(Boolean);
-  const [classes, trainable] = [listed("classes"), listed("trainable")];
-  return {
-    name: text("name") || nameOf(file),
-    loss: text("loss"),
-    optimizer: text("optimizer"),
-    ...(classes.length > 0 ? { classes } : {}),
-    ...(trainable.length > 0 ? { trainable } : {}),
-    ...(text("output") ? { output: text("output") } : {}),
-    ...(text("preprocess") ? { preprocess: [PREPROCESS[text("preprocess")]] } : {}),
-  };
 }

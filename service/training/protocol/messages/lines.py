@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # each is loaded when one comes
 
 TASKS = {
     "prepare": "preparation",
+    "diagnose": "diagnosis",
     "train": "training",
     **dict.fromkeys(("evaluate", "convert", "rank", "drift"), "comparison"),
 }
@@ -26,6 +27,7 @@ TRAINING = (
 )
 MESSAGES = {
     **dict.fromkeys(("prepared", "refused"), "preparation"),
+    "diagnosed": "diagnosis",
     **dict.fromkeys(TRAINING, "training"),
     **dict.fromkeys(("evaluated", "converted", "ranked", "drifted"), "comparison"),
     **dict.fromkeys(("working", "stopped", "failed"), "shared"),

@@ -13,6 +13,7 @@ from service.training.protocol.messages.comparison import (
     Rank,
     Ranked,
 )
+from service.training.protocol.messages.diagnosis import Diagnose, Diagnosed
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.shared import Failed, Stopped, Working
 from service.training.protocol.messages.training import (
@@ -30,11 +31,12 @@ from service.training.protocol.messages.training import (
     Validated,
 )
 
-Task = Prepare | Train | Evaluate | Convert | Rank | Drift
+Task = Prepare | Diagnose | Train | Evaluate | Convert | Rank | Drift
 Command = Pause | Cancel | Hold | Continue
 Last = (
     Prepared
     | Refused
+    | Diagnosed
     | Done
     | Updated
     | Validated

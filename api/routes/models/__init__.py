@@ -1,0 +1,1 @@
+"""Routes of models: diagnosis and registration, the models themselves, two versions compared."""

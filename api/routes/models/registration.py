@@ -1,0 +1,167 @@
+"""An uploaded model: diagnosed, and registered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.datastructures import FormData, UploadFile
+
+from api import present
+from api.access.scopes import ThePrincipal, needs
+from api.bodies.uploads import json_part, require_media_type, spooled_part
+from api.dependencies import TheDaemon
+from api.openapi import answers, body
+from api.routes.models.presenting import diagnosis_body
+from api.routing import Route
+from api.schemas import Adapters, LoraSettings, LossOutput, ModelBody, ModelSpecBody
+from api.schemas.diagnosis import DiagnosisBody, DiagnosisSpecBody
+from api.waiting import unless_gone
+from service.access.principal import Scope
+from service.errors import InvalidInput
+from service.models.specification import Form, ModelSpec
+from service.training.protocol.messages.preparation import Lora
+from storage.database import audited
+from storage.errors import Problem
+
+router = APIRouter(prefix="/v1/models", tags=["models"], route_class=Route)
+
+PARTS: dict[str, Form] = {"model": "forward", "artifacts": "artifacts"}
+
+
+def _form(spec: str, required: list[str]) -> dict[str, Any]:
+    """A file, and what it is to become."""
+    schema = {
+        "type": "object",
+        "required": required,
+        "properties": {
+            "spec": {"$ref": f"#/components/schemas/{spec}"},
+            "model": {"type": "string", "format": "binary"},
+            "artifacts": {"type": "string", "format": "binary"},
+        },
+    }
+    return body(
+        {
+            "multipart/form-data": {
+                "schema": schema,
+                "encoding": {"spec": {"contentType": "application/json"}},
+                "example": {"spec": {"name": "digits", "loss": "cross_entropy"}},
+            }
+        }
+    )
+
+
+UPLOAD = _form("ModelSpecBody", ["spec"])
+DIAGNOSED = _form("DiagnosisSpecBody", [])
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Register a model",
+    responses=answers(
+        "already_exists",
+        "graph_refused",
+        "preparation_failed",
+        "storage_full",
+        "too_large",
+        "unsupported_media_type",
+    ),
+    openapi_extra=UPLOAD,
+)
+@needs(Scope.MODELS_ADMIN, counted="registrations")
+async def register(
+    request: Request, response: Response, daemon: TheDaemon, principal: ThePrincipal
+) -> ModelBody:
+    """Parts: `spec` (JSON) and either `model` (a forward ONNX file) or `artifacts` (a zip)."""
+    require_media_type(request, "multipart/form-data")
+    async with request.form(max_files=2, max_fields=4) as form:
+        spec = _spec(await _described(form))
+        principal.require(Scope.MODELS_ADMIN, spec.name)
+        audited.about(spec.name)
+        name, upload = _upload(form)
+        async with spooled_part(upload, folder=daemon.store.tmp_dir) as path:
+            registering = daemon.registry.register(spec, Path(path), form=PARTS[name])
+            model = await unless_gone(request, registering)
+    response.headers["Location"] = f"/v1/models/{model.name}"
+    return present.model(model)
+
+
+@router.post(
+    "/diagnosis",
+    summary="Diagnose a model",
+    responses=answers(
+        "graph_refused", "preparation_failed", "storage_full", "too_large", "unsupported_media_type"
+    ),
+    openapi_extra=DIAGNOSED,
+)
+@needs(Scope.MODELS_ADMIN, counted="registrations", audited="skip")
+async def diagnose(request: Request, daemon: TheDaemon, principal: ThePrincipal) -> DiagnosisBody:
+    """What a file holds and what of it would train, before it is registered. Stores nothing.
+
+    Parts as at registration; of `spec`, which may be left out, nothing is required. What cannot be
+    read is refused as there; what keeps the rest from being registered is in `problems`.
+    """
+    require_media_type(request, "multipart/form-data")
+    async with request.form(max_files=2, max_fields=4) as form:
+        given = await json_part(form, "spec", DiagnosisSpecBody) or DiagnosisSpecBody()
+        if given.name:
+            principal.require(Scope.MODELS_ADMIN, given.name)
+        name, upload = _upload(form)
+        async with spooled_part(upload, folder=daemon.store.tmp_dir) as path:
+            diagnosing = daemon.registry.diagnose(
+                _spec(given), Path(path), form=PARTS[name], names_loss=given.loss is not None
+            )
+            found = await unless_gone(request, diagnosing)
+    return diagnosis_body(found)
+
+
+async def _described(form: FormData) -> ModelSpecBody:
+    spec = await json_part(form, "spec", ModelSpecBody)
+    if spec is None:
+        raise _wrong_form("/spec", 'the part "spec" is missing; it holds JSON')
+    return spec
+
+
+def _spec(spec: ModelSpecBody) -> ModelSpec:
+    listed = spec.trainable or []
+    return ModelSpec(
+        name=spec.name,
+        loss="output" if isinstance(spec.loss, LossOutput) else spec.loss or "mse",
+        loss_output=spec.loss.output if isinstance(spec.loss, LossOutput) else None,
+        optimizer=spec.optimizer,
+        output=spec.output,
+        trainable=tuple(each for each in listed if isinstance(each, str)) or None,
+        lora=_lora([each.lora for each in listed if isinstance(each, Adapters)]),
+        classes=tuple(spec.classes) if spec.classes else None,
+        hyperparameters=spec.hyperparameters.model_dump(exclude_none=True),
+        gate=spec.gate.model_dump(exclude_none=True),
+        retention=spec.retention.model_dump(exclude_unset=True),
+        preprocess=tuple(spec.preprocess),
+        keeps_duplicates=spec.duplicates == "keep",
+        features=None if spec.features is None else tuple(spec.features),
+        batch_norm=spec.batch_norm,
+    )
+
+
+def _lora(given: list[LoraSettings]) -> Lora | None:
+    if len(given) > 1:
+        raise _wrong_form("/spec/trainable", "adapters stand twice; give all targets in one")
+    return next((Lora(each.rank, each.alpha, tuple(each.targets)) for each in given), None)
+
+
+def _upload(form: FormData) -> tuple[str, UploadFile]:
+    given = [(name, part) for name, part in form.multi_items() if name != "spec"]
+    if len(given) != 1 or given[0][0] not in PARTS:
+        names = [name for name, _ in given]
+        detail = f'beside "spec" send one part, "model" or "artifacts"; there are {names}'
+        raise _wrong_form("", detail)
+    name, part = given[0]
+    if not isinstance(part, UploadFile):
+        raise _wrong_form(f"/{name}", f'the part "{name}" is a file: give it a filename')
+    return name, part
+
+
+def _wrong_form(pointer: str, detail: str) -> InvalidInput:
+    return InvalidInput("the form is wrong", problems=[Problem(pointer, detail)])

@@ -1,0 +1,125 @@
+"""Bodies of a diagnosis: what a file holds before it is registered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.schemas.base import Body, FaultBody, Text
+from api.schemas.models import LossOutput, ModelSpecBody, TargetBody
+from service.training.protocol.messages.diagnosis import WhyNot
+from storage.records.models import NamedLoss
+
+
+class DiagnosisSpecBody(ModelSpecBody):
+    """The description of a model as at registration, of which nothing is required.
+
+    name: checked if it is given. loss: without one, the suggested loss is taken.
+    """
+
+    name: str = ""
+    loss: NamedLoss | LossOutput | None = None  # type: ignore[assignment]
+
+
+class TensorBody(Body):
+    """An input or output. shape: of one sample; null where it is not fixed or not known."""
+
+    name: str
+    dtype: str
+    shape: list[int | None] | None
+
+
+class InitializerBody(Body):
+    """What may be a parameter. why_not, detail: null where it trains.
+
+    below: whether it lies below the cut, in the frozen part that runs once for each sample.
+    """
+
+    name: str
+    dtype: str
+    shape: list[int]
+    count: int
+    trains: bool
+    below: bool
+    why_not: WhyNot | None
+    detail: str | None
+
+
+class ParametersFound(Body):
+    """Numbers of values that would train, and that would not; each parameter in graph order."""
+
+    trainable: int
+    frozen: int
+    items: list[InitializerBody]
+
+
+class CutBody(Body):
+    """Where the frozen part of a model ends. Bytes and milliseconds are of one sample.
+
+    tensors: what crosses the cut. nodes, parameters: how many lie below it. pays: whether it is
+    made: features are then read sooner than they are computed.
+    """
+
+    tensors: list[str]
+    nodes: int
+    parameters: int
+    feature_bytes: int
+    input_bytes: int
+    milliseconds: float
+    pays: bool
+
+
+class HeadBody(Body):
+    """The layer that has a row of weights for each class, which classes can be added to."""
+
+    weight: str
+    bias: str | None
+    features: str
+    classes: int
+
+
+class RefusedNodeBody(Body):
+    """A node that keeps the model from being trained."""
+
+    node: str
+    operator: str
+    detail: str
+
+
+class SuggestedBody(Body):
+    """What the file itself says of how it is to be registered; as in a spec.
+
+    because: why this loss. classes: names that the file carries.
+    """
+
+    loss: NamedLoss | LossOutput
+    because: str
+    output: Text | None
+    classes: list[str] | None
+    preprocess: list[dict[str, Any]]
+
+
+class DiagnosisBody(Body):
+    """What a file holds, and what of it would train. Nothing is stored.
+
+    ready: whether a registration with this spec would work; problems: what keeps it from that, as
+    a registration would tell. loss, output: those that were checked. target: what a label would be.
+    opset: null for artifacts. suggested: null if no output could be trained. cut: null if nothing
+    is frozen below what trains. notes: what would be changed in the graph, and warnings.
+    """
+
+    ready: bool
+    problems: list[FaultBody]
+    refused: list[RefusedNodeBody]
+    opset: int | None
+    producer: str
+    operators: int
+    inputs: list[TensorBody]
+    outputs: list[TensorBody]
+    loss: str
+    output: str | None
+    target: TargetBody | None
+    head: HeadBody | None
+    suggested: SuggestedBody | None
+    parameters: ParametersFound
+    cut: CutBody | None
+    notes: list[str]

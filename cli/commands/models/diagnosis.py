@@ -1,0 +1,95 @@
+"""Prints what the daemon has found in a file."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from cli.output import echo_fields, echo_table
+
+
+def show_diagnosis(found: dict[str, Any]) -> None:
+    """What it holds, what of it would train, and what is wrong."""
+    echo_fields(
+        [
+            *(("input", _tensor(each)) for each in found["inputs"]),
+            *(("output", _tensor(each)) for each in found["outputs"]),
+            ("opset", found["opset"]),
+            ("operators", found["operators"]),
+            ("loss", found["loss"]),
+            *_suggested(found["suggested"]),
+            ("classes", _classes(found)),
+            ("head", found["head"] and found["head"]["weight"]),
+        ]
+    )
+    parameters = found["parameters"]
+    if parameters["items"]:
+        click.echo()
+        echo_table(
+            ("PARAMETER", "SHAPE", "NUMBERS", "TRAINS"),
+            (
+                (each["name"], _shape(each["shape"]), f"{each['count']:,}", _fate(each))
+                for each in parameters["items"]
+            ),
+        )
+    click.echo(f"\n{parameter_counts(found)}{_cut(found['cut'])}")
+    for note in found["notes"]:
+        click.echo(f"  {note}")
+    for problem in found["problems"]:
+        click.echo(f"  {problem['pointer']}: {problem['detail']}", err=True)
+    click.echo("it can be registered so" if found["ready"] else "it cannot be registered so")
+
+
+def parameter_counts(model: dict[str, Any]) -> str:
+    """How many numbers of a model train."""
+    counts = model["parameters"]
+    return f"{counts['trainable']:,} parameters train, {counts['frozen']:,} are frozen"
+
+
+def _suggested(found: dict[str, Any] | None) -> list[tuple[str, Any]]:
+    """What the file itself says."""
+    if found is None:
+        return []
+    loss = found["loss"]
+    spelt = f"--loss {loss}" if isinstance(loss, str) else f"--loss-output {loss['output']}"
+    output = f" --output {found['output']}" if found["output"] else ""
+    preprocess = found["preprocess"]
+    return [
+        ("suggested", f"{spelt}{output}: {found['because']}"),
+        ("preprocess", json.dumps(preprocess[0]) if preprocess else None),
+    ]
+
+
+def _classes(found: dict[str, Any]) -> str | None:
+    target = found["target"] or {}
+    names = target.get("classes") or (found["suggested"] or {}).get("classes")
+    count = target.get("num_classes")
+    return ", ".join(names) if names else count and f"{count}, without names"
+
+
+def _tensor(found: dict[str, Any]) -> str:
+    return f"{found['name']}: {found['dtype']} {_shape(found['shape'])}"
+
+
+def _shape(shape: list[int | None] | None) -> str:
+    if shape is None:
+        return "of unknown shape"
+    return "\u00d7".join("?" if size is None else str(size) for size in shape) or "1"
+
+
+def _fate(item: dict[str, Any]) -> str:
+    """Whether it trains, and why not."""
+    if item["trains"]:
+        return "yes"
+    below = ", below the cut" if item["below"] else ""
+    return f"no{below}: {item['detail']}"
+
+
+def _cut(cut: dict[str, Any] | None) -> str:
+    if cut is None:
+        return ""
+    where = ", ".join(cut["tensors"])
+    made = "" if cut["pays"] else ", which does not pay and is not made"
+    return f"; the cut is at {where}{made}: {cut['nodes']} operators run once for each sample"

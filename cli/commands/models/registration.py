@@ -1,0 +1,203 @@
+"""`honed models add` and `check`: what a file holds, and what it becomes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeVar, get_args
+
+import click
+
+from cli.client import Client
+from cli.commands.models.diagnosis import parameter_counts, show_diagnosis
+from cli.errors import Failure
+from cli.options import (
+    as_json,
+    given,
+    hyperparameters,
+    lora_options,
+    output_option,
+    trainable_option,
+)
+from cli.output import echo, echo_json
+from cli.progress import MeteredFile, bar
+from storage.records.models import BatchNorm, NamedLoss
+
+ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
+LOSSES = get_args(NamedLoss)
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def spec_options(command: Command) -> Command:
+    """Add the options of what a file becomes."""
+    listed = (
+        click.option(
+            "--name", help="Name of the model. Default: the file's name without its extension."
+        ),
+        click.option("--loss", type=click.Choice(LOSSES), help="What training lowers."),
+        click.option(
+            "--loss-output",
+            metavar="NAME",
+            help="In the place of --loss: a tensor of the model's own that training lowers.",
+        ),
+        output_option,
+        trainable_option,
+        lora_options,
+        click.option(
+            "--class",
+            "classes",
+            multiple=True,
+            metavar="NAME",
+            help="Name of a class; repeat the option for each class, in order.",
+        ),
+        click.option(
+            "--preprocess",
+            metavar="JSON|FILE",
+            help="How samples become what the model takes: JSON, one description or a list, or a "
+            "file of it; see docs/samples.md.",
+        ),
+        click.option(
+            "--batch-norm",
+            type=click.Choice(get_args(BatchNorm)),
+            help="Whose statistics BatchNormalization uses in training: its own, or those of each "
+            "batch. Default: inference, its own.",
+        ),
+        hyperparameters,
+    )
+    for option in reversed(listed):
+        command = option(command)
+    return command
+
+
+source_argument = click.argument("source", type=click.Path(exists=True, path_type=Path))
+
+
+@click.command()
+@source_argument
+@spec_options
+@as_json
+@click.pass_obj
+def add(client: Client, /, source: Path, *, as_json: bool, **options: Any) -> None:
+    """Register SOURCE: a forward ONNX file, or training artifacts (a zip or their folder).
+
+    Hyperparameters given here become the model's defaults.
+    """
+    spec = _spec(source, **options)
+    if "loss" not in spec:
+        raise click.UsageError("name the loss, either with --loss or with --loss-output")
+    model = _send(client, "/v1/models", source, spec)
+    if as_json:
+        echo_json(model)
+        return
+    click.echo(f"{model['name']} is ready to train: {parameter_counts(model)}")
+    for note in model.get("notes") or ():
+        click.echo(f"  {note}")
+
+
+@click.command()
+@source_argument
+@spec_options
+@as_json
+@click.pass_context
+def check(context: click.Context, /, source: Path, *, as_json: bool, **options: Any) -> None:
+    """Say what SOURCE holds and what of it would train; the daemon stores nothing.
+
+    Takes what `honed models add` takes. Without a loss it is checked with the one that fits, which
+    is suggested. Ends with exit code 1 if it could not be registered so.
+    """
+    client: Client = context.obj
+    named = options["name"] is not None
+    spec = _spec(source, **options)
+    if not named:
+        spec.pop("name")
+    found = _send(client, "/v1/models/diagnosis", source, spec)
+    echo(found, show_diagnosis, as_json=as_json)
+    if not found["ready"]:
+        context.exit(1)
+
+
+def _send(client: Client, path: str, source: Path, spec: dict[str, Any]) -> dict[str, Any]:
+    """The answer to an upload."""
+    with _upload(source) as (field, file, size_bytes), bar(size_bytes, "Uploading") as advance:
+        answer: dict[str, Any] = client.request(
+            "POST",
+            path,
+            data={"spec": json.dumps(spec)},
+            files={field: (source.name, MeteredFile(file, advance), "application/octet-stream")},
+        ).json()
+    return answer
+
+
+def _spec(
+    source: Path,
+    *,
+    name: str | None,
+    trainable: Any,
+    classes: Any,
+    preprocess: str | None,
+    loss: str | None,
+    loss_output: str | None,
+    **rest: Any,
+) -> dict[str, Any]:
+    if loss is not None and loss_output is not None:
+        raise click.UsageError("name the loss, either with --loss or with --loss-output")
+    own = {key: rest.pop(key) for key in ("optimizer", "output", "batch_norm")}
+    return given(
+        {
+            "name": name or source.stem,
+            "loss": {"output": loss_output} if loss_output else loss,
+            **own,
+            "trainable": [*trainable, *_adapters(rest)] or None,
+            "classes": list(classes) or None,
+            "hyperparameters": given(rest) or None,
+            "preprocess": preprocess and _parse(preprocess),
+        }
+    )
+
+
+def _adapters(options: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the options of LoRA ask for, which are taken out."""
+    settings = given({key: options.pop(f"lora_{key}") for key in ("targets", "rank", "alpha")})
+    return [{"lora": settings}] if settings else []
+
+
+def _parse(given_text: str) -> Any:
+    """JSON that begins with a brace or a bracket, else what the named file holds."""
+    is_inline = given_text.lstrip()[:1] in ("{", "[")
+    try:
+        return json.loads(given_text if is_inline else Path(given_text).read_bytes())
+    except OSError as error:
+        raise Failure(f"--preprocess {given_text}: {error.strerror}") from error
+    except ValueError as error:
+        raise Failure(f"--preprocess {given_text}: not JSON: {error}") from error
+
+
+@contextmanager
+def _upload(source: Path) -> Iterator[tuple[str, IO[bytes], int]]:
+    """The form's field, the open file and its size in bytes; a folder of artifacts is zipped."""
+    if source.is_dir():
+        with tempfile.TemporaryFile() as packed:
+            _pack(source, packed)
+            size_bytes = packed.tell()
+            packed.seek(0)
+            yield "artifacts", packed, size_bytes
+        return
+    field = "artifacts" if zipfile.is_zipfile(source) else "model"
+    with source.open("rb") as file:
+        yield field, file, source.stat().st_size
+
+
+def _pack(folder: Path, packed: IO[bytes]) -> None:
+    missing = [name for name in ARTIFACTS if not (folder / name).is_file()]
+    if missing:
+        raise Failure(
+            f"{folder} holds no {', '.join(missing)}; a folder of artifacts holds "
+            f"{', '.join(ARTIFACTS)}, as `honed artifacts` writes them"
+        )
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for name in ARTIFACTS:
+            archive.write(folder / name, name)

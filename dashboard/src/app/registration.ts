@@ -1,0 +1,137 @@
+/** A file on its way to become a model: what was chosen, and what the daemon says of it. */
+
+import { Refused, Unreachable } from "../daemon/api";
+import type { Diagnosis, Model } from "../daemon/types";
+import { type App, resultOf } from "./app";
+
+export const NAME = "add-model";
+const CHECK = "check-model";
+const PREPROCESS: Record<string, Record<string, unknown>> = {
+  image: { kind: "image" },
+  gray: { kind: "image", channels: "gray" },
+  standardize: { kind: "standardize" },
+};
+
+export interface Draft extends Record<string, unknown> {
+  file: File | null;
+  /** How many files were taken: each begins with fields of its own. */
+  round: number;
+  found: Diagnosis | null;
+  /** Fields that a person has changed. */
+  touched: Set<string>;
+  /** Ends the check that is under way. */
+  abort: AbortController | null;
+}
+
+export function draftOf(app: App): Draft {
+  return app.draft<Draft>(NAME, () => ({ file: null, round: 0, found: null, touched: new Set(), abort: null }));
+}
+
+export function take(app: App, file: File | null | undefined): void {
+  if (!file) return;
+  const draft = draftOf(app);
+  Object.assign(draft, { file, round: draft.round + 1, found: null, touched: new Set() });
+  app.state.results.delete(NAME);
+  if (file.name.endsWith(".zip")) {
+    draft.abort?.abort();
+    app.draw();
+  } else void diagnose(app, {});
+}
+
+/** What is wrong with the place of a form: of a registration, or of the last check. */
+export function faultsAt(app: App, place: string): string[] {
+  const { results } = app.state;
+  const found = place.startsWith("/spec/") ? (draftOf(app).found?.problems ?? []) : [];
+  const all = [...(results.get(NAME)?.faults ?? []), ...(results.get(CHECK)?.faults ?? []), ...found];
+  return [...new Set(all.filter(({ pointer }) => isAt(pointer, place)).map(({ detail }) => detail))];
+}
+
+export function isAt(pointer: string, place: string): boolean {
+  return pointer === place || pointer.startsWith(`${place}/`);
+}
+
+/** The check could not be made: what was said of the file, if its fields do not show it. */
+export function checkProblem(app: App): string | null {
+  const result = app.state.results.get(CHECK);
+  return result === undefined || result.faults.length > 0 ? null : result.text;
+}
+
+/** Asks what the file holds. A check that is under way ends. */
+export async function diagnose(app: App, spec: Record<string, unknown>): Promise<void> {
+  const draft = draftOf(app);
+  if (draft.file === null) return;
+  draft.abort?.abort();
+  const controller = (draft.abort = new AbortController());
+  app.draw();
+  try {
+    const found = await app.api.upload<Diagnosis>("/v1/models/diagnosis", formOf(draft.file, spec), controller.signal);
+    if (controller.signal.aborted) return;
+    draft.found = found;
+    app.state.results.delete(CHECK);
+  } catch (error) {
+    if (controller.signal.aborted) return;
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    draft.found = null;
+    app.state.results.set(CHECK, resultOf(error));
+  } finally {
+    if (draft.abort === controller) draft.abort = null;
+    app.draw();
+  }
+}
+
+/** The name of the model, null if it was refused. */
+export async function register(app: App, given: FormData): Promise<string | null> {
+  const draft = draftOf(app);
+  const { file } = draft;
+  if (file === null) return null;
+  draft.abort?.abort();
+  const spec = { name: String(given.get("name") ?? "").trim() || nameOf(file), ...specOf(draft, given, true) };
+  const done: string[] = [];
+  await app.act(NAME, ["/v1/models?"], async () => {
+    const model = await app.api.upload<Model>("/v1/models", formOf(file, spec));
+    done.push(model.name);
+    return `${model.name} is registered; its version 1 is the model as it came.`;
+  });
+  if (done.length > 0) app.state.drafts.delete(NAME);
+  return done[0] ?? null;
+}
+
+function formOf(file: File, spec: Record<string, unknown>): FormData {
+  const body = new FormData();
+  body.append("spec", JSON.stringify(spec));
+  body.append(file.name.endsWith(".zip") ? "artifacts" : "model", file, file.name);
+  return body;
+}
+
+export function nameOf(file: File | null): string | null {
+  return file === null ? null : file.name.replace(/\.\w+$/, "").toLowerCase().replace(/[^a-z0-9_.-]+/g, "-");
+}
+
+/** What was chosen. isWhole: with the loss that is shown, even if nobody has chosen it. */
+export function specOf(draft: Draft, given: FormData, isWhole: boolean): Record<string, unknown> {
+  const text = (name: string): string => String(given.get(name) ?? "").trim();
+  const listed = (name: string): string[] => text(name).split(",").map((part) => part.trim()).filter(Boolean);
+  const [classes, trainable] = [listed("classes"), listed("trainable")];
+  const loss = text("loss");
+  const isChosen = isWhole || draft.found !== null || draft.touched.has("loss");
+  return {
+    optimizer: text("optimizer"),
+    ...(isChosen ? { loss: loss.startsWith("output:") ? { output: loss.slice("output:".length) } : loss } : {}),
+    ...(classes.length > 0 ? { classes } : {}),
+    ...(trainable.length > 0 ? { trainable } : {}),
+    ...(text("output") ? { output: text("output") } : {}),
+    ...(text("preprocess") ? { preprocess: [preprocessOf(draft, text("preprocess"))] } : {}),
+  };
+}
+
+/** With what the file itself says beside it: the layout, the scale. */
+function preprocessOf({ found }: Draft, chosen: string): Record<string, unknown> {
+  const [suggested] = found?.suggested?.preprocess ?? [];
+  return suggested && presetOf(suggested) === chosen ? suggested : (PREPROCESS[chosen] ?? {});
+}
+
+/** The choice of the form that a description stands for. */
+export function presetOf({ kind, channels }: Record<string, unknown>): string {
+  if (kind !== "image") return String(kind);
+  return channels === "gray" ? "gray" : "image";
+}

@@ -1,0 +1,128 @@
+"""What an author says of a model, and what it asks of the upload."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from service import preprocess
+from service.errors import InvalidInput
+from service.jobs import tasks
+from service.jobs.enqueue import check_recipe
+from service.samples.ingest.csv_header import check_features
+from service.samples.ingest.csv_windows import row_signature
+from service.samples.ingest.require import require_names
+from service.settings import Settings
+from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
+from storage.errors import Problem
+from storage.records.models import BatchNorm, Loss, NewModel, OptimizerName
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+Form = Literal["forward", "artifacts"]
+ARTIFACTS_HAVE_NO_ADAPTERS = Problem(
+    "/spec/trainable/lora",
+    "artifacts train what they were made for; send the forward model for adapters",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """What an author says of a model; see the contract's `spec`."""
+
+    name: str
+    loss: Loss
+    optimizer: OptimizerName = "adamw"
+    output: str | None = None
+    trainable: tuple[str, ...] | None = None
+    lora: Lora | None = None
+    classes: tuple[str, ...] | None = None
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    gate: dict[str, Any] = field(default_factory=dict)
+    retention: dict[str, Any] = field(default_factory=dict)
+    preprocess: tuple[dict[str, Any], ...] = ()
+    keeps_duplicates: bool = False
+    features: tuple[str, ...] | None = None
+    batch_norm: BatchNorm = "inference"
+    loss_output: str | None = None
+
+
+def prepare_task(
+    spec: ModelSpec, source: Path, form: Form, *, work_dir: Path, settings: Settings
+) -> Prepare:
+    """The check of an upload, which makes its artifacts. Raises InvalidInput."""
+    if form == "artifacts" and spec.lora is not None:
+        raise InvalidInput("the spec is wrong", problems=[ARTIFACTS_HAVE_NO_ADAPTERS])
+    # Artifacts hold their optimizer; a forward model is prepared for all of them.
+    fixed: dict[str, Any] = {}
+    if form == "artifacts":
+        fixed = {"optimizer": spec.optimizer, **spec.hyperparameters}
+    return Prepare(
+        source=str(source),
+        form=form,
+        work_dir=str(work_dir),
+        loss=spec.loss,
+        loss_output=spec.loss_output,
+        optimizer=fixed.get("optimizer", "adamw"),
+        output=spec.output,
+        trainable=spec.trainable,
+        lora=spec.lora,
+        classes=spec.classes,
+        weight_decay=fixed.get("weight_decay") or 0.0,
+        max_grad_norm=fixed.get("max_grad_norm"),
+        divide=form == "forward",
+        batch_norm=spec.batch_norm,
+        feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
+        limits=tasks.short_task_limits(settings),
+    )
+
+
+def described(spec: ModelSpec, prepared: Prepared) -> NewModel:
+    """The model as it would be stored, without its files.
+
+    Raises InvalidInput where preprocessing, features or hyperparameters do not fit it.
+    """
+    is_cut = prepared.artifacts.prefix_model is not None
+    preprocessing = preprocess.parse(spec.preprocess, prepared.signature, is_cut=is_cut)
+    require_names(prepared.signature, preprocessing)
+    rows = row_signature(prepared.signature, preprocessing)
+    features = check_features(rows, spec.features, at="/spec/features")
+    defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
+    new = NewModel(
+        name=spec.name,
+        loss=spec.loss,
+        loss_output=spec.loss_output,
+        optimizer=spec.optimizer,
+        engine="sessions" if prepared.artifacts.manifest else "ort_training",
+        output=prepared.output,
+        signature=prepared.signature,
+        trainable=prepared.trainable,
+        trainable_parameters=prepared.trainable_parameters,
+        frozen_parameters=prepared.frozen_parameters,
+        hyperparameters=defaults,
+        files={},
+        notes=prepared.notes,
+        preprocess=preprocessing,
+        gate=spec.gate,
+        retention=spec.retention,
+        keeps_duplicates=spec.keeps_duplicates,
+        features=features,
+    )
+    check_recipe(new, defaults, at="/spec/hyperparameters")
+    return new
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidInput unless the name is safe in a path, a URL and a shell."""
+    if not NAME.fullmatch(name):
+        raise InvalidInput(
+            f"the name {name!r} cannot be used",
+            problems=[
+                Problem(
+                    "/spec/name",
+                    "a name has 1 to 64 letters, digits, dots, dashes or underscores, "
+                    "and begins with a letter or digit",
+                )
+            ],
+        )

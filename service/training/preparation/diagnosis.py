@@ -1,0 +1,144 @@
+"""Carries out the task `Diagnose`: what a file holds, and what of it would train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+
+from service.training.errors import GraphRefused, pointer
+from service.training.forward import head
+from service.training.forward.graph import FLOAT, Graph
+from service.training.forward.load import load
+from service.training.forward.normalize import normalize, select_output
+from service.training.preparation.initializers import dtype_name, initializers
+from service.training.preparation.prepare import prepare
+from service.training.preparation.suggestion import suggest
+from service.training.protocol.messages.diagnosis import (
+    Diagnose,
+    Diagnosed,
+    Head,
+    Initializer,
+    RefusedNode,
+    Suggested,
+    Tensor,
+)
+from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+from storage.errors import Problem
+
+
+def diagnose(task: Diagnose) -> Diagnosed | Refused:
+    """Refused if the file cannot be read; what else is wrong with it is told with the rest."""
+    wanted = task.prepare
+    if wanted.form == "artifacts":
+        return _of_artifacts(wanted)
+    try:
+        uploaded, graph = load(Path(wanted.source)), None
+    except GraphRefused as refused:
+        return Refused(refused.detail, refused.problems)
+    try:
+        graph = normalize(load(Path(wanted.source)), [])
+        suggested = suggest(graph, wanted.output)
+    except GraphRefused as refused:
+        return _told(uploaded, graph, None, Refused(refused.detail, refused.problems), wanted)
+    wanted = _filled(wanted, suggested)
+    return _told(uploaded, graph, suggested, prepare(wanted), wanted)
+
+
+def _filled(wanted: Prepare, suggested: Suggested | None) -> Prepare:
+    """With the suggested loss, and the output that goes with it, where none was named."""
+    if wanted.loss:
+        return wanted
+    if suggested is None:
+        return replace(wanted, loss="mse")
+    return replace(
+        wanted,
+        loss=suggested.loss,
+        loss_output=suggested.loss_output,
+        output=wanted.output or suggested.output,
+        classes=wanted.classes or suggested.classes,
+    )
+
+
+def _told(
+    uploaded: onnx.ModelProto,
+    graph: Graph | None,
+    suggested: Suggested | None,
+    answer: Prepared | Refused,
+    wanted: Prepare,
+) -> Diagnosed:
+    prepared = answer if isinstance(answer, Prepared) else None
+    problems = () if isinstance(answer, Prepared) else answer.problems
+    raw = Graph(uploaded)
+    found = raw if graph is None else graph
+    return Diagnosed(
+        loss=wanted.loss,
+        opset=raw.opset,
+        producer=" ".join(filter(None, (uploaded.producer_name, uploaded.producer_version))),
+        operators=len(uploaded.graph.node),
+        inputs=tuple(_tensor(raw, value.name) for value in raw.inputs),
+        outputs=tuple(_tensor(raw, name) for name in raw.outputs),
+        initializers=tuple(initializers(found, prepared, wanted)),
+        problems=problems,
+        prepared=prepared,
+        suggested=suggested,
+        head=None if prepared is None else _head(prepared),
+        refused=tuple(_refused(found, problems)),
+    )
+
+
+def _of_artifacts(wanted: Prepare) -> Diagnosed | Refused:
+    """Artifacts are as they were made: there is nothing to choose."""
+    made = prepare(wanted)
+    if isinstance(made, Refused):
+        return made
+    graph = Graph(onnx.load(made.base_model, load_external_data=False))
+    return Diagnosed(
+        loss=wanted.loss,
+        opset=None,
+        producer="",
+        operators=len(graph.proto.node),
+        inputs=tuple(Tensor(each.name, each.dtype, each.shape) for each in made.signature.inputs),
+        outputs=tuple(_tensor(graph, name) for name in graph.outputs),
+        initializers=tuple(
+            Initializer(
+                name, dtype_name(tensor.data_type), tuple(tensor.dims), name in made.trainable
+            )
+            for name, tensor in graph.initializers.items()
+            if tensor.data_type == FLOAT
+        ),
+        problems=(),
+        prepared=made,
+        head=_head(made),
+    )
+
+
+def _tensor(graph: Graph, name: str) -> Tensor:
+    dims = graph.dims(name)
+    return Tensor(name, dtype_name(graph.elem_type(name)), None if dims is None else dims[1:])
+
+
+def _head(made: Prepared) -> Head | None:
+    """The layer whose rows are the classes, None if there is none that could get others."""
+    classes = made.signature.target.num_classes
+    if classes is None:
+        return None
+    model = onnx.load(made.base_model, load_external_data=False)
+    try:
+        graph = normalize(model, [])
+        select_output(graph, made.output, [])
+        found = head.find(graph, made.output, classes)
+    except GraphRefused:
+        return None
+    return Head(found.weight, found.bias, found.features, classes)
+
+
+def _refused(graph: Graph, problems: Sequence[Problem]) -> Iterator[RefusedNode]:
+    """The nodes that problems are about."""
+    nodes = {pointer("model", "graph", "node", each.name): each for each in graph.proto.node}
+    for problem in problems:
+        node = nodes.get(problem.pointer)
+        if node is not None:
+            yield RefusedNode(node.name, node.op_type, problem.detail)

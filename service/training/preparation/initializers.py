@@ -1,0 +1,120 @@
+"""The initializers of a graph that may be parameters: which train, and why the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import onnx
+
+from service.training.errors import GraphRefused
+from service.training.forward import refusals, trainable, untrained
+from service.training.forward.graph import FLOAT, Graph
+from service.training.forward.weights import is_mask, is_statistic, is_weight, other_precisions
+from service.training.graph.tensor import FLOATS
+from service.training.protocol.messages.diagnosis import Initializer, WhyNot
+from service.training.protocol.messages.preparation import Parameter, Prepare, Prepared
+
+SPELT = {"float": "float32", "double": "float64"}
+"""Names of ONNX as NumPy has them."""
+UNUSUAL = (
+    "it stands where numbers of the program are as usual as weights; name it in trainable to "
+    "train it"
+)
+UNNAMED = "no pattern of trainable matches it"
+UNREACHED = "no gradient of the loss reaches it"
+
+
+def initializers(graph: Graph, prepared: Prepared | None, wanted: Prepare) -> Iterator[Initializer]:
+    """What may be a parameter, in graph order, then what was added beside it, as adapters are."""
+    made = {each.name: each for each in prepared.parameters} if prepared else {}
+    chosen = _chosen(graph, wanted) if prepared is None else ()
+    stuck = {each.name: each for each in untrained.find(graph)}
+    for name, tensor in graph.initializers.items():
+        known = made.pop(name, None)
+        trains = name in chosen if known is None else known.trains
+        if known is None and not trains and not _may_be_one(graph, tensor):
+            continue
+        why = None if trains else _why_not(graph, tensor, stuck.get(name), wanted)
+        yield Initializer(
+            name,
+            dtype_name(tensor.data_type),
+            tuple(tensor.dims),
+            trains,
+            known is not None and known.below,
+            *(why or (None, None)),
+        )
+    yield from map(_added, made.values())
+
+
+def _added(parameter: Parameter) -> Initializer:
+    """An adapter, or what a subgraph holds."""
+    why: tuple[WhyNot, str] | None = None
+    if not parameter.trains:
+        why = ("no_gradient", "it lies inside of control flow, which has no gradient")
+    return Initializer(
+        parameter.name,
+        "float32",
+        parameter.shape,
+        parameter.trains,
+        parameter.below,
+        *(why or (None, None)),
+    )
+
+
+def _chosen(graph: Graph, wanted: Prepare) -> tuple[str, ...]:
+    """What would train if nothing were wrong."""
+    try:
+        return trainable.select(graph, wanted.trainable)
+    except GraphRefused:
+        return ()
+
+
+def _may_be_one(graph: Graph, tensor: onnx.TensorProto) -> bool:
+    """Not the numbers of the program: shapes, axes, single constants."""
+    if tensor.name in graph.constants or prod(tensor.dims) <= 1:
+        return False
+    is_whole = tensor.data_type not in FLOATS
+    return len(tensor.dims) > 1 or not is_whole
+
+
+def _why_not(
+    graph: Graph, tensor: onnx.TensorProto, inert: untrained.Inert | None, wanted: Prepare
+) -> tuple[WhyNot, str]:
+    by_type = _by_type(graph, tensor)
+    if by_type is not None:
+        return by_type
+    name = tensor.name
+    if is_statistic(graph, name):
+        return "statistic", "a running mean or variance: it has no gradient"
+    if is_mask(graph, name):
+        return "mask", "it holds the large numbers of a mask"
+    if inert is not None and inert.is_stuck:
+        node = inert.node
+        return "no_gradient", f'node "{node.name}" ({node.op_type}) {refusals.remedy(node)}'
+    if not is_weight(graph, name):
+        return "constant", UNUSUAL
+    is_named = wanted.trainable is not None or wanted.lora is not None
+    return ("frozen", UNNAMED) if is_named else ("no_gradient", UNREACHED)
+
+
+def _by_type(graph: Graph, tensor: onnx.TensorProto) -> tuple[WhyNot, str] | None:
+    """Why nothing of this type trains, None if it may."""
+    dtype = dtype_name(tensor.data_type)
+    if tensor.data_type in refusals.NARROW:
+        return "quantized", f"it is {dtype}; adapters (lora) can train beside it"
+    if tensor.data_type == FLOAT:
+        return None
+    if tensor.data_type in FLOATS or tensor.name in other_precisions(graph):
+        return "precision", f"it is {dtype}; training needs float32: export after model.float()"
+    return "integer", f"it is {dtype}, and has no gradient"
+
+
+def dtype_name(kind: int | None) -> str:
+    """float32, int8: as NumPy calls it; unknown where nothing is told."""
+    if not kind or kind not in onnx.TensorProto.DataType.values():
+        return "unknown"
+    if kind in FLOATS or kind in refusals.NARROW:
+        name = onnx.TensorProto.DataType.Name(kind).lower()
+        return SPELT.get(name, str(name))
+    return str(onnx.helper.tensor_dtype_to_np_dtype(kind))

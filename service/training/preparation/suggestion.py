@@ -1,0 +1,146 @@
+"""What a file itself says of how it is to be registered: loss, classes, preprocessing."""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import Any
+
+import onnx
+
+from service.training.errors import GraphRefused
+from service.training.forward import signature
+from service.training.forward.graph import FLOAT, Graph, is_default
+from service.training.protocol.messages.diagnosis import Suggested
+
+PASS_ON = ("Identity", "Squeeze", "Reshape", "Flatten")
+ENDS = {
+    "Softmax": ("cross_entropy", "the probabilities of classes"),
+    "LogSoftmax": ("cross_entropy", "the logarithms of probabilities of classes"),
+    "Sigmoid": ("bce_with_logits", "a probability for each of several yes or no"),
+}
+"""Operators that a loss applies itself: it takes what they read."""
+CLASS_NAMES = ("classes", "class_names", "labels", "names", "id2label")
+"""Keys of a model's metadata under which exporters write the names of classes."""
+LEAST_PIXELS = 8
+BYTES_FROM = 200.0
+"""A model that divides its input by so much takes pixels from 0 to 255."""
+CHANNELS = {1: "gray", 3: "rgb"}
+
+
+def suggest(graph: Graph, chosen: str | None) -> Suggested | None:
+    """None if no output of the graph could be trained. chosen: the output that the asker names."""
+    own = next((name for name in graph.outputs if graph.dims(name) == ()), None)
+    output = chosen or _output(graph, own)
+    if output is None:
+        return None
+    preprocess = tuple(_pictures(graph))
+    if own is not None and chosen is None:
+        because = f'"{own}" is one number for all samples: a loss that the model computes itself'
+        return Suggested("output", because, output, own, None, preprocess)
+    before, loss, because = _loss(graph, output)
+    count = _row(graph, before)[:1] if loss == "cross_entropy" else ()
+    classes = _class_names(graph.model, count[0]) if count else None
+    is_only = graph.outputs == [before]
+    named = None if is_only else before
+    return Suggested(loss, because, named, None, classes, preprocess)
+
+
+def _output(graph: Graph, own: str | None) -> str | None:
+    """The only output beside a loss, else the one that is called logits, else the first."""
+    found = [
+        name for name in graph.outputs if name != own and graph.elem_type(name) in (None, FLOAT)
+    ]
+    named = [name for name in found if "logit" in name.lower()]
+    return next(iter([*named, *found]), None)
+
+
+def _loss(graph: Graph, output: str) -> tuple[str, str, str]:
+    """The tensor that the loss takes, the loss, and why."""
+    node = graph.producer(output)
+    while node is not None and is_default(node, *PASS_ON):
+        node = graph.producer(node.input[0])
+    if node is not None and is_default(node, *ENDS):
+        loss, what = ENDS[node.op_type]
+        before = node.input[0]
+        because = f'node "{node.name}" ({node.op_type}) gives {what}; the loss takes what it reads'
+        return before, loss, f'{because}, "{before}"'
+    row = _row(graph, output)
+    shown = "\u00d7".join(map(str, row)) or "1"
+    if any(len(row) == len(each) > 1 and row[1:] == each[1:] for each in _input_rows(graph)):
+        if row in _input_rows(graph):
+            return output, "mse", f'"{output}" has the shape of an input, {shown}: numbers'
+        if row[0] > 1:
+            return output, "cross_entropy", f'"{output}" is {shown}: classes at each position'
+    if len(row) == 1 and row[0] > 1:
+        return output, "cross_entropy", f'"{output}" is {shown} numbers a sample: logits of classes'
+    return output, "mse", f'"{output}" is {shown} a sample: numbers'
+
+
+def _row(graph: Graph, name: str) -> tuple[int, ...]:
+    """Shape of one row of a tensor, empty if it cannot be told."""
+    dims = graph.dims(name)
+    if dims is not None and None not in dims[1:]:
+        return tuple(size or 0 for size in dims[1:])
+    try:
+        return signature.measured_output_shape(graph, name)
+    except GraphRefused:
+        return ()
+
+
+def _input_rows(graph: Graph) -> list[tuple[int | None, ...]]:
+    return [(graph.dims(value.name) or ())[1:] for value in graph.inputs]
+
+
+def _class_names(model: onnx.ModelProto, count: int) -> tuple[str, ...] | None:
+    """The names that the file carries, if there is one for each class."""
+    for entry in model.metadata_props:
+        if entry.key.lower() in CLASS_NAMES:
+            names = _listed(entry.value)
+            if len(names) == len(set(names)) == count:
+                return names
+    return None
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Names from JSON, from a Python literal as Ultralytics writes it, or with commas between."""
+    value: Any = None
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            value = parse(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        break
+    if isinstance(value, dict) and all(str(key).isdecimal() for key in value):
+        value = [value[key] for key in sorted(value, key=int)]
+    listed = value if isinstance(value, list | tuple) else text.split(",")
+    names = [each.strip() for each in listed if isinstance(each, str)]
+    return tuple(names) if all(names) and len(names) == len(listed) else ()
+
+
+def _pictures(graph: Graph) -> list[dict[str, Any]]:
+    """What makes the only input of pictures, if its shape is that of one."""
+    (first, *others) = _input_rows(graph) or [()]
+    if others or len(first) != 3 or graph.elem_type(graph.inputs[0].name) != FLOAT:
+        return []
+    for layout, channels, sides in (("nchw", first[0], first[1:]), ("nhwc", first[2], first[:2])):
+        if channels in CHANNELS and all((side or 0) >= LEAST_PIXELS for side in sides):
+            found: dict[str, Any] = {"kind": "image", "channels": CHANNELS[channels]}
+            if layout != "nchw":
+                found["layout"] = layout
+            if _divides_by_bytes(graph):
+                found["scale"] = 1
+            return [found]
+    return []
+
+
+def _divides_by_bytes(graph: Graph) -> bool:
+    """Does the model bring its input from 0 to 255 down itself?"""
+    for node in graph.consumers(graph.inputs[0].name):
+        values = [graph.array(name) for name in node.input[1:] if name in graph.initializers]
+        sizes = [abs(float(each.ravel()[0])) for each in values if each is not None and each.size]
+        if is_default(node, "Div") and any(size >= BYTES_FROM for size in sizes):
+            return True
+        if is_default(node, "Mul") and any(0 < size <= 1 / BYTES_FROM for size in sizes):
+            return True
+    return False

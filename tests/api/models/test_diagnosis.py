@@ -1,0 +1,161 @@
+"""A file is diagnosed before it is registered: what trains, what does not, and what to choose."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from pictures import image_model
+from support import Served, mlp
+
+
+def diagnose(served: Served, model: bytes, **spec: Any) -> httpx.Response:
+    return served.http.post(
+        "/v1/models/diagnosis",
+        data={"spec": json.dumps(spec)} if spec else {},
+        files={"model": ("model.onnx", model)},
+    )
+
+
+def graph_of(nodes: list[Any], weights: dict[str, Any], *, row: int, outputs: list[Any]) -> bytes:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, ["batch", row])],
+        [value(name, TensorProto.FLOAT, shape) for name, shape in outputs],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model.metadata_props.add(key="names", value="{0: 'dark', 1: 'bright'}")
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def test_a_file_says_what_trains_before_it_is_registered(served: Served) -> None:
+    before = served.http.get("/v1/models").json()["items"]
+
+    found = diagnose(served, image_model()).json()
+
+    assert found["ready"] is True
+    assert found["inputs"] == [{"name": "image", "dtype": "float32", "shape": [1, 8, 8]}]
+    assert (found["loss"], found["target"]["num_classes"]) == ("cross_entropy", 2)
+    assert found["suggested"]["preprocess"] == [{"kind": "image", "channels": "gray"}]
+    assert found["head"]["classes"] == 2
+    items = {each["name"]: each for each in found["parameters"]["items"]}
+    assert all(each["trains"] for each in items.values())
+    assert sum(each["count"] for each in items.values()) == found["parameters"]["trainable"]
+    assert served.http.get("/v1/models").json()["items"] == before
+
+
+def test_what_is_frozen_says_why_and_where_it_is_cut(served: Served) -> None:
+    found = diagnose(served, mlp(64, 256, 4), trainable="head").json()
+
+    items = {each["name"]: each for each in found["parameters"]["items"]}
+    frozen = [each for each in items.values() if not each["trains"]]
+    assert {each["why_not"] for each in frozen} == {"frozen"}
+    assert all(each["below"] for each in frozen)
+    assert found["cut"]["parameters"] == found["parameters"]["frozen"] == 64 * 256 + 256
+
+
+def test_probabilities_are_trained_by_the_logits_before_them(served: Served) -> None:
+    model = graph_of(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["scores"], name="product"),
+            helper.make_node("Softmax", ["scores"], ["p"], name="likely"),
+        ],
+        {"w": np.ones((4, 2), np.float32)},
+        row=4,
+        outputs=[("p", ["batch", 2])],
+    )
+
+    found = diagnose(served, model).json()
+
+    assert found["ready"] is True, found["problems"]
+    assert found["suggested"]["output"] == found["output"] == "scores"
+    assert 'node "likely" (Softmax)' in found["suggested"]["because"]
+    assert found["target"]["classes"] == ["dark", "bright"]
+
+
+def test_a_refused_operator_is_named_and_the_rest_is_told(served: Served) -> None:
+    model = graph_of(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["a"], name="product"),
+            helper.make_node("RandomNormalLike", ["a"], ["noise"], name="dice"),
+            helper.make_node("Add", ["a", "noise"], ["y"], name="sum"),
+        ],
+        {"w": np.ones((4, 3), np.float32), "ids": np.ones((5, 4), np.int64)},
+        row=4,
+        outputs=[("y", ["batch", 3])],
+    )
+
+    answer = diagnose(served, model, loss="mse")
+
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert found["ready"] is False
+    assert [(each["node"], each["operator"]) for each in found["refused"]] == [
+        ("dice", "RandomNormalLike")
+    ]
+    items = {each["name"]: each for each in found["parameters"]["items"]}
+    assert items["w"]["trains"] is True
+    registered = served.http.post(
+        "/v1/models",
+        data={"spec": json.dumps({"name": "dice", "loss": "mse"})},
+        files={"model": ("model.onnx", model)},
+    )
+    assert registered.json()["errors"] == found["problems"]
+
+
+def test_what_else_is_wrong_with_the_spec_is_told_with_the_graph(served: Served) -> None:
+    served.register("taken", mlp(4, 3))
+
+    found = diagnose(
+        served, mlp(4, 3), name="taken", loss="cross_entropy", preprocess={"kind": "image"}
+    ).json()
+
+    pointers = {each["pointer"] for each in found["problems"]}
+    assert "/spec/name" in pointers
+    assert any(each.startswith("/spec/preprocess") for each in pointers), found["problems"]
+    assert found["target"]["num_classes"] == 3
+
+
+def test_quantized_weights_say_so(served: Served) -> None:
+    model = onnx.load_from_string(mlp(4, 3))
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((4, 2), np.int8), "q"))
+    scale = numpy_helper.from_array(np.array(0.1, np.float32), "scale")
+    model.graph.initializer.append(scale)
+    last = model.graph.output[0].name
+    model.graph.node.append(helper.make_node("DequantizeLinear", ["q", "scale"], ["dq"], name="dq"))
+    first = model.graph.input[0].name
+    model.graph.node.append(helper.make_node("MatMul", [first, "dq"], ["side"], name="side"))
+    model.graph.node.append(helper.make_node("ReduceSum", ["side"], ["sum"], name="sum"))
+    model.graph.node.append(helper.make_node("Add", [last, "sum"], ["end"], name="end"))
+    model.graph.output[0].name = "end"
+
+    found = diagnose(served, model.SerializeToString()).json()
+
+    items = {each["name"]: each for each in found["parameters"]["items"]}
+    assert items["q"]["why_not"] == "quantized"
+    assert items["q"]["dtype"] == "int8"
+
+
+@pytest.mark.parametrize(
+    ("model", "spec", "status", "code"),
+    [
+        (b"none", {}, 422, "graph_refused"),
+        (mlp(4, 3), {"loss": "nonsense"}, 422, "invalid_input"),
+        (mlp(4, 3), {"unknown": 1}, 422, "invalid_input"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_as_at_registration(
+    served: Served, model: bytes, spec: dict[str, Any], status: int, code: str
+) -> None:
+    answer = diagnose(served, model, **spec)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)

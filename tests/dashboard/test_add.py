@@ -1,0 +1,73 @@
+"""Adding a model in the console: the file is diagnosed, and what it says is filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+from browser import Tab
+from onnx import TensorProto, helper
+from pictures import image_model
+from support import Served
+
+
+def write_likely(path: Path) -> None:
+    """The picture model, which ends in probabilities of the two classes that its metadata names."""
+    model = onnx.load_from_string(image_model())
+    logits = model.graph.output[0].name
+    model.graph.node.append(helper.make_node("Softmax", [logits], ["likely"], name="soft"))
+    del model.graph.output[:]
+    value = helper.make_tensor_value_info("likely", TensorProto.FLOAT, ["batch", 2])
+    model.graph.output.append(value)
+    model.metadata_props.add(key="classes", value='["dark", "bright"]')
+    onnx.save(model, path)
+
+
+def test_a_dropped_file_shows_what_it_holds_and_fills_the_fields(
+    tab: Callable[..., Tab], served: Served, tmp_path: Path
+) -> None:
+    write_likely(tmp_path / "likely.onnx")
+    page = tab(served).open("/add")
+
+    page.get_by_label("Choose a file").set_input_files(tmp_path / "likely.onnx")
+
+    holds = page.get_by_role("region", name="What the file holds")
+    holds.get_by_text('node "soft" (Softmax) gives the probabilities of classes').wait_for()
+    assert page.get_by_label("Classes, with commas").input_value() == "dark, bright"
+    assert page.get_by_label("Samples are").input_value() == "gray"
+    logits = onnx.load_from_string(image_model()).graph.output[0].name
+    assert page.get_by_label("Output that the loss takes").input_value() == logits
+    parameters = page.get_by_role("region", name="Parameters")
+    parameters.get_by_text(re.compile(r"^[\d,]+ train$")).wait_for()
+
+    page.get_by_label("What trains").fill("head")
+    page.keyboard.press("Tab")
+    parameters.get_by_text("below the cut").first.wait_for()
+    page.get_by_label("Name", exact=True).fill("likely")
+    page.get_by_role("button", name="Register the model").click()
+    page.get_by_role("heading", name="likely", exact=True).wait_for()
+
+    model = served.http.get("/v1/models/likely").json()
+    assert (model["loss"], model["output"]) == ("cross_entropy", logits)
+    assert model["target"]["classes"] == ["dark", "bright"]
+    assert model["preprocess"][0]["channels"] == "gray"
+    assert model["parameters"]["frozen"] > 0
+
+
+def test_a_file_that_cannot_train_names_the_node_before_it_is_registered(
+    tab: Callable[..., Tab], served: Served, tmp_path: Path
+) -> None:
+    model = onnx.load_from_string(image_model())
+    end = model.graph.output[0].name
+    model.graph.node.append(helper.make_node("RandomNormalLike", [end], ["noise"], name="dice"))
+    model.graph.node.append(helper.make_node("Add", [end, "noise"], ["y"], name="sum"))
+    model.graph.output[0].name = "y"
+    onnx.save(model, tmp_path / "noisy.onnx")
+    page = tab(served).open("/add")
+
+    page.get_by_label("Choose a file").set_input_files(tmp_path / "noisy.onnx")
+
+    told = page.get_by_role("region", name="The file cannot be registered so")
+    told.get_by_role("alert").get_by_text('node "dice" (RandomNormalLike)').wait_for()
