@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import platform
-import sqlite3
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -25,6 +24,7 @@ from service.installation.checks import (
 from service.installation.folder import check_disk, check_permissions, check_token_file
 from service.training.engines.names import RECORDED
 from service.training.engines.packages import RUNTIMES, installed_version
+from storage.database.connection import sqlite3
 
 
 def look(data_dir: Path, token_file: Path) -> Iterator[Check]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Literal
 
 from service.processes.interpreter import APPLICATION, command, environment
 from service.training.engines.packages import RUNTIMES, TRAINING
+from storage.database.connection import sqlite3
 
 MIN_PYTHON = (3, 10)
 TRAINING_VERSION, MIN_RUNTIME = "1.19.2", (1, 22)

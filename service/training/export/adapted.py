@@ -25,7 +25,7 @@ from service.training.engines.model_header import read_header
 from service.training.engines.runtime import onnxruntime, open_session
 from service.training.errors import ExportMismatch, VariantRefused
 from service.training.export.export import ROUNDING_TOLERANCE, TOLERANCE, compare
-from service.training.export.form import Form, calibration_rows
+from service.training.export.form import MadeForm, calibration_rows
 from service.training.forward.graph import Graph
 from service.training.graph.flow import reads
 from service.training.protocol.messages.comparison import AdaptedFiles, Convert
@@ -35,16 +35,16 @@ TAG_DIGITS = 8
 Tensors = Mapping[str, NDArray[np.float32]]
 
 
-def adaptable_form(task: Convert, tick: Callable[[], None]) -> Iterator[Form]:
+def adaptable_form(task: Convert, tick: Callable[[], None]) -> Iterator[MadeForm]:
     """The version with what trains as inputs, which have its own values unless they are given."""
     files, made = _files(task)
     path = Path(task.work_dir) / "adaptable.onnx"
     _write(path, task, made, _values(files.trained or files.checkpoint, made))
     _check(task, made, path, None, tick)
-    yield Form("adaptable", path, path)
+    yield MadeForm("adaptable", path, path)
 
 
-def adapter_form(task: Convert, tick: Callable[[], None]) -> Iterator[Form]:
+def adapter_form(task: Convert, tick: Callable[[], None]) -> Iterator[MadeForm]:
     """A file of the version's values. It was applied to the base, and gave the version."""
     files, made = _files(task)
     if not hasattr(onnxruntime, "AdapterFormat"):
@@ -64,7 +64,7 @@ def adapter_form(task: Convert, tick: Callable[[], None]) -> Iterator[Form]:
     written.set_parameters({f"{name}:{tag}": of(array) for name, array in values.items()})
     written.export_adapter(str(path))
     _check(task, made, base, path, tick)
-    yield Form("adapter", path, filled)
+    yield MadeForm("adapter", path, filled)
 
 
 def _files(task: Convert) -> tuple[AdaptedFiles, Manifest]:

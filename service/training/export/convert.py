@@ -15,7 +15,7 @@ from service.training.errors import VariantRefused
 from service.training.evaluation.evaluate import ModelComparer
 from service.training.evaluation.inference import Unusable
 from service.training.export.adapted import adaptable_form, adapter_form
-from service.training.export.form import Form, Maker, calibration_rows
+from service.training.export.form import MadeForm, Maker, calibration_rows
 from service.training.export.quantize import quantized_forms
 from service.training.protocol.messages.comparison import Comparison, Convert, Converted
 from service.training.protocol.pipe import Heartbeat, Pipe
@@ -64,7 +64,7 @@ def quality(comparison: Comparison, task: Convert) -> float:
     return float(value if task.measurement.metric == "accuracy" else -value)
 
 
-def ort_form(task: Convert, _: Callable[[], None]) -> Iterator[Form]:
+def ort_form(task: Convert, _: Callable[[], None]) -> Iterator[MadeForm]:
     """ONNX Runtime's own format, with the optimizations that hold on every device.
 
     Source: https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html
@@ -78,10 +78,10 @@ def ort_form(task: Convert, _: Callable[[], None]) -> Iterator[Form]:
         onnxruntime.InferenceSession(task.source, options, providers=["CPUExecutionProvider"])
     except LOAD_ERRORS as error:
         raise VariantRefused(f"the model cannot be saved in ORT format: {error}") from error
-    yield Form("ort", path, path)
+    yield MadeForm("ort", path, path)
 
 
-def int8_forms(task: Convert, tick: Callable[[], None]) -> Iterator[Form]:
+def int8_forms(task: Convert, tick: Callable[[], None]) -> Iterator[MadeForm]:
     """Quantized statically, with training samples as calibration, and dynamically."""
     source = Path(task.source)
     metadata = onnx.load_model(source, load_external_data=False).metadata_props
@@ -92,7 +92,7 @@ def int8_forms(task: Convert, tick: Callable[[], None]) -> Iterator[Form]:
         own = {METADATA_PREFIX + "variant": "int8", METADATA_PREFIX + "quantization": method}
         onnx.helper.set_model_props(model, properties | own)
         onnx.save_model(model, path)
-        yield Form(method, path, path)
+        yield MadeForm(method, path, path)
 
 
 MAKERS: dict[VariantName, Maker] = {

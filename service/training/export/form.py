@@ -16,7 +16,7 @@ from storage.records.samples import Split
 CALIBRATION_SAMPLES = 256
 
 
-class Form(NamedTuple):
+class MadeForm(NamedTuple):
     """How it was made, where it lies, and the model that stands for it where it is measured."""
 
     method: str
@@ -24,7 +24,7 @@ class Form(NamedTuple):
     measured: Path
 
 
-Maker = Callable[[Convert, Callable[[], None]], Iterator[Form]]
+Maker = Callable[[Convert, Callable[[], None]], Iterator[MadeForm]]
 """Given the task, and what to call between pieces of work. Raises VariantRefused."""
 
 

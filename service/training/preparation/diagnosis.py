@@ -19,11 +19,11 @@ from service.training.preparation.suggestion import suggest
 from service.training.protocol.messages.diagnosis import (
     Diagnose,
     Diagnosed,
-    Head,
+    HeadInfo,
     Initializer,
     RefusedNode,
     Suggested,
-    Tensor,
+    TensorInfo,
 )
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from storage.errors import Problem
@@ -100,7 +100,9 @@ def _of_artifacts(wanted: Prepare) -> Diagnosed | Refused:
         opset=None,
         producer="",
         operators=len(graph.proto.node),
-        inputs=tuple(Tensor(each.name, each.dtype, each.shape) for each in made.signature.inputs),
+        inputs=tuple(
+            TensorInfo(each.name, each.dtype, each.shape) for each in made.signature.inputs
+        ),
         outputs=tuple(_tensor(graph, name) for name in graph.outputs),
         initializers=tuple(
             Initializer(
@@ -115,12 +117,12 @@ def _of_artifacts(wanted: Prepare) -> Diagnosed | Refused:
     )
 
 
-def _tensor(graph: Graph, name: str) -> Tensor:
+def _tensor(graph: Graph, name: str) -> TensorInfo:
     dims = graph.dims(name)
-    return Tensor(name, dtype_name(graph.elem_type(name)), None if dims is None else dims[1:])
+    return TensorInfo(name, dtype_name(graph.elem_type(name)), None if dims is None else dims[1:])
 
 
-def _head(made: Prepared) -> Head | None:
+def _head(made: Prepared) -> HeadInfo | None:
     """The layer whose rows are the classes, None if there is none that could get others."""
     classes = made.signature.target.num_classes
     if classes is None:
@@ -132,7 +134,7 @@ def _head(made: Prepared) -> Head | None:
         found = head.find(graph, made.output, classes)
     except GraphRefused:
         return None
-    return Head(found.weight, found.bias, found.features, classes)
+    return HeadInfo(found.weight, found.bias, found.features, classes)
 
 
 def _refused(graph: Graph, problems: Sequence[Problem]) -> Iterator[RefusedNode]:

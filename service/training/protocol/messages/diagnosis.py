@@ -42,7 +42,7 @@ class Diagnose:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorInfo:
     """An input or output. shape: of one sample, None where it is not fixed or not known."""
 
     name: str
@@ -67,7 +67,7 @@ class Initializer:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class HeadInfo:
     """The last layer of a classifier, which has a row of weights for each class."""
 
     weight: str
@@ -112,12 +112,12 @@ class Diagnosed:
     opset: int | None
     producer: str
     operators: int
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
     initializers: tuple[Initializer, ...]
     problems: tuple[Problem, ...]
     prepared: Prepared | None = None
     suggested: Suggested | None = None
-    head: Head | None = None
+    head: HeadInfo | None = None
     refused: tuple[RefusedNode, ...] = ()
     kind: Literal["diagnosed"] = "diagnosed"
