@@ -82,9 +82,8 @@ def main() -> None:
     newest = ask("GET", "/latest").json()
     before = accuracy(ask("GET", "/versions/1/model.onnx").content, commands)
     after = accuracy(ask("GET", "/latest/model.onnx").content, commands)
-    print(
-        f"version {newest['version']} takes {newest['stored_bytes']:,} bytes beside its base of {BASE.stat().st_size:,}"
-    )
+    stored, base = newest["stored_bytes"], BASE.stat().st_size
+    print(f"version {newest['version']} takes {stored:,} bytes beside its base of {base:,}")
     print(f"commands understood on texts kept back: {before:.0%} before, {after:.0%} after")
 
 
