@@ -1,1 +1,1 @@
-"""What is stored: rows in SQLite, files by SHA-256. Knows no HTTP and no ONNX."""
+"""Storage: rows in SQLite, files by SHA-256. Knows no HTTP and no ONNX."""

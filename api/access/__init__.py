@@ -1,1 +1,1 @@
-"""What a request must have and may use: scopes, limits, and its entry in the audit log."""
+"""Access control for requests: scopes, limits, and the audit log entry."""

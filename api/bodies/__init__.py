@@ -1,1 +1,1 @@
-"""Request bodies: read in constant memory, bounded, and handed to ingest."""
+"""Request bodies: read in constant memory, bounded, and passed to ingest."""

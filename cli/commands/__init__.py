@@ -1,1 +1,1 @@
-"""The commands of `honed`, one module for each group."""
+"""The commands of `honed`, one module per group."""

@@ -1,1 +1,1 @@
-"""The daemon as a service of the system: of systemd, launchd, or Windows."""
+"""The daemon as a system service: systemd, launchd, or Windows."""

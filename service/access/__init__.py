@@ -1,1 +1,1 @@
-"""Who may do what, and who did: scopes, tokens, their limits, the audit log."""
+"""Who may do what, and who did what: scopes, tokens, their limits, the audit log."""

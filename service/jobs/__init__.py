@@ -1,1 +1,1 @@
-"""Jobs from the queue to the version: scheduled, run in a child, recorded, published."""
+"""Jobs, from queue to version: scheduled, run in a child, recorded, published."""

@@ -1,1 +1,1 @@
-"""Prediction with the promoted versions, in a process of its own."""
+"""Prediction with the promoted versions, in a separate process."""

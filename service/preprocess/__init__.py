@@ -1,4 +1,4 @@
-"""Preprocessing: turns what apps send into the tensors that a model takes.
+"""Preprocessing: turns the data that apps send into the tensors that a model takes.
 
 A model's spec lists descriptions, at most one for each input. Each has a `kind`. A kind is one
 module and its line in `KINDS`.

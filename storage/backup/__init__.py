@@ -1,1 +1,1 @@
-"""Copies of all stored data, and restoring them."""
+"""Copies all stored data, and restores them."""

@@ -1,1 +1,1 @@
-"""Data that are too large for rows: files by SHA-256, packs of samples, cached rows."""
+"""Data too large for rows: files by SHA-256, packs of samples, cached rows."""

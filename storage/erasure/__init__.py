@@ -1,1 +1,1 @@
-"""Deleting samples for good, together with the versions that were trained on them."""
+"""Permanent deletion of samples, and of the versions that were trained on them."""

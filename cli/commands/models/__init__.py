@@ -1,1 +1,1 @@
-"""Commands of models: registration, classes, settings, what versions are judged by."""
+"""Commands of models: registration, classes, settings, and how versions are judged."""

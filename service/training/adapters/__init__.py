@@ -1,1 +1,1 @@
-"""LoRA: small matrices that train beside the frozen weights of a model (Hu et al. 2021)."""
+"""LoRA: small matrices that train next to a model's frozen weights (Hu et al. 2021)."""

@@ -1,1 +1,1 @@
-"""What a job trains on: batches of samples, files and features."""
+"""A job's training data: batches of samples, files and features."""

@@ -1,1 +1,1 @@
-"""Engines: what carries out the steps of training, behind one protocol."""
+"""Engines: run training steps, behind one protocol."""

@@ -1,1 +1,1 @@
-"""Reads a forward ONNX model: what goes in and comes out, what trains, and where it is cut."""
+"""Reads a forward ONNX model: its inputs and outputs, what trains, and where it is cut."""

@@ -1,1 +1,1 @@
-"""Differentiates ONNX graphs: what it writes are ONNX's standard operators, and nothing else."""
+"""Differentiates ONNX graphs, writing only ONNX's standard operators."""

@@ -1,1 +1,1 @@
-"""Optimizers: what a job may choose, and the rules that carry it out."""
+"""Optimizers: the options of a job, and the update rules."""

@@ -1,1 +1,1 @@
-"""How daemon and training child talk: messages as JSON lines over pipes."""
+"""The protocol between daemon and training child: messages as JSON lines over pipes."""

@@ -1,1 +1,1 @@
-"""What a round of federated training sends: the difference, clipped, noised and compressed."""
+"""The update of a federated round: the difference, clipped, noised and compressed."""

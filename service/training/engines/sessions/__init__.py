@@ -1,1 +1,1 @@
-"""The engine of ordinary inference sessions, over flat buffers that nothing is copied out of."""
+"""The engine of ordinary inference sessions, over flat buffers without copies."""

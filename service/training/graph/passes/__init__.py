@@ -1,1 +1,1 @@
-"""Passes over a model before it is differentiated, none of which changes what it computes."""
+"""Passes over a model before differentiation; none changes what it computes."""

@@ -1,4 +1,4 @@
-"""One rule for each operator, in a module for each family."""
+"""One gradient rule per operator, one module per family."""
 
 from service.training.graph.node import GradientRule
 from service.training.graph.rules import (

@@ -1,4 +1,4 @@
-"""What parent and training child say to each other: one JSON object a line.
+"""Messages between parent and training child: one JSON object per line.
 
 The parent's first line on the child's stdin is a task; later lines are commands; end of file
 means that the parent is gone. The child answers with messages on stdout, the last of which ends
