@@ -1,7 +1,7 @@
-"""What a database may hold that Hone did not write: a backup may come from anybody.
+"""Checks a database for content that Hone did not write: a backup may come from anybody.
 
 A trigger would run with the next write, a view or a virtual table with the next read, and a name
-that is no digest leads out of the data folder.
+that is not a digest could lead out of the data folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BROKEN_REFERENCE = "PRAGMA foreign_key_check"
 
 
 def foreign_contents(path: Path) -> str | None:
-    """The first thing in a database that is not Hone's own; None if there is nothing.
+    """The first object in a database that is not Hone's own, or None.
 
     Raises StorageBroken.
     """

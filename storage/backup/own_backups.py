@@ -22,7 +22,7 @@ _DRAFT = "draft"
 
 
 class OwnBackups:
-    """Copies named by the time at which they were made, below `folder`."""
+    """Copies below `folder`, named by their time."""
 
     def __init__(self, folder: Path, *, database: Path, readers: Readers, copies: Copies) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class OwnBackups:
         self._copies = copies
 
     def newest(self, now: datetime) -> datetime | None:
-        """When the newest was made; later than now only if all are from a clock that was wrong."""
+        """When the newest was made; later than now only if the clock was wrong for all of them."""
         found = listed(self._folder, now)
         return made_at(found[0]) if found else None
 
@@ -40,9 +40,9 @@ class OwnBackups:
         return [(made_at(path), path.stat().st_size) for path in listed(self._folder, now)]
 
     def make(self, now: datetime) -> Path | None:
-        """Make one, verify it, and remove what is beyond `KEPT` days; None if nothing is kept yet.
+        """Make and verify one, and remove those beyond `KEPT` days; None if there is no data yet.
 
-        Raises StorageFull, StorageBroken; DatabaseDamaged if what was copied is not sound.
+        Raises StorageFull, StorageBroken; DatabaseDamaged if the copied database is damaged.
         """
         draft = self._folder / _DRAFT
         final = self._folder / f"{now.astimezone(timezone.utc).strftime(_STAMP)}.db"
@@ -90,7 +90,7 @@ class OwnBackups:
 
 
 def listed(folder: Path, now: datetime) -> list[Path]:
-    """The backups of a folder, newest first; those of a clock that was ahead are the oldest."""
+    """The backups of a folder, newest first; those dated in the future count as the oldest."""
     found = [path for path in folder.glob("*.db") if _is_named(path)]
     return sorted(found, key=lambda path: (made_at(path) <= now, made_at(path)), reverse=True)
 

@@ -1,7 +1,7 @@
 """Deletes rows whose bytes are missing, after an older database was restored and in a repair.
 
-What is newer than the database has no row, and is swept at every start. What is older may have been
-removed since, with a row that is now there again.
+Files newer than the database have no row, and are removed at every start. Older ones may have been
+removed since, while their row is now back.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _DELETE_VARIANTS = "DELETE FROM variants WHERE sha256 IN (SELECT sha256 FROM gon
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """How many rows went because their bytes are gone. files: that were named and are gone."""
+    """The rows deleted because their bytes are missing. files: named by rows, but missing."""
 
     samples: int = 0
     versions: int = 0
@@ -59,11 +59,11 @@ class Lost:
 def reconcile(
     transaction: Transaction, *, files: FileStore, packs: Packs, damaged: Iterable[str] = ()
 ) -> Lost:
-    """Delete rows whose bytes are gone, and remember to overwrite bytes that have no row.
+    """Delete rows whose bytes are missing, and record bytes without a row to be overwritten.
 
-    damaged: SHA-256 of files that are there, and count as gone.
-    Aliases of versions that go name the newest promoted one. Version 1 and a model's artifacts stay
-    in any case: without them there is no model.
+    damaged: SHA-256 of files that exist, but count as missing.
+    Aliases of deleted versions move to the newest promoted one. Version 1 and a model's artifacts
+    always stay: without them there is no model.
     """
     samples = _reconcile_packs(transaction, packs)
     _erase_gaps(transaction)
@@ -97,7 +97,7 @@ def _reconcile_packs(transaction: Transaction, packs: Packs) -> int:
 
 
 def _erase_gaps(transaction: Transaction) -> None:
-    """Remember to overwrite all bytes that no sample has: those of samples that are lost."""
+    """Record all bytes without a sample, those of lost samples, to be overwritten."""
     sizes = {
         (row["model_id"], row["pack"]): row["size_bytes"]
         for row in transaction.execute("SELECT * FROM packs").fetchall()
@@ -119,7 +119,7 @@ def _erase_gaps(transaction: Transaction) -> None:
 
 
 def _missing(transaction: Transaction, files: FileStore) -> list[str]:
-    """Those that are put together are missing with one of their parts."""
+    """An assembled file is missing if one of its parts is."""
     missing = {
         row["sha256"]
         for row in transaction.execute(ON_DISK).fetchall()

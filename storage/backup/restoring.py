@@ -1,7 +1,7 @@
-"""At start-up, replaces a damaged or missing database by the newest sound backup.
+"""At start-up, replaces a damaged or missing database with the newest intact backup.
 
 Each restoration has a folder `broken/<time>` with the damaged database and a note. The note is
-written first, so that the next start can continue one that was cut short.
+written first, so that the next start can continue an interrupted one.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NO_BACKUP = (
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What was done. backup_from: when the backup that is in force was made; what is newer is lost.
+    """The restoration. backup_from: when the backup in use was made; newer data are lost.
 
-    set_aside: the folder of the damaged database. lost: rows that went because their bytes are
-    gone, None until that is known.
+    set_aside: the folder of the damaged database. lost: rows deleted because their bytes are
+    missing, None until that is known.
     """
 
     restored_at: str
@@ -50,7 +50,7 @@ class Restoration:
 
 
 def open_sound_database(data_dir: Path, *, check: bool, now: datetime) -> sqlite3.Connection:
-    """The connection that writes, if need be to the newest backup that is sound.
+    """The writing connection, if necessary to the newest intact backup.
 
     check: look for damage first. Raises StorageBroken if there is damage and no such backup,
     StorageFull, UnknownSchema.
@@ -69,7 +69,7 @@ def open_sound_database(data_dir: Path, *, check: bool, now: datetime) -> sqlite
 
 
 def restore_newest(data_dir: Path, reason: str, *, now: datetime) -> Restoration:
-    """Set the database aside, and put the newest sound backup in its place.
+    """Set the database aside, and put the newest intact backup in its place.
 
     Raises StorageBroken if there is none; then nothing has changed.
     """
@@ -101,7 +101,7 @@ def restore_newest(data_dir: Path, reason: str, *, now: datetime) -> Restoration
 
 
 def unreconciled(data_dir: Path) -> Restoration | None:
-    """A restoration after which the rows were not compared with the files yet."""
+    """A restoration whose rows have not been compared with the files yet."""
     return next((note for note in _notes(data_dir) if note.lost is None), None)
 
 
@@ -111,14 +111,14 @@ def newest_restoration(data_dir: Path) -> Restoration | None:
 
 
 def note_lost(data_dir: Path, lost: Lost) -> None:
-    """Note what was lost, in every restoration that did not know yet."""
+    """Record the loss in every restoration without that entry."""
     for note in _notes(data_dir):
         if note.lost is None:
             write_note(replace(note, lost=asdict(lost)))
 
 
 def write_note(restoration: Restoration) -> None:
-    """Keep it with the database that was set aside."""
+    """Store it with the database that was set aside."""
     folder = Path(restoration.set_aside)
     draft = folder / f"{NOTE}.new"
     with draft.open("w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
 """A snapshot of all stored data, which can be read while the daemon continues.
 
-Rows name immutable files and packs that are only appended to. Hard links hold on to both, so that
-what retention, deletion or compaction remove meanwhile is still there to be read.
+Rows name immutable files and packs that are only appended to. Hard links keep both, so that files
+removed meanwhile by retention, deletion or compaction can still be read.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ _NO_LINKS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file of a snapshot. name: below the data folder. size_bytes: what lies behind it is newer.
-
-    source: where it lies, or the open file where the filesystem has no hard links.
+    """A file of a snapshot. name: below the data folder. size_bytes: bytes after it are newer.
+    source: its path, or the open file if the filesystem has no hard links.
     """
 
     name: str
@@ -53,11 +52,10 @@ class Part:
 
 
 class Snapshot:
-    """Files, packs and a copy of the database that agree; `close` gives the room back.
+    """Consistent files, packs and a copy of the database; `close` frees the space.
 
-    parts: files and packs. missing: names of files that rows name and that are not there,
-    and of packs that are shorter than they were. schema:
-    the newest migration of the database.
+    parts: files and packs. missing: names of missing files that rows name, and of packs that are
+    shorter than they were. schema: the newest migration of the database.
     """
 
     def __init__(self, folder: Path, copies: Copies) -> None:
@@ -75,8 +73,8 @@ class Snapshot:
 
     @contextmanager
     def database(self) -> Iterator[IO[bytes]]:
-        """The copy of the database. Read the parts before it: until now deletions are told to it,
-        so that it names no sample whose bytes were overwritten before they were read.
+        """The copy of the database. Read the parts before it: until then it receives deletions, so
+        that it names no sample whose bytes were overwritten before they were read.
         """
         with self._copies.leaving(self.database_path):
             try:
@@ -84,12 +82,12 @@ class Snapshot:
             except FileNotFoundError as error:
                 raise StorageBroken("the copy of the database was lost; back up again") from error
             if os.name != "nt":
-                self.database_path.unlink()  # nothing is deleted in it from now on
+                self.database_path.unlink()  # no deletions reach it from now on
         with file:
             yield file
 
     def close(self) -> None:
-        """Let go of what was held."""
+        """Release everything held."""
         with self._copies.leaving(self.database_path):
             for part in self.parts:
                 if not isinstance(part.source, Path):
@@ -106,7 +104,7 @@ def take_snapshot(
     copies: Copies,
     tmp_dir: Path,
 ) -> Snapshot:
-    """Hold on to all that is kept now. Raises StorageFull, StorageBroken, Busy."""
+    """Hold everything that is stored now. Raises StorageFull, StorageBroken, Busy."""
     require_room_for_copy(database)
     with file_faults("cannot begin a backup"):
         folder = Path(tempfile.mkdtemp(prefix="backup-", dir=tmp_dir))
@@ -115,7 +113,8 @@ def take_snapshot(
         reader = connect_reader(database)
         try:
             with copies.making():
-                # Between two commits, so nothing that the rows name can go before it is held.
+                # Between two commits, so nothing that the rows name can be removed before it is
+                # held.
                 writer.write(lambda _: _hold(reader, snapshot, folder, files=files, packs=packs))
                 copy_database(reader, snapshot.database_path)
                 copies.enter(snapshot.database_path)

@@ -1,7 +1,7 @@
-"""Swaps what `honed restore` has unpacked with what the data folder holds: all of it or nothing.
+"""Swaps the data unpacked by `honed restore` with those in the data folder: all or nothing.
 
 The new data are built and verified below `restoring`. Once the plan is written there, the swap is
-carried out to its end, if need be by the next start.
+completed, if necessary by the next start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 
 
 def holds_data(data_dir: Path) -> bool:
-    """Whether a daemon has kept something there."""
+    """Whether a daemon has stored data there."""
     if (data_dir / "hone.db").exists():
         return True
     folders = (data_dir / name for name in ("files", "packs", "backups", "broken"))
@@ -30,7 +30,7 @@ def holds_data(data_dir: Path) -> bool:
 
 
 def begin(data_dir: Path) -> Path:
-    """An empty folder to build in; what an earlier one left unfinished there is removed."""
+    """An empty folder to build in; unfinished leftovers of an earlier one are removed."""
     folder = data_dir / RESTORING
     with file_faults("cannot begin to restore"):
         if folder.exists():
@@ -41,7 +41,7 @@ def begin(data_dir: Path) -> Path:
 
 
 def swap_in(data_dir: Path, *, now: datetime) -> Path | None:
-    """Put what was built in place; where the old data went, None if there was none."""
+    """Move the built data into place; returns where the old data went, None if there were none."""
     aside = _aside(data_dir, now) if holds_data(data_dir) else None
     with file_faults("cannot put the backup in place"):
         plan = data_dir / RESTORING / _PLAN
@@ -57,9 +57,9 @@ def swap_in(data_dir: Path, *, now: datetime) -> Path | None:
 
 
 def finish(data_dir: Path) -> bool:
-    """Carry out a swap that was planned; the caller holds the folder's lock.
+    """Carry out a planned swap; the caller holds the folder's lock.
 
-    False if none was; what was built without a plan is removed.
+    False if there was none; data built without a plan are removed.
     """
     folder = data_dir / RESTORING
     if not folder.is_dir():
@@ -94,7 +94,7 @@ def _carry_out(data_dir: Path, folder: Path, aside: Path | None) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Remove an empty folder, or caches: where data were, there is a place to set them aside."""
+    """Remove an empty folder, or caches: data themselves are set aside elsewhere."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -102,7 +102,7 @@ def _discard(path: Path) -> None:
 
 
 def _aside(data_dir: Path, now: datetime) -> Path:
-    """Beside the data folder; within it where that is a mount, or its parent may not be written."""
+    """Next to the data folder, or within it if it is a mount or its parent is not writable."""
     stamp = now.astimezone(timezone.utc).strftime(_STAMP)
     beside = data_dir.with_name(f"{data_dir.name}.replaced-{stamp}")
     try:

@@ -1,4 +1,4 @@
-"""Deleting samples: rows first, then every byte that was theirs."""
+"""Deletes samples: rows first, then all their bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PENDING = "SELECT * FROM erasures WHERE model_id = ? ORDER BY id LIMIT ?"
 
 
 class Eraser:
-    """Removes what deleted samples left: in copies of the database, packs, caches and the log."""
+    """Removes deleted samples from copies of the database, packs, caches and the log."""
 
     def __init__(self, writer: Writer, readers: Readers, packs: Packs, copies: Copies) -> None:
         self._writer = writer
@@ -27,9 +27,9 @@ class Eraser:
         self._copies = copies
 
     def erase(self, model_id: int) -> None:
-        """Carry out the model's remembered erasures; then give the room in its packs back.
+        """Carry out the model's recorded erasures, then free the space in its packs.
 
-        One that a reader of the database hinders stays remembered, and is done again later.
+        An erasure blocked by a reader of the database stays recorded, and is repeated later.
         """
         while erasures := self._overwrite(model_id):
             ids = [row["sample_id"] for row in erasures]
@@ -37,12 +37,12 @@ class Eraser:
             if not self._writer.truncate_wal():
                 return
             self._forget(model_id, erasures[-1]["id"])
-        # Without room for a copy the packs stay as they are until the next deletion.
+        # Without space for a copy the packs stay unchanged until the next deletion.
         with suppress(StorageFull):
             reclaim(self._writer, self._readers, self._packs, self._copies, model_id=model_id)
 
     def erase_at_rest(self, model_id: int) -> None:
-        """As `erase`, unless a job trains on the model: it would go on with zeros."""
+        """Like `erase`, unless a job trains on the model: it would continue with zeros."""
         with self._readers.snapshot() as connection:
             busy = connection.execute(
                 "SELECT 1 FROM jobs WHERE model_id = ? AND state = 'running'", (model_id,)
@@ -57,9 +57,9 @@ class Eraser:
         return [row["model_id"] for row in rows]
 
     def _overwrite(self, model_id: int) -> list[sqlite3.Row]:
-        """Zero what is remembered, up to a number of samples, and return it.
+        """Zero the recorded ranges, up to a number of samples, and return them.
 
-        Read and zeroed under one lock: what is remembered keeps `reclaim` from moving packs. Copies
+        Read and zeroed under one lock: recorded ranges keep `reclaim` from moving packs. Copies
         of the database come first: none may name a sample whose bytes are zeros.
         """
         with self._packs.lock(model_id):

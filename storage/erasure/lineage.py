@@ -1,4 +1,4 @@
-"""Lineage: which samples each job has trained on, and so each version."""
+"""Lineage: which samples each job, and so each version, was trained on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ids = NDArray[np.int64]
 _RECORD = """
 INSERT INTO job_samples (job_id, ids) VALUES (?, ?) ON CONFLICT DO UPDATE SET ids = excluded.ids
 """
-# A job of an older Hone has no record, nor has one that has just begun: it may have read every
+# Jobs of an older Hone and jobs that have just begun have no record: such a job may have read every
 # sample up to its watermark.
 _OF_MODEL = """
 SELECT jobs.id AS job_id, ids, watermark FROM jobs LEFT JOIN job_samples ON jobs.id = job_id
@@ -30,14 +30,14 @@ _RECORDED = "SELECT job_id FROM job_samples JOIN jobs ON jobs.id = job_id WHERE 
 
 
 class Lineage:
-    """Sets of sample ids by job, with those of the jobs that it started from."""
+    """Sets of sample ids by job, including those of the jobs that it started from."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
         self._readers = readers
 
     def add(self, job_id: int, ids: Ids, *, started_from: int | None) -> None:
-        """Record what a job is about to train on; what it trained on before stays recorded.
+        """Record the samples that a job will train on, in addition to earlier ones.
 
         started_from: the job whose parameters it began with. Raises NotFound.
         """
@@ -78,7 +78,7 @@ def count_as_seen(transaction: Transaction, model_id: int, ids: Ids) -> None:
 
 
 def _record(transaction: Transaction, job_id: int, ids: Ids, *, of: set[int | None]) -> None:
-    """Record these samples, and all that the jobs `of` have seen."""
+    """Record these samples, and all that the jobs `of` have used."""
     known = [seen_by(transaction.connection, each) for each in of]
     sets = [ids, *(each for each in known if each is not None)]
     transaction.execute(_RECORD, (job_id, encode(np.concatenate(sets))))

@@ -1,6 +1,6 @@
-"""How a deletion and a rewritten pack change the rows of samples.
+"""How deletions and rewritten packs change the rows of samples.
 
-The database itself and each copy of it go through the same steps.
+The database and each copy of it go through the same steps.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from storage.database.transaction import Transaction
 
-# The ids are one JSON list: statements with a mark for each would be prepared, and kept, for every
-# number of ids that ever came.
+# The ids are one JSON list: statements with one placeholder per id would be prepared, and kept, for
+# every number of ids.
 _THESE = "+model_id = ?1 AND id IN (SELECT value FROM json_each(?2))"
 _REMEMBER = f"""
 INSERT INTO erasures (model_id, pack, offset, length, sample_id)
@@ -26,8 +26,7 @@ FROM (
 WHERE packs.model_id = ?1 AND packs.pack = gone.pack
 """  # noqa: S608 - our own
 _DELETE = f"DELETE FROM samples WHERE {_THESE}"  # noqa: S608 - our own
-# Where it has been said already, saying it again does no harm; a copy of the database may be older
-# than the pack.
+# Repeating it does no harm; a copy of the database may be older than the pack.
 _NEW_PACK = """
 INSERT INTO packs (model_id, pack, size_bytes)
 SELECT model_id, ?, ? FROM packs WHERE model_id = ? AND pack = ?
@@ -36,10 +35,10 @@ ON CONFLICT DO NOTHING
 
 
 def delete_samples(transaction: Transaction, model_id: int, ids: Iterable[int]) -> int:
-    """Delete rows, and remember which bytes are to be overwritten; how many samples there were.
+    """Delete rows, and record which bytes to overwrite; returns the number of samples.
 
-    The range is remembered in the same transaction: after a crash in between, start-up overwrites
-    it again, which does no harm. The other way round a crash would leave a row of zeros.
+    The range is recorded in the same transaction: after a crash in between, start-up overwrites it
+    again, which does no harm. In the reverse order a crash would leave a row of zeros.
     """
     given = (model_id, json.dumps(list(ids)))
     transaction.execute(_REMEMBER, given)

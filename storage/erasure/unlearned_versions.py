@@ -31,10 +31,10 @@ WHERE state IN ('queued', 'paused') AND (
 def delete_versions_that_saw(
     transaction: Transaction, files: FileStore, model_id: int, ids: Ids, *, heir: int
 ) -> list[int]:
-    """Delete the versions that saw these samples, and the checkpoints of their jobs.
+    """Delete the versions that used these samples, and the checkpoints of their jobs.
 
-    Waiting jobs that would start from one are cancelled. heir: the version that their aliases
-    move to. Returns the numbers of those that were deleted.
+    Waiting jobs that would start from one are cancelled. heir: the version that their aliases move
+    to. Returns the numbers of the deleted versions.
     """
     gone: list[int] = []
     hashes: list[str] = []

@@ -53,8 +53,10 @@ WHERE model_id = ? AND split = 'train' AND label IS NOT NULL AND quarantine IS N
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What a deletion did. deleted: samples. job: retrains without them. versions: numbers of
-    those that were deleted at once."""
+    """The result of a deletion.
+
+    deleted: samples. job: retrains without them. versions: numbers of the versions deleted at once.
+    """
 
     deleted: int
     job: Job | None = None
@@ -73,12 +75,12 @@ class Unlearning:
         self, model_id: int, ids: Ids, *, anew: NewJob, preprocess: Descriptions | None = None
     ) -> Deletion:
         """Delete samples; if a job has trained on one, queue `anew`, and delete the versions that
-        saw them when it succeeds. If such a job is queued already, it serves for both. Paused jobs
-        that saw one are cancelled. With nothing left to train on, the versions are deleted at once.
-        The eraser overwrites the samples' bytes later.
+        used them when it succeeds. If such a job is already queued, it serves both. Paused jobs
+        that used one are cancelled. With no samples left to train on, the versions are deleted at
+        once. The eraser overwrites the samples' bytes later.
 
-        preprocess: fitted without the samples, None if they had no part in it. Jobs that used the
-        old one count as having seen the samples. Raises InUse, and changes nothing, while a job
+        preprocess: fitted without the samples, None if it was not fitted on them. Jobs that used
+        the old one count as having used the samples. Raises InUse, and changes nothing, while a job
         runs that would have to be stopped.
         """
         return self._writer.write(
@@ -88,9 +90,9 @@ class Unlearning:
         )
 
     def may_have_taught(self, model_id: int, ids: Ids) -> bool:
-        """Whether one of these samples may have been among those that mean and std were fitted on.
+        """Whether mean and std may have been fitted on one of these samples.
 
-        Not if a version remains whose job could read none of them: it used the same fit.
+        They were not if a version remains whose job could read none of them: it used the same fit.
         """
         with self._readers.snapshot() as connection:
             wished = [decode(row["ids"]) for row in connection.execute(_REQUESTED, (model_id,))]
@@ -101,8 +103,9 @@ class Unlearning:
     def carry_out(self, job: Job) -> list[int]:
         """Delete the versions that saw erased samples, now that a job succeeded without them.
 
-        Their aliases move to the job's version first; the checkpoints of every job that saw them
-        go too, and waiting jobs that would start from one are cancelled. The versions' numbers.
+        Their aliases move to the job's version first; the checkpoints of every job that used them
+        are deleted too, and waiting jobs that would start from one are cancelled. Returns the
+        versions' numbers.
         """
         return self._writer.write(lambda transaction: self._carry_out(transaction, job))
 
@@ -157,7 +160,7 @@ class Unlearning:
 
 
 def _request_retraining(transaction: Transaction, anew: NewJob, ids: Ids) -> Job:
-    """The job that retrains without the samples: one that is queued for that already, or `anew`."""
+    """The job that retrains without the samples: one already queued for that, or `anew`."""
     waiting = transaction.execute(_QUEUED_REQUEST, (anew.model_id,)).fetchone()
     if waiting is None:
         job = insert_job(transaction, anew)
@@ -169,7 +172,7 @@ def _request_retraining(transaction: Transaction, anew: NewJob, ids: Ids) -> Job
 
 
 def _refuse_while_one_runs(transaction: Transaction, model_id: int, saw: list[int] | None) -> None:
-    """Raises InUse while a job of the model runs that saw the samples; saw: None for any job."""
+    """Raises InUse while a job of the model runs that used the samples; saw: None for any job."""
     for job in _in_state(transaction.connection, model_id, JobState.RUNNING):
         if saw is None or job.id in saw:
             raise InUse(f"job {job.id} trains on samples that are to be erased; cancel it first")

@@ -50,13 +50,13 @@ class Aliases:
         self._writer.write(remove)
 
     def list(self, model_id: int, limit: int, after: str = "") -> builtins.list[tuple[str, int]]:
-        """(alias, version) by alias; after: the alias that the last page ended with."""
+        """(alias, version) by alias; after: the last alias of the previous page."""
         with self._readers.snapshot() as connection:
             rows = connection.execute(_LIST, (model_id, after, limit)).fetchall()
         return [(row["alias"], row["version"]) for row in rows]
 
     def roll_back(self, model_id: int) -> Version:
-        """Take `latest` back to what it named before, and hold it there until `release`.
+        """Move `latest` back to its previous version, and hold it there until `release`.
 
         Raises NotFound, and StateConflict if it has named nothing else.
         """

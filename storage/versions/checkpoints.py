@@ -56,7 +56,7 @@ class Checkpoints:
     ) -> Checkpoint:
         """Record an adopted file as a checkpoint, and drop the job's older ones of that role.
 
-        Two `periodic` ones and one `best` stay, and those that are pinned or needed elsewhere.
+        Two `periodic` ones and one `best` stay, and so do pinned ones and those needed elsewhere.
         Raises NotFound.
         """
 
@@ -122,7 +122,7 @@ class Checkpoints:
         pinned: bool | None = None,
         note: str | None = None,
     ) -> Checkpoint:
-        """Replace what is given. Raises NotFound."""
+        """Replace the fields that are set. Raises NotFound."""
 
         def change(transaction: Transaction) -> Checkpoint:
             transaction.execute(

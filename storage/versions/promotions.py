@@ -1,6 +1,6 @@
-"""How aliases move, and what `latest` has named: each promotion is a row.
+"""How aliases move, and which versions `latest` has named: each promotion is a row.
 
-A rollback takes the newest row away.
+A rollback deletes the newest row.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from storage.records.versions import Version
 
 LATEST = "latest"
 KEPT = 1000
-"""Promotions of a model that are remembered."""
+"""The number of promotions kept per model."""
 _POINT = """
 INSERT INTO aliases (model_id, alias, version) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET version = excluded.version
@@ -45,7 +45,7 @@ def point(transaction: Transaction, model_id: int, alias: str, version: int) -> 
 
 
 def record_promotion(transaction: Transaction, model_id: int, version: int) -> None:
-    """Remember that `latest` names this version from now on."""
+    """Record that `latest` names this version from now on."""
     promoted_at = dump_time(transaction.now)
     row = {"model_id": model_id, "version": version, "promoted_at": promoted_at}
     transaction.execute(_RECORD, row)
@@ -53,13 +53,13 @@ def record_promotion(transaction: Transaction, model_id: int, version: int) -> N
 
 
 def previous_promotion(transaction: Transaction, model_id: int, *, current: int) -> int | None:
-    """What `latest` named before it named `current`, None if nothing that is still kept."""
+    """The version that `latest` named before `current`, None if none is still kept."""
     row = transaction.execute(_PREVIOUS, (model_id, current)).fetchone()
     return None if row is None else int(row["version"])
 
 
 def undo_promotion(transaction: Transaction, model_id: int, *, current: int) -> int | None:
-    """Forget the newest promotion, that of `current`; what `latest` named before, if anything."""
+    """Delete the newest promotion, that of `current`; returns the previous version, if any."""
     row = transaction.execute(_PREVIOUS, (model_id, current)).fetchone()
     if row is None:
         return None

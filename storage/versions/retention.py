@@ -1,4 +1,4 @@
-"""Retention: which versions of a model go, and what goes with them."""
+"""Retention: which versions of a model are deleted, and what is deleted with them."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ SELECT id, sha256 FROM checkpoints WHERE job_id = :job_id AND NOT pinned
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """What may be kept of a model, None for no limit.
+    """The limits of a model, None for no limit.
 
-    versions: beside those that always stay. size_bytes: of the files of all versions together.
+    versions: not counting those that always stay. size_bytes: of the files of all versions
+    together.
     """
 
     versions: int | None = None
@@ -57,8 +58,8 @@ class RetentionLimits:
 class Retention:
     """Removes old versions.
 
-    Version 1, the newest, every version that an alias names, and the one that a rollback would go
-    to stay, whatever the limits say.
+    Version 1, the newest, every version that an alias names, and the target of a rollback always
+    stay, whatever the limits.
     """
 
     def __init__(self, writer: Writer, *, files: FileStore) -> None:
@@ -68,12 +69,12 @@ class Retention:
     def prune(
         self, model_id: int, limits: RetentionLimits, *, keep: Collection[int] = ()
     ) -> builtins.list[int]:
-        """Remove what is beyond the limits, oldest first; the numbers of the versions.
+        """Remove versions beyond the limits, oldest first; returns their numbers.
 
-        keep: versions that stay as well.
+        keep: versions that also stay.
 
-        Their files, variants and checkpoints go too, but for pinned checkpoints and those that a
-        job is to start from. While a job of the model is under way, nothing goes.
+        Their files, variants and checkpoints are deleted too, except pinned checkpoints and those
+        that a job will start from. While a job of the model is in progress, nothing is deleted.
         """
 
         def remove(transaction: Transaction) -> builtins.list[int]:

@@ -45,7 +45,7 @@ class Variants:
     ) -> Variant:
         """Record an adopted file as a variant, or with None that it was refused.
 
-        One that is there already stays, unless it is damaged. Raises NotFound without the version.
+        An existing one stays, unless it is damaged. Raises NotFound without the version.
         """
 
         def insert(transaction: Transaction) -> Variant:

@@ -64,11 +64,11 @@ class Versions:
     def publish(
         self, new: NewVersion, *, compared_with: int | None, job_metrics: dict[str, Any]
     ) -> Version | None:
-        """Make an adopted file the next version, and its running job succeed, at once.
+        """In one transaction, make an adopted file the next version and its running job succeed.
 
-        `latest` does not move to it while it is held. compared_with: what `latest` named when the
-        gate decided; if it has moved since, nothing is kept, and the answer is None. job_metrics:
-        replace the job's own, with what the gate has decided.
+        `latest` does not move to it while it is held. compared_with: the version that `latest`
+        named when the gate decided; if it has moved since, nothing is stored, and the result is
+        None. job_metrics: replace the job's own, including the gate's decision.
         Raises NotFound, and StateConflict if the job is not running.
         """
 
@@ -101,7 +101,7 @@ class Versions:
             return find_version(connection, model_id, n)
 
     def list(self, model_id: int, limit: int, after: int | None = None) -> builtins.list[Version]:
-        """Versions of a model, newest first; after: the last page's last number."""
+        """Versions of a model, newest first; after: the last number of the previous page."""
         condition, parameters = ("version < ?", (after,)) if after is not None else ("1", ())
         with self._readers.snapshot() as connection:
             rows = connection.execute(
