@@ -65,13 +65,13 @@ class Pipeline:
 
     @property
     def key(self) -> str:
-        """A hash that changes whenever the resulting tensors would."""
+        """A hash that changes whenever the resulting tensors would change."""
         described = [[name, kind.describe()] for name, kind in sorted(self.kinds.items())]
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
     @property
     def views(self) -> int:
-        """How many views of a sample there are where their features are kept."""
+        """The number of views of a sample if their features are cached."""
         found = [each.augment for each in self.kinds.values() if each.augment]
         return max((each.views for each in found if each.changes_samples), default=1)
 
@@ -82,7 +82,7 @@ class Pipeline:
         return None if kind is None else kind.mix
 
     def augmented(self, place: int, rows: Array, *, ids: Sequence[int], draws: Draws) -> Array:
-        """What training sees of preprocessed rows. place: of their input. ids: of their samples."""
+        """Preprocessed rows as training sees them. place: of their input. ids: of their samples."""
         kind = self.kinds.get(self.inputs[place].name)
         if not isinstance(kind, TensorKind):
             return rows
@@ -96,8 +96,8 @@ class Pipeline:
     def tensors(self, raw: Sequence[bytes] | Mapping[str, Array]) -> dict[str, Array]:
         """Preprocess a batch: each input by name, batch first.
 
-        raw: the bytes of files, or of other models the arrays that apps send, by input, batch
-        first. Raises Unreadable for a file that cannot be decoded, with its position.
+        raw: by input, batch first, the bytes of files or, for other models, the arrays that apps
+        send. Raises Unreadable for a file that cannot be decoded, with its position.
         """
         if isinstance(raw, Mapping):
             return {spec.name: self.apply(spec.name, raw[spec.name]) for spec in self.inputs}
@@ -120,7 +120,7 @@ def for_model(model: Model) -> Pipeline:
 
 
 def for_signature(signature: Signature, descriptions: Sequence[Description]) -> Pipeline:
-    """The preprocessing that checked descriptions ask for; see `parse`."""
+    """The preprocessing for checked descriptions; see `parse`."""
     specs = {spec.name: spec for spec in signature.inputs}
     kinds = {
         each["input"]: KINDS[each["kind"]].parse(each, specs[each["input"]])

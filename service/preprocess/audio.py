@@ -27,7 +27,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "log": ("natural", "decibel"),
     "padding": ("reflect", "none"),
 }
-"""What may be chosen; the first is the default."""
+"""The choices; the first is the default."""
 SIZES = {"sample_rate": (1_000, 192_000), "fft_size": (16, 2**16), "mels": (1, 1024)}
 WINDOW_S, HOP_S = 0.025, 0.01
 MOST_SECONDS = 120
@@ -35,14 +35,14 @@ MOST_CHANNELS = 2
 MFCC_MELS = 40
 FIXED = {"channels": "mean", "resample": "sinc_interp_hann", "window": "hann", "power": 2}
 FIXED |= {"floor": 1e-10, "fit": "start", "fill": 0}
-"""What is always done, so that an app can do the same: see docs/samples.md."""
+"""The fixed parts, so that an app can do the same: see docs/samples.md."""
 OWN = ("fft_size", "window_size", "hop_size", "mels", "f_min", "f_max", "mean", "std", "augment")
 FIELDS = ("input", "kind", *CHOICES, "sample_rate", *OWN)
 
 
 @dataclass(frozen=True)
 class Audio(FileKind):
-    """Makes (features - mean) / std of a recording, mixed to mono, resampled, cut or filled up.
+    """Computes (features - mean) / std of a recording, mixed to mono, resampled, cut or padded.
 
     axes: the input's shape, with axes of 1 before bands and frames, or none. mean, std: one value
     per band or coefficient.
@@ -134,7 +134,7 @@ class Audio(FileKind):
 
     @property
     def samples(self) -> int:
-        """How many samples are taken of a recording, at the rate of the spectrum."""
+        """The number of samples taken from a recording, at the rate of the spectrum."""
         spectrum = self.spectrum
         return (self.frames - 1) * spectrum.hop_size + (
             0 if spectrum.centred else spectrum.fft_size
@@ -167,7 +167,7 @@ class Audio(FileKind):
             return row
         spectrum, std = self.spectrum, np.array(self.std, np.float32)
         frames = row.view(np.float32).reshape(self.frames, len(self.mean)).copy()
-        # A gain is a constant in every band, of whose cosines only the first is not 0.
+        # A gain is a constant in every band, so only the first of its cosine coefficients is not 0.
         decibel = np.log(10) / 10 if spectrum.natural else 1.0
         gain = np.full(len(std), decibel)
         if spectrum.coefficients is not None:
@@ -189,7 +189,7 @@ class Audio(FileKind):
         return normalize
 
     def _header(self, data: bytes) -> AudioHeader:
-        """Raises Unreadable for a recording that the spectrum cannot be taken of."""
+        """Raises Unreadable for a recording whose spectrum cannot be computed."""
         header, spectrum = read_header(data), self.spectrum
         if header.channels > MOST_CHANNELS:
             raise Unreadable(
@@ -211,7 +211,7 @@ class Audio(FileKind):
         return header
 
     def _most_frames(self, header: AudioHeader) -> int:
-        """So many samples decide what the tensor holds, the resampler's reach included."""
+        """The number of samples that affect the tensor, including the resampler's reach."""
         rate = self.spectrum.sample_rate
         return self.samples * header.rate // rate + 16 * max(1, header.rate // rate) + 16
 

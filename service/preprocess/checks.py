@@ -36,5 +36,5 @@ def numbers(given: Mapping[str, Any], name: str, *, count: int) -> tuple[float, 
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number that float32 holds."""
+    """Whether it is a number that fits float32."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e30

@@ -1,4 +1,4 @@
-"""Tells whether an image file is complete, without decoding it."""
+"""Checks whether an image file is complete, without decoding it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 
 _PNG_START = 8
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
-"""In a JPEG's pixels: 0xFF and what is neither stuffing, nor filling, nor a restart."""
+"""In a JPEG's pixels: 0xFF and a byte that is neither stuffing, nor fill, nor a restart."""
 _SOI, _EOI, _SOS, _TEM = 0xD8, 0xD9, 0xDA, 0x01
 
 

@@ -1,4 +1,4 @@
-"""Decodes recordings with libsndfile, in children alone: imports soundfile."""
+"""Decodes recordings with libsndfile, only in children: imports soundfile."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def decode(data: bytes, most: int) -> NDArray[np.float32]:
 
 @contextmanager
 def _opened(data: bytes) -> Iterator[Any]:
-    """What libsndfile reads them from.
+    """The source that libsndfile reads from.
 
-    A file in memory where there are such: soundfile reads an object of Python's by callbacks, which
-    need memory that is written and run, and systemd's MemoryDenyWriteExecute forbids that.
+    A file in memory where the system has them: soundfile reads Python objects through callbacks,
+    which need writable and executable memory, and systemd's MemoryDenyWriteExecute forbids that.
     """
     if not hasattr(os, "memfd_create"):
         yield io.BytesIO(data)

@@ -28,17 +28,17 @@ CHOICES: dict[str, tuple[str, ...]] = {
 DEFAULTS = {"resize": "cover", "channels": "rgb", "layout": "nchw", "scale": 255}
 FIELDS = ("input", "kind", "size", *DEFAULTS, "mean", "std", "augment")
 FIXED = {"orientation": "exif", "background": 255, "padding": 0, "resample": "bilinear"}
-"""What is always done, so that an app can do the same: see docs/samples.md."""
+"""The fixed parts, so that an app can do the same: see docs/samples.md."""
 MOST_PIXELS_A_SIDE = 4096
 LARGE_PIXELS = 25_000_000
-"""A larger image is decoded while no other is: it takes 4 bytes a pixel, twice over."""
+"""Larger images are decoded one at a time: each takes 4 bytes a pixel, twice."""
 
 Resize = Literal["cover", "contain", "stretch"]
 
 
 @dataclass(frozen=True)
 class Image(FileKind):
-    """Makes (pixels / scale - mean) / std of an image after resizing.
+    """Computes (pixels / scale - mean) / std of an image after resizing.
 
     size: height, width. mean, std: one value per channel, in units after `scale`.
     """
@@ -155,7 +155,7 @@ class Image(FileKind):
         return self.augment.apply(pixels, draw, channels_first=channels_first)
 
     def pixels(self, data: bytes) -> NDArray[np.uint8]:
-        """Decode one image, turn it upright and resize it, in the tensor's layout.
+        """Decode one image, rotate it upright and resize it, in the tensor's layout.
 
         Raises Unreadable; MemoryError if the image is too large for the available memory.
         """

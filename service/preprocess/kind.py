@@ -20,7 +20,7 @@ Normalize = Callable[[Row, NDArray[np.float32]], None]
 
 
 class Unreadable(Exception):
-    """An app's data cannot be turned into a tensor; the text tells a person why."""
+    """An app's data cannot be turned into a tensor; the text gives the reason for people."""
 
 
 class Kind(ABC):
@@ -37,7 +37,7 @@ class Kind(ABC):
 
     @property
     def mix(self) -> Mix | None:
-        """What batches go through in training, at last."""
+        """The last step for batches in training."""
         return None if self.augment is None else self.augment.mix()
 
     @abstractmethod
@@ -46,11 +46,11 @@ class Kind(ABC):
 
 
 class FileKind(Kind):
-    """Preprocessing of the only input of a model whose samples are files, kept as they are sent.
+    """Preprocessing of the only input of a model whose samples are files, stored as they were sent.
 
-    What is decoded of a file is its row: bytes that are kept between jobs, and become a tensor
-    batch by batch. thing, things: what a file is to people. wanted: what to send. shape, dtype: of
-    a tensor.
+    A decoded file is a row: bytes that are kept between jobs, and become a tensor batch by batch.
+    thing, things: the word for such files in messages. wanted: what to send. shape, dtype: of a
+    tensor.
     """
 
     thing: ClassVar[str]
@@ -72,15 +72,18 @@ class FileKind(Kind):
     @property
     @abstractmethod
     def row_key(self) -> str:
-        """A hash that changes whenever the rows would."""
+        """A hash that changes whenever the rows would change."""
 
     @abstractmethod
     def check(self, data: bytes) -> str:
-        """The media type of a file, by its header alone. Raises Unreadable if it is none of this
-        kind's, if it is cut short, or if it could not be decoded for what its header says."""
+        """The media type of a file, by its header alone.
+
+        Raises Unreadable if it is of another kind, truncated, or cannot be decoded according to its
+        header.
+        """
 
     def is_large(self, data: bytes) -> bool:
-        """Whether it is decoded while no other is. Raises Unreadable."""
+        """Whether it must be decoded alone. Raises Unreadable."""
         del data
         return False
 

@@ -37,7 +37,7 @@ class AudioAugmentation(Family):
     ] = 0
 
     def check(self, *, has_bands: bool) -> None:
-        """Raises WrongDescription for masks of bands where there are none."""
+        """Raises WrongDescription for band masks if there are no bands."""
         if self.band_masking and not has_bands:
             detail = "MFCCs are no bands, and their neighbours are not alike; leave it out, or take"
             raise WrongDescription("/augment/band_masking", f"{detail} features log_mel")
@@ -50,8 +50,10 @@ class AudioAugmentation(Family):
         decibel: NDArray[np.float64],
         std: Floats,
     ) -> None:
-        """Change (frames, bands) in place. decibel: what one adds to each band. std: of each, to
-        which jitter is relative."""
+        """Change (frames, bands) in place.
+
+        decibel: what one decibel adds to each band. std: of each band; jitter is relative to it.
+        """
         by, loud, begin, share, low, wide = draw.random(6).tolist()
         if self.shift:
             frames[:] = shifted(frames, round((2 * by - 1) * self.shift * len(frames)))

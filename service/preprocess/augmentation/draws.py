@@ -1,8 +1,8 @@
-"""Random numbers that depend on seed, sample and epoch alone.
+"""Random numbers that depend only on seed, sample and epoch.
 
-Philox is a generator of counters: no number depends on which were drawn before. So a job that was
-interrupted draws what it would have drawn, whatever order or thread it draws in. Source: Salmon,
-Moraes, Dror, Shaw (2011), Parallel Random Numbers: As Easy as 1, 2, 3.
+Philox is a counter-based generator: no number depends on earlier draws. So an interrupted job draws
+the same numbers, in any order and on any thread. Source: Salmon, Moraes, Dror, Shaw (2011),
+Parallel Random Numbers: As Easy as 1, 2, 3.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 MIX = 1 << 32
-"""The place of draws that concern a batch; those of an input have its position."""
+"""The place of draws that concern a batch; draws for an input use its position."""
 _NOTHING = np.zeros(4, np.uint64)
 
 

@@ -1,4 +1,4 @@
-"""What the families of augmentations share: how their amounts are declared, checked and told."""
+"""What the families of augmentations share: how amounts are declared, checked and described."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ Self = TypeVar("Self", bound="Family")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A field of a family. text: what it is, for people. moves: whether it moves what labels of
-    single positions are about."""
+    """A field of a family.
+
+    text: description for people. moves: whether it moves positions that labels may refer to.
+    """
 
     text: str
     least: float = 0
@@ -28,8 +30,8 @@ class Amount:
 class Family:
     """The augmentations of one kind of input; one whose amount is 0 is off.
 
-    MIXES: those that mix two samples of a batch, at last. views: where a frozen part's features are
-    kept, they are those of so many views of a sample, of which the first is the sample itself.
+    MIXES: those that mix two samples of a batch, applied last. views: the number of views of a
+    sample whose features are cached for a frozen part; the first is the sample itself.
     """
 
     kind: ClassVar[str]
@@ -42,7 +44,7 @@ class Family:
 
     @classmethod
     def parse(cls: type[Self], given: Any) -> Self | None:
-        """Read the `augment` of a description; None if it asks for nothing. Raises
+        """Read the `augment` of a description; None if nothing is on. Raises
         WrongDescription."""
         if given is None:
             return None
@@ -88,13 +90,14 @@ class Family:
         return Mix(**amounts, sides=sides) if any(amounts.values()) else None
 
     def describe(self) -> dict[str, Any]:
-        """What `parse` makes this of."""
+        """The description that `parse` reads."""
         whole = [name for name, (hint, _) in self.amounts().items() if hint is int]
         return {name: getattr(self, name) for name in (*self.names, *whole)}
 
     def check_model(self, signature: Signature, *, is_cut: bool) -> None:
-        """Raises WrongDescription if what labels are about would be moved, and they would not, or a
-        part of a sample alone be mixed. is_cut: whether training sees features in place of inputs.
+        """Raises WrongDescription if positions that labels refer to would move without the labels,
+        or only a part of a sample would be mixed. is_cut: whether training sees features instead of
+        inputs.
         """
         del is_cut
         target = signature.target
@@ -115,5 +118,5 @@ class Family:
 
 
 def augment_field(augment: Family | None) -> dict[str, Any]:
-    """What a kind's description says of it: nothing where nothing is on."""
+    """The entry in a kind's description; empty if nothing is on."""
     return {} if augment is None else {"augment": augment.describe()}

@@ -1,4 +1,4 @@
-"""Augmentations of images: of their 8-bit pixels, after they were resized.
+"""Augmentations of images: of their 8-bit pixels, after resizing.
 
 Imports Pillow late: the daemon only checks descriptions.
 """
@@ -32,8 +32,8 @@ Affine = tuple[float, float, float, float, float, float]
 
 
 class Crop(NamedTuple):
-    """Where the output is taken from. dx, dy: in pixels, from the middle. width, height: as shares
-    of the image's; a negative width flips it. angle: in degrees."""
+    """The region that the output is taken from. dx, dy: in pixels, from the middle. width, height:
+    as shares of the image's; a negative width flips it. angle: in degrees."""
 
     dx: float
     dy: float
@@ -46,7 +46,7 @@ class Crop(NamedTuple):
 class ImageAugmentation(Family):
     """In this order: crop, resized crop, flip, rotation, colour, blur, erasing.
 
-    What is beyond the image's border repeats it.
+    Beyond the image's border, the border is repeated.
     """
 
     kind: ClassVar[str] = "image"
@@ -128,7 +128,7 @@ class ImageAugmentation(Family):
         from PIL import ImageFilter
 
         light, contrast, colour, blur = draw.random(4).tolist()
-        # A gray that stands for the image's mean, of every fourth row: it need not be exact.
+        # A gray that approximates the image's mean, from every fourth row: it need not be exact.
         mean = planes[:, ::4].mean(axis=(1, 2))
         gray = float(mean @ LUMA) if len(mean) == 3 else float(mean[0])
         brightness, contrast, saturation = (
@@ -203,7 +203,7 @@ def _affine(window: Crop, *, height: int, width: int) -> Affine:
 
 
 def _recoloured(picture: Picture, factor: float, offset: float, saturation: float) -> Picture:
-    """factor * colour + offset, whose distance from its gray is then multiplied."""
+    """factor * colour + offset, with its distance from gray then multiplied."""
     if factor == 1 and offset == 0 and saturation == 1:
         return picture
     if picture.mode == "L":

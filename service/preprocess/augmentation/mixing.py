@@ -1,10 +1,10 @@
-"""Mixes of two samples of a batch: mixup and cutmix, for which a sample keeps its own label.
+"""Mixes of two samples of a batch: mixup and cutmix, where a sample keeps its own label.
 
 Zhang et al. (2018) and Yun et al. (2019) add up the losses of both labels by the samples' shares. A
-pair comes in either order, so the mean is the same if each sample has its own label alone, and its
-share is drawn from Beta(alpha + 1, alpha), or in cutmix it is the ground or the patch with the
-probability of its share. Source: Huszár (2017), mixup: Data-Dependent Data Augmentation. So any
-loss trains with mixes, and a step costs what it did.
+pair comes in either order, so the mean is the same if each sample keeps only its own label and its
+share is drawn from Beta(alpha + 1, alpha), or if in cutmix it is the background or the patch with
+the probability of its share. Source: Huszár (2017), mixup: Data-Dependent Data Augmentation. So any
+loss works with mixes, and a step costs no more.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Mix:
-    """mixup, cutmix: alpha of the Beta distribution that factors are drawn from; 0 is off. Of both,
-    each sample takes one. sides: the axes of height and width in one sample."""
+    """mixup, cutmix: alpha of the Beta distribution that factors are drawn from; 0 is off.
+
+    With both, each sample gets one. sides: the axes of height and width in one sample.
+    """
 
     mixup: float
     cutmix: float = 0
     sides: tuple[int, int] = (0, 0)
 
     def apply(self, rows: Array, ids: Sequence[int], draws: Draws) -> Array:
-        """Each row of a batch with the one before it. rows: (n, *shape). ids: of their samples."""
+        """Mix each row of a batch with the one before. rows: (n, *shape). ids: of their samples."""
         made = np.empty_like(rows)
         for place, sample_id in enumerate(ids):
             draw = draws.of(sample_id, MIX)

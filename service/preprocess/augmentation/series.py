@@ -1,4 +1,4 @@
-"""Augmentations of series and other numbers: of what standardization makes of them.
+"""Augmentations of series and other numbers, after standardization.
 
 Source: Um et al. (2017), Data Augmentation of Wearable Sensor Data.
 """
@@ -39,7 +39,7 @@ class SeriesAugmentation(Family):
     time_axis: Annotated[int, Amount("the axis of time in a sample's shape", 0, 7)] = 0
 
     def check_shape(self, spec: TensorSpec) -> None:
-        """Raises WrongDescription where the input has no such axis, or no length on it."""
+        """Raises WrongDescription if the input has no such axis, or no fixed length on it."""
         if self.time_axis >= max(1, len(spec.shape)):
             detail = (
                 f"input {spec.name!r} has shape {list(spec.shape)}: time_axis is below its length"
@@ -76,7 +76,7 @@ class SeriesAugmentation(Family):
 
 
 def shifted(along: Array, steps: int) -> Array:
-    """Later by so many steps of the first axis; the ends repeat."""
+    """Shift later by this many steps of the first axis; the ends repeat."""
     made: Array = along[(np.arange(len(along)) - steps).clip(0, len(along) - 1)]
     return made
 
