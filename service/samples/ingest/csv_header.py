@@ -18,10 +18,11 @@ _INDEXED = re.compile(r"([^\[\]]+)\[([0-9]{1,9})\]")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Positions of the columns. inputs: for each input its columns, in flat order. weight: only if
-    the request names its column, since `weight` is a usual name of a feature.
+    """Positions of the columns.
 
-    features: their names, if they are the CSV's own and not of the form `input[0]`.
+    inputs: for each input its columns, in flat order. weight: only if the request names its column,
+    since features are often named `weight`. features: their names, if they are the CSV's own and
+    not of the form `input[0]`.
     """
 
     count: int
@@ -87,7 +88,7 @@ def _weight_column(at: Mapping[str, int], name: str | None) -> int | None:
 
 
 def _known_features(model: Model, rest: Mapping[str, int]) -> tuple[str, ...] | None:
-    """The input columns in flat order, found by name; None if only their position can tell."""
+    """The input columns in flat order, matched by name; None if only positions identify them."""
     inputs = model.signature.inputs
     indexed = tuple(f"{spec.name}[{at}]" for spec in inputs for at in range(prod(spec.shape)))
     own = {spec.name for spec in inputs}
@@ -111,7 +112,7 @@ def _features_by_order(model: Model, rest: Mapping[str, int]) -> tuple[str, ...]
 def _ignored(
     asked: str | None, rest: Mapping[str, int], *, known: Collection[str] | None
 ) -> set[str]:
-    """The columns to leave out. `*`: all that the model does not know."""
+    """The columns to ignore. `*`: all that the model does not know."""
     if asked is None:
         return set()
     if asked.strip() == "*":

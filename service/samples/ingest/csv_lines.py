@@ -14,13 +14,13 @@ from storage.records.models import Model
 ROWS_AT_ONCE = 2000
 GROUP_CHARACTERS = 8 * 2**20
 LINE_CHARACTERS, VALUE_CHARACTERS = 2**20, 32
-"""The most that a row has: for all but its values, and for each value."""
+"""Maximum size of a row: for everything but its values, and for each value."""
 Row = tuple[int, list[str]]
-"""Number of its first line in the file, and its cells."""
+"""The number of a row's first line in the file, and its cells."""
 
 
 def most_line_characters(model: Model) -> int:
-    """The most characters a row may have, including line ends within quotes."""
+    """The maximum number of characters in a row, including line ends within quotes."""
     signature = model.signature
     values = sum(prod(spec.shape) for spec in signature.inputs) + prod(signature.target.shape)
     return LINE_CHARACTERS + VALUE_CHARACTERS * values
@@ -46,7 +46,7 @@ class _Bounded:
             yield line
 
     def next_row(self) -> None:
-        """Note that a row is complete."""
+        """Record that a row is complete."""
         self._row_began = self.total
 
 

@@ -30,7 +30,7 @@ from storage.records.signatures import TensorSpec
 from storage.store import Store
 
 WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
-"""A whole number as programs write it that know no integers where some are missing."""
+"""A whole number as written by programs that lack integers in columns with missing values."""
 
 
 def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) -> IngestResult:
@@ -104,12 +104,12 @@ class CsvSamples:
             self._cutter.require_a_window()
 
     def warnings(self) -> tuple[str, ...]:
-        """What people should know of the windows."""
+        """Warnings about the windows, for people."""
         return () if self._cutter is None else self._cutter.warnings()
 
 
 def _learn_features(store: Store, model: Model, names: tuple[str, ...]) -> None:
-    """Keep the names, unless the model has some by now."""
+    """Keep the names, unless the model already has some."""
     store.models.change(
         model.name, lambda now: now if now.features else replace(now, features=names)
     )

@@ -23,7 +23,7 @@ BYTES_AT_ONCE = 8 * 2**20
 PARTS = 10
 """One part in ten is for validation."""
 WINDOWS_A_PART = 4
-"""So many lengths of a window make a part of a recording whose windows overlap."""
+"""Length, in windows, of a part of a recording whose windows overlap."""
 
 
 @dataclass
@@ -38,13 +38,13 @@ class Parsed:
 
 
 def windows_of(signature: Signature, preprocess: Sequence[Description]) -> Windows | None:
-    """How a model's recordings are cut; None for a model that has a sample in each row."""
+    """How a model's recordings are cut; None for a model with one sample per row."""
     kind = for_signature(signature, preprocess).kinds.get(signature.inputs[0].name)
     return kind if isinstance(kind, Windows) and len(signature.inputs) == 1 else None
 
 
 def row_signature(signature: Signature, preprocess: Sequence[Description]) -> Signature:
-    """What the rows of a CSV hold: samples, or moments of a recording."""
+    """The content of a CSV's rows: samples, or moments of a recording."""
     kind = windows_of(signature, preprocess)
     if kind is None:
         return signature
@@ -52,12 +52,12 @@ def row_signature(signature: Signature, preprocess: Sequence[Description]) -> Si
 
 
 class Cutter:
-    """Takes rows in order, and makes the windows that they complete.
+    """Takes rows in order, and builds windows from them.
 
-    A window has the split that its rows name. Where windows overlap and none is named, the
+    A window has the split that its rows name. If windows overlap and no split is named, the
     recording is divided into parts, and one in ten is for validation; the bytes of the first window
-    choose the first of these. By single windows, nearly equal ones would be in both splits. Windows
-    that reach from one split into the other are left out.
+    choose the first of these. If single windows were split, nearly equal ones would be in both
+    splits. Windows that cross from one split into the other are left out.
     """
 
     def __init__(self, model: Model, kind: Windows, *, split: Split | None) -> None:
@@ -74,7 +74,7 @@ class Cutter:
         self.left_out = 0
 
     def add(self, rows: Parsed, good: Sequence[int], count: int) -> Iterator[Parsed]:
-        """good: the positions of the rows among `count`; no window reaches over one that is bad."""
+        """good: the positions of the rows among `count`; no window crosses a bad one."""
         records = np.zeros((count, self._records.shape[1]), np.uint8)
         records[list(good)] = rows.records
         self._records = np.concatenate([self._records, records])
@@ -88,7 +88,7 @@ class Cutter:
         yield from self._windows()
 
     def require_a_window(self) -> None:
-        """Raises InvalidInput if the recording is over and was shorter than a window."""
+        """Raises InvalidInput if the recording has ended and was shorter than a window."""
         length = self._kind.length
         if self.rows < length:
             detail = f"the recording has {self.rows} rows, and a window of this model {length}"
@@ -160,5 +160,5 @@ class Cutter:
         given = [label for label in labels if label is not None]
         counts = Counter(given)
         most = max(counts.values(), default=0)
-        # Of labels that are as frequent, the later one.
+        # Among equally frequent labels, the later one.
         return next((label for label in reversed(given) if counts[label] == most), None)

@@ -1,4 +1,4 @@
-"""Stores images and recordings as samples: their headers are checked, their bytes are kept."""
+"""Stores images and recordings as samples: headers are checked, bytes are stored unchanged."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ def _read(
 def read_about(
     text: str | None, names: Sequence[str], *, defaults: Mapping[str, Any]
 ) -> list[Mapping[str, Any]]:
-    """Read the form's part `samples`: what describes the files, by position or by name.
+    """Read the form's part `samples`: descriptions of the files, by position or by name.
 
-    defaults: for fields that are not given. Raises InvalidInput.
+    defaults: for omitted fields. Raises InvalidInput.
     """
     if text is None:
         return [defaults] * len(names)

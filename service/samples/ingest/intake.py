@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from storage.records.samples import SampleColumns
 
 MAX_LISTED = 1000
-"""An upload with more faults than this is told the first, and the count of the others."""
+"""An upload with more faults gets the first of them, and the number of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class UploadOptions:
     column name, or several separated by commas if a label is a list; default: `label` if it exists.
     weight: of samples that name none. weight_column: for CSV, the column of the weights.
     ignore_columns: for CSV, names separated by commas, or `*` for all that the model does not know.
-    owner: who adds the samples, None if that one may change anybody's. base_set: they are the base
-    set's, whatever they say of their split.
+    owner: who adds the samples, None if the caller may change anybody's. base_set: add them to the
+    base set, whatever split they name.
     """
 
     split: Split | None = None
@@ -91,7 +91,7 @@ class IngestResult:
 
     rejected: bad samples that were left out; problems: their errors. evicted: samples removed by
     the model's quota. conflicts: accepted samples with the inputs of another sample but a different
-    label. warnings: what may make the model worse, as text.
+    label. warnings: possible causes of a worse model, as text.
     """
 
     accepted: int
@@ -143,14 +143,14 @@ class Intake:
         weights: Sequence[float | None] | None = None,
         **columns: Unpack[SampleColumns],
     ) -> None:
-        """Stage good samples, unless the upload will be refused for its bad ones.
+        """Stage good samples, unless the upload will be refused because of bad ones.
 
-        weights: None for that of the options.
+        weights: None to use the weight from the options.
         """
         if self.faults.samples and not self._skip_bad:
             return
         if self._model.signature.target.is_empty:
-            labels = [b""] * len(labels)  # The loss takes none, so that all are labelled.
+            labels = [b""] * len(labels)  # the loss takes no labels, so all count as labelled
         if weights is not None:
             columns["weight"] = [self._weight if each is None else each for each in weights]
         elif self._weight != 1:
@@ -195,7 +195,7 @@ def stage(
 ) -> Staging:
     """Begin an upload; equal inputs are merged unless the model or the options say otherwise.
 
-    target: with which labels are checked.
+    target: labels are checked against it.
     """
     size = None if takes_files(model) else tensors.record_bytes(model.signature.inputs)
     return store.samples.stage(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_AXES = 32
-"""An array of more axes has no place in a model, and numpy refuses more than 64."""
+"""No model takes an array with more axes, and numpy refuses more than 64."""
 ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -31,7 +31,7 @@ def read_json(body: bytes | str) -> Any:
 
 
 def read_array(value: Any) -> NDArray[Any] | str:
-    """The array that nested lists of numbers or booleans make, or what is wrong with them.
+    """The array from nested lists of numbers or booleans, or what is wrong with them.
 
     Lengths and types are checked before numpy sees the lists, because it pads strings to the
     longest one.

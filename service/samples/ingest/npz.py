@@ -30,7 +30,7 @@ MAX_WHOLE_BYTES = 64 * 2**20
 MAX_AXES = 32
 MAX_ROW_BYTES = 2**31
 MAX_TEXT_CHARACTERS = 4096
-"""Texts of an array all take the room of the longest."""
+"""Each text in an array takes the space of the longest."""
 _FIELD = re.compile(
     r"""\s*(['"])(?P<name>descr|fortran_order|shape)\1\s*:\s*"""
     r"""(?:(['"])(?P<dtype>[<>|=]?[A-Za-z?][0-9]{0,9}(?:\[[A-Za-z0-9]{1,9}\])?)\3"""

@@ -1,4 +1,4 @@
-"""Stores samples from .npz: an array for each input, and perhaps `label`, `key` and `weight`."""
+"""Stores samples from .npz: an array per input, and optionally `label`, `key` and `weight`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def store_npz(
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Valid rows. records: (n, record_bytes) uint8. keys, weights: None where it has none."""
+    """Valid rows. records: (n, record_bytes) uint8. keys, weights: None if absent."""
 
     records: NDArray[np.uint8]
     labels: list[Label]
@@ -135,7 +135,7 @@ class NpzBatch:
 
     @property
     def _extras(self) -> list[str]:
-        """The arrays that are no inputs. An input may be named weight."""
+        """The arrays that are not inputs. An input may be named weight."""
         own = {spec.name for spec in self._inputs}
         return [name for name in EXTRAS if name != "weight" or name not in own]
 

@@ -1,4 +1,4 @@
-"""Checks which form of samples a model takes."""
+"""Checks the form of samples that a model takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storage.records.models import Model
 from storage.records.signatures import Signature
 
 RESERVED = ("label", "key")
-"""Arrays of an .npz that are no inputs."""
+"""Arrays of an .npz that are not inputs."""
 
 
 def takes_files(model: Model) -> bool:
@@ -29,7 +29,7 @@ def require_tensors(model: Model) -> None:
 
 
 def require_files(model: Model) -> FileKind:
-    """What a model makes of files. Raises InvalidInput for one whose samples are tensors."""
+    """A model's preprocessing of files. Raises InvalidInput for one whose samples are tensors."""
     kind = for_model(model).files
     if kind is None:
         kinds = " or ".join(repr(k) for k, each in KINDS.items() if issubclass(each, FileKind))

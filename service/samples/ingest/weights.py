@@ -15,7 +15,7 @@ MEANING = "a weight is a finite number, 0 or more"
 
 
 class WeightReader:
-    """Reads weights for one model; 1 where none is given is up to the caller."""
+    """Reads weights for one model; the caller uses 1 for missing ones."""
 
     def __init__(self, model: Model) -> None:
         self._are_taken = takes_weights(model)
@@ -59,5 +59,5 @@ class WeightReader:
 
 
 def takes_weights(model: Model) -> bool:
-    """Whether the model's loss has a number for each sample; Microsoft's artifacts have none."""
+    """Whether the model's loss is one number per sample; with Microsoft's artifacts it is not."""
     return model.engine == "sessions" and model.signature.loss_of_samples

@@ -15,7 +15,7 @@ from storage.disk.durable import file_faults
 from storage.errors import Problem
 
 MAX_DIRECTORY_BYTES = 2 * 2**20
-"""Some 20,000 entries, which Python holds in 10 MB; a dataset of 40 GB has no more."""
+"""About 20,000 entries, which take 10 MB in Python; a dataset of 40 GB has no more."""
 ZIP_FAULTS = (
     zipfile.BadZipFile,
     zlib.error,
@@ -26,7 +26,7 @@ ZIP_FAULTS = (
     ValueError,
     struct.error,
 )
-"""What zipfile raises over damaged content. OSError is missing: it is about our own disk."""
+"""Exceptions of zipfile for damaged content. OSError is not one: it concerns our own disk."""
 READ_BACK = "cannot read the upload back"
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
