@@ -1,4 +1,4 @@
-"""Inference models of parts: the frozen part, the trained one, and the other outputs."""
+"""Assembles inference models: the frozen part, the trained one, and the other outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.training.protocol.messages.shared import Artifacts
 
 
 def assemble(path: Path, artifacts: Artifacts, metadata: Mapping[str, str]) -> None:
-    """Make the model of what trains, which lies at `path`, the whole one, with this metadata.
+    """Complete the trained part's model at `path` to the whole model, with this metadata.
 
     The author's own entries stay. Raises ArtifactsUnreadable if the parts do not fit together.
     """
@@ -24,7 +24,7 @@ def assemble(path: Path, artifacts: Artifacts, metadata: Mapping[str, str]) -> N
 
 
 def whole(trained: onnx.ModelProto, artifacts: Artifacts) -> onnx.ModelProto:
-    """The trained part behind the frozen one, and with the other outputs."""
+    """The frozen part followed by the trained one, with the other outputs."""
     if artifacts.prefix_model is not None:
         trained = join(_load(artifacts.prefix_model), trained)
     if artifacts.remainder_model is not None:

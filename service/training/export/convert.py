@@ -1,4 +1,4 @@
-"""Carries out the task `Convert`: another form of an inference model, measured beside it."""
+"""Carries out the task `Convert`: another form of an inference model, compared with it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def convert(task: Convert, pipe: Pipe) -> Converted:
 
 
 def quality(comparison: Comparison, task: Convert) -> float:
-    """The metric that the gate looks at, higher is better; of equals the first is taken."""
+    """The metric that the gate uses, higher is better; in a tie the first is taken."""
     value = comparison.candidate.get(task.measurement.metric)
     if value is None:
         return 0.0 if comparison.samples == 0 else -np.inf

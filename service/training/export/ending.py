@@ -1,4 +1,4 @@
-"""Gives an exported model another ending: nodes that make its output anew."""
+"""Gives an exported model another ending: nodes that recompute its output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.training.engine import Array
 from service.training.graph.flow import reads
 
 BEFORE = "/before"
-"""Behind the name of what the output was."""
+"""Suffix for the name of the former output."""
 
 
 def replace_ending(
@@ -20,10 +20,10 @@ def replace_ending(
     nodes: Callable[[str], Sequence[onnx.NodeProto]],
     constants: Mapping[str, Array],
 ) -> None:
-    """Let these nodes make `output` of the model at `path`, from tensors that it has.
+    """Let these nodes compute `output` of the model at `path`, from its tensors.
 
-    nodes: given the name of the output. They may read what the output was, under its name with
-    BEFORE behind it. What else reads the output reads the new one; what nothing reads goes.
+    nodes: called with the name of the output. They may read the former output, under its name with
+    BEFORE appended. Other readers of the output read the new one; unused nodes are removed.
     """
     model = onnx.load_model(path, load_external_data=False)
     graph = model.graph
@@ -44,7 +44,7 @@ def replace_ending(
 
 
 def _read(nodes: Sequence[onnx.NodeProto], wanted: set[str]) -> list[onnx.NodeProto]:
-    """Those that the wanted tensors come from, in their order."""
+    """The nodes that the wanted tensors depend on, in their order."""
     kept = []
     for node in reversed(nodes):
         if wanted & {*node.output}:

@@ -16,16 +16,16 @@ from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, open_sess
 from service.training.errors import ExportMismatch, LossNotFinite
 
 Checked = tuple[Sequence[Array], Sequence[Array], Array]
-"""Inputs of the exported model, what the engine takes for them, and the target."""
+"""Inputs of the exported model, the engine's inputs for them, and the target."""
 TOLERANCE = 1e-4
 """Largest difference, as a share of 1 + the largest output.
 
-Both run the same kernels; only the optimizer of inference sessions fuses other nodes, which moves
-float32 results by some 1e-6.
+Both run the same kernels, but inference sessions fuse other nodes, which changes float32 results by
+about 1e-6.
 """
 ROUNDING_TOLERANCE = 5e-2
-"""Where what is computed is quantized: a difference of 1e-6 at the edge of two steps becomes one of
-them, 1/255 of the largest number. Of 8 layers of a transformer it came to 4e-3.
+"""For quantized models: a difference of 1e-6 at the edge between two steps becomes a whole step,
+1/255 of the largest number. With 8 transformer layers it reached 4e-3.
 """
 
 
@@ -40,7 +40,7 @@ def export(
 ) -> None:
     """Write the whole inference model to `path`, checked on these batches and flushed.
 
-    The engine trains no more: what steps take is given back before the model is loaded beside it.
+    The engine no longer trains: memory for steps is freed before the model is loaded.
 
     provenance: see `metadata_of`. Raises ExportMismatch, ArtifactsUnreadable.
     """
@@ -51,7 +51,7 @@ def export(
 
 
 def metadata_of(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """As entries of metadata_props: a name becomes `hone.<name>`; what is None is left out."""
+    """As entries of metadata_props: a name becomes `hone.<name>`; None values are left out."""
     return {
         METADATA_PREFIX + name: str(value)
         for name, value in provenance.items()
@@ -88,7 +88,7 @@ def compare(actual: Array, expected: Array, tolerance: float = TOLERANCE) -> Non
             " this is a fault of the export, please report it"
         )
     allowed = tolerance * (1.0 + float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
-    # Equal first: masked outputs may be infinite, and infinity less itself is no number.
+    # Equality first: masked outputs may be infinite, and infinity minus itself is NaN.
     differs = actual != expected
     difference = np.abs(actual[differs] - expected[differs]).max(initial=0.0)
     if not difference <= allowed:

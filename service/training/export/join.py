@@ -1,4 +1,4 @@
-"""Joins a frozen prefix and a trained suffix to one inference model."""
+"""Joins a frozen prefix and a trained suffix into one inference model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from service.training.graph.passes.canonical import stamp
 
 
 def join(prefix: onnx.ModelProto, suffix: onnx.ModelProto) -> onnx.ModelProto:
-    """The prefix, grown into the model that is both: its inputs, the outputs of the suffix.
+    """Extend the prefix to the joined model: its inputs, the outputs of the suffix.
 
-    The suffix reads the outputs of the prefix by name. What else is named the same in both gets
-    another name in the suffix. Raises ArtifactsUnreadable if they do not fit together.
+    The suffix reads the outputs of the prefix by name. Other names used in both are renamed in the
+    suffix. Raises ArtifactsUnreadable if they do not fit together.
     """
     crossing = [value.name for value in prefix.graph.output]
     strange = {value.name for value in suffix.graph.input} - set(crossing)
@@ -42,7 +42,7 @@ def join(prefix: onnx.ModelProto, suffix: onnx.ModelProto) -> onnx.ModelProto:
 def _clashes(
     prefix: onnx.GraphProto, suffix: onnx.GraphProto, *, keep: Iterable[str]
 ) -> dict[str, str]:
-    """Names of tensors and nodes of the suffix that the prefix has too → free ones."""
+    """Names of tensors and nodes in the suffix that the prefix also uses → free names."""
     taken = {name for name in _names(prefix) if name}
     own = {name for name in _names(suffix) if name}
     fixed = {*keep, *(value.name for value in suffix.output)}
@@ -80,7 +80,7 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 
 def import_opsets(model: onnx.ModelProto, others: Iterable[onnx.OperatorSetIdProto]) -> None:
-    """Let a model use operators of these sets too. Raises ArtifactsUnreadable."""
+    """Let a model also use operators of these sets. Raises ArtifactsUnreadable."""
     known = {_domain(each.domain): each.version for each in model.opset_import}
     for other in others:
         version = known.setdefault(_domain(other.domain), other.version)

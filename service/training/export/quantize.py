@@ -40,12 +40,12 @@ QUANTIZED = frozenset(
         "MatMulInteger",
     }
 )
-"""A model without any of these was not quantized at all."""
+"""A model without any of these was not quantized."""
 REFUSALS = (
     *LOAD_ERRORS,
     onnx.checker.ValidationError,
     onnx.shape_inference.InferenceError,
-    # The tools raise what comes to hand: their assertions and look-ups speak of the graph.
+    # The tools raise arbitrary exceptions: their assertions and look-ups concern the graph.
     AssertionError,
     AttributeError,
     IndexError,
@@ -58,7 +58,7 @@ REFUSALS = (
 
 
 class Rows(CalibrationDataReader):  # type: ignore[misc]  # untyped base
-    """Hands out calibration samples, one row at a time, by input name."""
+    """Yields calibration samples, one row at a time, by input name."""
 
     def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
         self._rows = iter(rows)
@@ -72,8 +72,8 @@ def quantized_forms(
 ) -> Iterator[tuple[str, Path]]:
     """(method, path) of each form that could be made: `static` if there are rows, `dynamic`.
 
-    Static suits convolutions, dynamic suits recurrent nets and transformers; which of them a model
-    bears is best seen by measuring both.
+    Static suits convolutions, dynamic suits recurrent nets and transformers; measuring both shows
+    which one a model tolerates.
     """
     prepared = folder / "prepared.onnx"
     if not _made(lambda: quant_pre_process(source, prepared, skip_symbolic_shape=True), prepared):
@@ -120,7 +120,7 @@ def _forget_shapes(source: Path, destination: Path) -> int:
 
 
 def _made(make: Callable[[], object], path: Path) -> bool:
-    """Whether the tool made something of the model; what it says else goes into the log."""
+    """Whether the tool converted the model; its other messages go into the log."""
     try:
         make()
     except REFUSALS as error:

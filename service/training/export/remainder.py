@@ -1,8 +1,9 @@
-"""What an uploaded model gives beside the tensor that is trained: its other outputs.
+"""The other outputs of an uploaded model, besides the trained tensor.
 
-Training keeps what leads to one tensor. Apps may read others: probabilities behind the logits, a
-second head, an embedding. Each export gets them back from a fragment made at registration, whose
-nodes read tensors of the trained part by name, and so compute with trained weights.
+Training keeps only the nodes that lead to one tensor. Apps may read others: probabilities after the
+logits, a second head, an embedding. Each export gets them back from a fragment made at
+registration, whose nodes read tensors of the trained part by name, and so compute with trained
+weights.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ ROWS = (1, 3)
 def make(
     whole: onnx.ModelProto, exported: onnx.ModelProto, *, output: str, trainable: Collection[str]
 ) -> tuple[onnx.ModelProto | None, tuple[str, ...]]:
-    """The fragment, None if nothing can be given back; and the names of outputs that are lost.
+    """The fragment, None if no output can be restored; and the names of lost outputs.
 
-    whole: the model as it infers, before training took its part. exported: that part, with the
-    weights still those of `whole`. An output is lost if it hangs on inputs or on weights that
-    training has dropped or rewritten.
+    whole: the inference model before the trained part was taken out. exported: that part, still
+    with the weights of `whole`. An output is lost if it depends on inputs or weights that training
+    has dropped or rewritten.
     """
     wanted = [value.name for value in whole.graph.output if value.name != output]
     kept = [name for name in wanted if _trace(whole, exported, [name], trainable) is not None]
@@ -44,7 +45,7 @@ def make(
 
 
 def attach(exported: onnx.ModelProto, fragment: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of the exported model that gives the fragment's outputs, in their order."""
+    """A copy of the exported model with the fragment's outputs, in their order."""
     whole = onnx.ModelProto()
     whole.CopyFrom(exported)
     graph, taken = whole.graph, {node.name for node in whole.graph.node}
@@ -95,9 +96,9 @@ def _trace(
     wanted: Iterable[str],
     trainable: Collection[str],
 ) -> set[str] | None:
-    """The tensors that the exported model lacks to make these; None if they cannot be made.
+    """The tensors missing in the exported model to compute these; None if impossible.
 
-    A trainable weight that it lacks was rewritten: a copy would keep its old value.
+    A missing trainable weight was rewritten: a copy would keep its old value.
     """
     there = _tensors(exported.graph)
     makers = {name: node for node in whole.graph.node for name in node.output}
@@ -119,7 +120,7 @@ def _trace(
 
 
 def _without_writing(node: onnx.NodeProto, there: Collection[str]) -> onnx.NodeProto:
-    """A copy that leaves alone what the trained part makes: one output of a Split, for example."""
+    """A copy that omits outputs of the trained part: one output of a Split, for example."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     copy.output[:] = [f"{name}/remainder" if name in there else name for name in node.output]
@@ -133,7 +134,7 @@ def _tensors(graph: onnx.GraphProto) -> set[str]:
 
 
 def _of_any_batch(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
-    """Without the size of axis 0, which training has set free."""
+    """Without the size of axis 0, which training has made variable."""
     copy = onnx.ValueInfoProto()
     copy.CopyFrom(value)
     shape = copy.type.tensor_type.shape
@@ -143,7 +144,7 @@ def _of_any_batch(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 
 
 def _equal(whole: onnx.ModelProto, joined: onnx.ModelProto, kept: Sequence[str]) -> set[str]:
-    """Those of the outputs that both make alike, from one row and from several."""
+    """The outputs that both compute equally, from one row and from several."""
     graph = Graph(whole)
     fed = {value.name for value in joined.graph.input}
     sizes = _sizes(whole)
@@ -154,13 +155,13 @@ def _equal(whole: onnx.ModelProto, joined: onnx.ModelProto, kept: Sequence[str])
             (expected,) = trial.run_named(whole, [feeds])
             (found,) = trial.run_named(joined, [{n: v for n, v in feeds.items() if n in fed}])
         except GraphRefused:
-            return set()  # what cannot be run joined is lost, and no reason to refuse the model
+            return set()  # such an output is lost, but no reason to refuse the model
         good = {name for name in good if _close(expected[name], found[name])}
     return good
 
 
 def _sizes(whole: onnx.ModelProto) -> tuple[int, ...]:
-    """The one number of rows that the model takes, if it is fixed."""
+    """The number of rows that the model takes, if it is fixed."""
     fixed = {tensor.name for tensor in whole.graph.initializer}
     first = next(value for value in whole.graph.input if value.name not in fixed)
     dims = first.type.tensor_type.shape.dim
