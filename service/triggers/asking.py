@@ -1,4 +1,4 @@
-"""Asks for a job on behalf of a trigger, unless one waits already. Blocking."""
+"""Queues a job for a trigger, unless one is already waiting. Blocking."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class Asking:
-    """Looks whether triggers are due, and enqueues for those that are.
+    """Checks which triggers are due, and queues jobs for them.
 
-    One look after the other, so that no two find the same trigger due.
-    latest: the newest look at the device. now: aware.
+    Checks run one after another, so that no two find the same trigger due. latest: the newest
+    reading of the device. now: aware.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Asking:
         self._one_at_a_time = threading.Lock()
 
     def check(self, model: str | None = None) -> None:
-        """Every trigger of a model, or of all, that is due asks for a job."""
+        """Queue a job for every due trigger of a model, or of all."""
         look = self._latest()
         if look is None:
             return
@@ -95,7 +95,7 @@ class Asking:
         event(logger, logging.INFO, "trigger.fired", trigger=trigger.id, job=job.id)
 
     def _leave(self, trigger: Trigger, why: str) -> None:
-        """Note why it asks for nothing. What happens at a time has had its chance."""
+        """Record why no job was queued. A firing at a fixed time is then used up."""
         if Rule(**trigger.rule).kind in ("cron", "eligible"):
             self._say(trigger, f"asked for nothing: {why}")
         else:

@@ -9,7 +9,7 @@ from apscheduler.triggers.cron import CronTrigger
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 FIELDS = ("minute", "hour", "day", "month", "day_of_week")
 ALL_DAYS = (datetime(2000, 1, 1, tzinfo=timezone.utc), datetime(2001, 1, 1, tzinfo=timezone.utc))
-"""A leap year: what does not come in it never comes."""
+"""A leap year: a date that does not occur in it never occurs."""
 
 
 def cron_trigger(expression: str, zone: tzinfo, *, jitter_s: float = 0.0) -> CronTrigger:
@@ -28,7 +28,7 @@ def cron_trigger(expression: str, zone: tzinfo, *, jitter_s: float = 0.0) -> Cro
 
 
 def check_cron(expression: str) -> None:
-    """Raises ValueError if it is no cron expression, or never comes."""
+    """Raises ValueError if it is not a cron expression, or never occurs."""
     first, end = ALL_DAYS
     trigger = cron_trigger(expression, timezone.utc)
     trigger.end_date = end

@@ -10,14 +10,13 @@ from service.triggers.zone import zone_of
 from storage.records.jobs import Trigger
 
 LATE = timedelta(seconds=60)
-"""How long the scheduler may take to fire a cron trigger itself; what is older was missed."""
+"""How long the scheduler may take to fire a cron trigger; older firings were missed."""
 
 
 def is_due(trigger: Trigger, rule: Rule, *, now: datetime, labelled: int, eligible: bool) -> bool:
-    """Whether it should ask for a job. labelled: samples of its model that have a label by now.
-
-    eligible: whether a job may train. What was missed while nobody looked is due once. Raises
-    ValueError if there is no such time zone here.
+    """Whether it should queue a job. labelled: the current number of labelled samples of its model.
+    eligible: whether a job may train. Firings missed between checks are due once. Raises ValueError
+    if there is no such time zone here.
     """
     if not is_rested(trigger, rule, now=now):
         return False
@@ -37,10 +36,10 @@ def is_due(trigger: Trigger, rule: Rule, *, now: datetime, labelled: int, eligib
 
 
 def is_rested(trigger: Trigger, rule: Rule, *, now: datetime) -> bool:
-    """Whether at_most_every_hours have passed. A clock that was put back does not hold it.
+    """Whether at_most_every_hours have passed. Setting the clock back does not delay it.
 
-    Cron's time counts in whole minutes, as it names no others: a firing that is a moment late
-    does not cost the next.
+    For cron, time counts in whole minutes, cron's unit: a firing that is slightly late does not
+    suppress the next.
     """
     if rule.at_most_every_hours is None:
         return True
@@ -63,13 +62,13 @@ def _waits_since(trigger: Trigger) -> datetime:
 
 
 def interval_begin(trigger: Trigger) -> datetime:
-    """Its last firing; before the first its making, and either way not before its last change."""
+    """Its last firing, or before the first its creation; never before its last change."""
     begin = trigger.fired_at or trigger.created_at
     return max(begin, _waits_since(trigger)) if _is_untried(trigger) else begin
 
 
 def _is_untried(trigger: Trigger) -> bool:
-    """Whether it has not tried since it was made, or began anew at what tried_at then holds."""
+    """Whether it has not tried since its creation or its restart, which tried_at then holds."""
     return not trigger.outcome
 
 

@@ -15,7 +15,7 @@ from storage.records.jobs import NewTrigger, Trigger
 from storage.store import Store
 
 UNUSABLE = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What a rule may raise that was stored by another version, or whose zone this device lacks."""
+"""Raised by a rule that another version stored, or whose zone this device lacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +23,10 @@ class Rule:
     """One of cron, new_samples and eligible_after, or at_most_every_hours, which also limits those.
 
     cron: five fields, in time_zone (None: the device's), late by up to jitter_seconds.
-    new_samples: fires when so many have got a label since it last fired. eligible_after: a local
-    time of day such as `02:00`, for once a day, or an instant (RFC 3339), for once; it fires at the
-    first moment after at which a job may train. at_most_every_hours: alone, fires that often.
+    new_samples: fires when this many have been labelled since it last fired. eligible_after: a
+    local time of day such as `02:00`, for once a day, or an instant (RFC 3339), for once; it fires
+    at the first moment after that when a job may train. at_most_every_hours: alone, fires that
+    often.
     """
 
     cron: str | None = None
@@ -37,7 +38,7 @@ class Rule:
 
     @property
     def kind(self) -> str:
-        """What fires it; the default of a trigger's name."""
+        """What fires it; the default for a trigger's name."""
         if self.cron is not None:
             return "cron"
         if self.new_samples is not None:
@@ -51,7 +52,7 @@ class Rule:
 
     @property
     def awaited(self) -> Rule:
-        """What fires it, without what only puts that off."""
+        """The fields that fire it, without those that only delay it."""
         hours = self.at_most_every_hours if self.kind == "interval" else None
         return replace(self, jitter_seconds=0.0, at_most_every_hours=hours)
 
@@ -61,7 +62,7 @@ class Rule:
 
 
 def checked_rule(**fields: Any) -> Rule:
-    """Raises InvalidInput with everything that is wrong."""
+    """Raises InvalidInput with all errors."""
     rule = Rule(**fields)
     if found := list(problems(rule)):
         raise InvalidInput("the trigger is wrong", problems=found)
@@ -69,7 +70,7 @@ def checked_rule(**fields: Any) -> Rule:
 
 
 def problems(rule: Rule) -> Iterator[Problem]:
-    """Everything that is wrong with a rule, each with its JSON pointer."""
+    """All errors in a rule, each with its JSON pointer."""
     kinds = [name for name in ("cron", "new_samples", "eligible_after") if getattr(rule, name)]
     if len(kinds) > 1:
         yield Problem("", f"{' and '.join(kinds)} are two triggers; make one of each")
@@ -106,7 +107,7 @@ def moment_of(text: str) -> datetime | tuple[int, int]:
 
 
 def latest_moment(rule: Rule, now: datetime) -> datetime:
-    """The last instant up to now for eligible_after, or the instant to come if there is but one."""
+    """The last instant up to now for eligible_after, or the future one if there is only one."""
     assert rule.eligible_after is not None
     moment = moment_of(rule.eligible_after)
     if isinstance(moment, datetime):
@@ -121,7 +122,7 @@ def _is_time_of_day(text: str) -> bool:
 
 
 def change(store: Store, trigger: Trigger, new: NewTrigger) -> Trigger:
-    """Replace what people set; what was due under another rule, or while off, is not made up for.
+    """Replace the user's fields; firings due under another rule, or while off, are not made up for.
 
     trigger: as it was. Raises NotFound.
     """
@@ -129,7 +130,7 @@ def change(store: Store, trigger: Trigger, new: NewTrigger) -> Trigger:
 
 
 def _begins_anew(trigger: Trigger, new: NewTrigger) -> bool:
-    """An instant comes once, whether it passed while the trigger was on or off."""
+    """An instant occurs once, whether it passed while the trigger was on or off."""
     before, after = Rule(**trigger.rule), Rule(**new.rule)
     if before.awaited != after.awaited:
         return True

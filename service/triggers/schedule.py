@@ -1,4 +1,4 @@
-"""When triggers are looked at: their times, from our own table, in APScheduler's memory."""
+"""When triggers are checked: at times from our own table, in APScheduler's memory."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 SWEEP_S = 60
-"""How often all are looked at: intervals, and labels of which no event tells."""
+"""How often all are checked: for intervals, and for labels without an event."""
 SOON_AT_ONCE = 8
 PREFIX = "trigger:"
 
 
 class Schedule:
-    """Has triggers looked at at their times, after new samples, and when the verdict turns.
+    """Has triggers checked at their times, after new samples, and when the verdict changes.
 
-    Whatever runs goes through the scheduler, which lets a failure of one job end nothing else.
+    Everything runs through the scheduler, so that a failure in one job ends nothing else.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Schedule:
         monitor.listen(self._on_look)
 
     def start(self) -> None:
-        """Read the triggers, and look at all of them now and then."""
+        """Read the triggers, and check all of them periodically."""
         self._scheduler.add_job(self._asking.check, "interval", seconds=SWEEP_S, id="triggers")
         self._soon("rebuild")
 
@@ -67,7 +67,7 @@ class Schedule:
         self._was_eligible = look.verdict.eligible
 
     def _soon(self, what: str, model: str | None = None) -> None:
-        """Run once now; what was asked for and has not run yet is not run twice."""
+        """Run once now; a pending run is not queued twice."""
         self._scheduler.add_job(
             self._rebuild if what == "rebuild" else self._asking.check,
             args=[] if what == "rebuild" else [model],
@@ -90,7 +90,7 @@ class Schedule:
         await asyncio.to_thread(self._asking.check)
 
     def _try_to_add(self, trigger: Trigger) -> None:
-        """One that cannot be scheduled costs the others nothing."""
+        """One that cannot be scheduled does not affect the others."""
         try:
             self._add(trigger, Rule(**trigger.rule))
         except UNUSABLE as error:
@@ -129,7 +129,7 @@ def _eligible_trigger(rule: Rule, text: str) -> BaseTrigger:
 def next_time(trigger: Trigger, *, now: datetime) -> datetime | None:
     """When it fires next, or may from then on, in UTC.
 
-    None for one that is switched off, waits for samples, or has fired for good or cannot.
+    None for one that is disabled, waits for samples, will never fire again, or cannot fire.
     """
     try:
         rule = Rule(**trigger.rule)

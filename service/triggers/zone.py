@@ -1,4 +1,4 @@
-"""The time zone that a cron expression and a time of day go by."""
+"""The time zone for cron expressions and times of day."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from zoneinfo import ZoneInfo
 
 
 class LocalZone(tzinfo):
-    """The device's own zone as its C library has it, which takes every form of TZ.
+    """The device's own zone according to its C library, which accepts every form of TZ.
 
-    What TZ names wrongly is UTC there, and so it is for the windows of the policy.
+    It treats an invalid TZ as UTC, and so do the policy's windows.
     """
 
     def utcoffset(self, moment: datetime | None) -> timedelta | None:
-        """In a skipped hour the offset before it, in a repeated one as `fold` says (PEP 495)."""
+        """In a skipped hour the offset before it, in a repeated one by `fold` (PEP 495)."""
         if moment is None:
             return None
         naive = moment.replace(tzinfo=None, microsecond=0)
@@ -37,7 +37,7 @@ class LocalZone(tzinfo):
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """The named time zone, or the device's own as it is now. Raises ValueError for a name."""
+    """The named time zone, or the device's current one. Raises ValueError for a name."""
     if name is None:
         return local_zone()
     try:
@@ -47,7 +47,7 @@ def zone_of(name: str | None) -> tzinfo:
 
 
 def local_zone() -> tzinfo:
-    """The device's own. A C library without tzset, Windows', keeps the zone of its start."""
+    """The device's own. A C library without tzset, as on Windows, keeps the zone from its start."""
     if not hasattr(time, "tzset"):
         return registry_zone()
     time.tzset()
@@ -55,7 +55,7 @@ def local_zone() -> tzinfo:
 
 
 def registry_zone() -> tzinfo:
-    """The zone that the system's settings name by now, or the C library's if they name none."""
+    """The zone in the system's current settings, or the C library's if they name none."""
     from tzlocal import reload_localzone
 
     try:
