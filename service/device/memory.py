@@ -1,4 +1,4 @@
-"""Memory: how much there is for this process and its children, and how much is free now."""
+"""Memory: the limit for this process and its children, and how much is free now."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "available_memory_bytes"
 def usable_memory_bytes(*, procfs: Path = Path("/proc"), sysfs: Path = Path("/sys")) -> int | None:
     """The machine's memory or the limit of a cgroup around this process, whichever is less.
 
-    None where neither can be read.
+    None if neither can be read.
     """
     if sys.platform != "linux":
         import psutil
@@ -33,7 +33,7 @@ def _mem_total_bytes(procfs: Path) -> int | None:
 
 
 def _cgroup_limits(procfs: Path, sysfs: Path) -> list[int]:
-    """Of the process's own group and all around it; `max` is no number, so no limit.
+    """The limits of the process's own group and all its parents; `max` means no limit.
 
     A container may show the path of the host here and mount its own group at the root.
     Source: cgroups(7), "/proc/pid/cgroup"; the kernel's cgroup-v2.rst, "memory.max".

@@ -14,7 +14,7 @@ ZONE_FILE = Path("/etc/localtime")
 
 
 class FreeDisk:
-    """Free disk space where the data folder lies, as far as an ordinary user may use it."""
+    """Free space on the data folder's disk, as far as an ordinary user may use it."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
@@ -32,8 +32,8 @@ class FreeDisk:
 class LocalTime:
     """The wall clock in the device's time zone.
 
-    The value carries its offset from UTC, so daylight saving is in it. A zone that the person
-    changes is seen at the next reading; on Windows only after a restart of the daemon.
+    The value has its offset from UTC, including daylight saving. A changed zone takes effect at the
+    next reading; on Windows only after a restart of the daemon.
     """
 
     def read(self, now: Moment) -> tuple[Reading, ...]:

@@ -1,4 +1,4 @@
-"""Power: which readings there are, and where each platform finds them."""
+"""Power: the readings, and each platform's source for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.device.reading import Moment, Reading
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """How the device is fed; None is unknown.
+    """The device's power supply; None is unknown.
 
     battery_percent: of all the device's batteries together. battery_state, ups_state:
     `charging`, `discharging`, `not charging`, `full` or `none`.
@@ -36,7 +36,7 @@ UNITS = {
 def readings(
     power: Power, now: Moment, *, sources: dict[str, str], details: dict[str, str]
 ) -> tuple[Reading, ...]:
-    """One reading a field. sources: field → where it was found. details: field → why unknown."""
+    """One reading per field. sources: field → its source. details: field → why unknown."""
     return tuple(
         Reading(
             name=name,

@@ -13,7 +13,7 @@ MIN_SECONDS = 0.5
 
 
 class MacPower:
-    """Mains and battery; low-power mode and UPSes are not told."""
+    """Mains and battery; low-power mode and UPSes are not reported."""
 
     SOURCE = "psutil.sensors_battery"
 
@@ -40,8 +40,8 @@ class MacPower:
 class PsutilForeignCpu:
     """Foreign load as `service.device.linux.cpu` defines it.
 
-    A descendant that ends takes its time since the last reading with it: that much counts as
-    foreign, once.
+    When a descendant ends, its time since the last reading is lost: that much counts as foreign,
+    once.
     """
 
     SOURCE = "psutil.cpu_times"
@@ -54,7 +54,7 @@ class PsutilForeignCpu:
         self._percent: float | None = None
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
-        """foreign_cpu_percent; the last one still if hardly any time has passed."""
+        """foreign_cpu_percent; the previous one if hardly any time has passed."""
         after = self._times()
         if after.total - self._before.total >= MIN_SECONDS:
             self._percent = cpu.foreign_percent(self._before, after)
@@ -79,7 +79,7 @@ class PsutilForeignCpu:
 
 
 class PsutilMemory:
-    """What the system could give to a new program without swapping."""
+    """The memory that a new program could get without swapping."""
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
         """available_memory_bytes."""
@@ -88,13 +88,13 @@ class PsutilMemory:
 
 
 class PsutilProcesses:
-    """Names compare without case, and `.exe` may be left out. Our own processes do not count."""
+    """Names are compared without case, and `.exe` is optional. Our own processes do not count."""
 
     def __init__(self) -> None:
         self.watched: tuple[str, ...] = ()
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
-        """running_processes: the watched names that run, as they stand on the list."""
+        """running_processes: the watched names that are running, as spelt in the list."""
         running: dict[int, str] = {}
         if self.watched:
             listed = psutil.process_iter(["name"])

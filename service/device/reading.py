@@ -1,4 +1,4 @@
-"""What every signal gives: a value with its source and its age."""
+"""Readings of signals: a value with its source and its age."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Value = bool | int | float | str | tuple[str, ...] | datetime
 class Moment:
     """One instant on two clocks.
 
-    wall: aware, UTC; tells the time of day and may jump. monotonic_s: measures durations; on
-    Linux and macOS it stands still while the device sleeps.
+    wall: aware, UTC; gives the time of day and may jump. monotonic_s: measures durations; on Linux
+    and macOS it stops while the device sleeps.
     """
 
     wall: datetime
@@ -24,7 +24,7 @@ class Moment:
 
     @classmethod
     def now(cls) -> Moment:
-        """The device's clocks, as they stand."""
+        """The current time of the device's clocks."""
         return cls(datetime.now(timezone.utc), monotonic())
 
 
@@ -32,8 +32,8 @@ class Moment:
 class Reading:
     """One signal at one moment.
 
-    value: None for unknown, and `detail` then says why. unit: `%`, `s`, `B`, `°C` or empty.
-    source: where the value was found.
+    value: None for unknown, with the reason in `detail`. unit: `%`, `s`, `B`, `°C` or empty.
+    source: where the value comes from.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Reading:
     detail: str = ""
 
     def age_s(self, now: Moment) -> float:
-        """Seconds since the value was read, whatever the wall clock did."""
+        """Seconds since the value was read, regardless of the wall clock."""
         return max(0.0, now.monotonic_s - self.read_at.monotonic_s)
 
 
@@ -59,4 +59,4 @@ class Sensor(Protocol):
     """One source of signals."""
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
-        """The same names in every call. What cannot be had is unknown, and never raises."""
+        """The same names in every call. An unavailable value is unknown; this never raises."""

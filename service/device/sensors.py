@@ -1,4 +1,4 @@
-"""The device: all signals in one place, each read as often as it is worth."""
+"""The device: all signals in one place, each read as often as is worthwhile."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ NOW_AND_THEN_S = 5.0
 
 @dataclass(slots=True)
 class CachedSensor:
-    """A sensor, how old its readings may grow, and the last ones."""
+    """A sensor, the maximum age of its readings, and the last ones."""
 
     sensor: Sensor
     period_s: float
     readings: tuple[Reading, ...] = ()
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
-        """The last readings, or new ones if those are too old."""
+        """The last readings, or new ones if they are too old."""
         if not self.readings or self.readings[0].age_s(now) >= self.period_s:
             self.readings = self.sensor.read(now)
         return self.readings
 
 
 class Device:
-    """What the device says of itself. One thread at a time may read it.
+    """The device's signals. Only one thread at a time may read them.
 
-    user_idle: what tells user_idle_s and last_input_s, where the platform's own means do not.
-    sysfs, procfs, dev: roots, elsewhere in containers and tests. A reading may wait a second
-    for services that hang, once in a while, so it has no place in an event loop.
+    user_idle: source of user_idle_s and last_input_s if the platform has none of its own. sysfs,
+    procfs, dev: roots, which differ in containers and tests. A reading may occasionally wait a
+    second for hanging services, so it must not run in an event loop.
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class Device:
             self._process_sensor.readings = ()
 
     def hurry(self, *, user_idle: bool) -> None:
-        """Whether somebody's first input has to be seen at once: asking logind costs."""
+        """Whether somebody's first input must be detected at once: asking logind is expensive."""
         self._idle_sensor.period_s = EVERY_TIME if user_idle else NOW_AND_THEN_S
 
     def read(self, now: Moment) -> DeviceSnapshot:
-        """Every signal; those that cost more than they change keep a reading for some seconds."""
+        """Every signal; expensive, slowly changing ones keep a reading for some seconds."""
         readings = (reading for sensor in self._sensors for reading in sensor.read(now))
         return DeviceSnapshot({reading.name: reading for reading in readings})
 
     def close(self) -> None:
-        """Leave the bus."""
+        """Close the connection to the bus."""
         for bus in self._buses:
             bus.close()
 

@@ -1,9 +1,9 @@
-"""How long nobody has used a device whose sessions hide their input from a service.
+"""Idle time of a device whose sessions hide their input from a service.
 
-On Windows a process sees the input of its own session alone. So a helper in each session,
-`honed watch-input`, reports the seconds since the last one. It reports over HTTP without a token,
-because it runs as whoever is logged in. In return it says nothing of who it is: the kernel knows
-which process holds the other end of the connection, and in which session that process lives.
+On Windows a process sees only its own session's input. So a helper in each session, `honed
+watch-input`, reports the seconds since the last input. It reports over HTTP without a token,
+because it runs as the logged-in user. It does not identify itself: the kernel knows which process
+holds the other end of the connection, and that process's session.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from storage.errors import in_words
 Address = tuple[str, int]
 """IP address and port."""
 REPORT_HOLDS_S = 45.0
-"""A report says nothing about what comes after it. The helper sends one every 15 s, or sooner."""
+"""How long a report is valid. The helper sends one every 15 s, or sooner."""
 SERVICES = 0
-"""The session of services, in which nobody sits."""
+"""The session of services, which has no user."""
 SOURCE = "honed watch-input"
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A person's session that takes input: one with a screen and a keyboard, local or remote."""
+    """A person's session that accepts input: one with a screen and a keyboard, local or remote."""
 
     id: int
     user: str
 
     @property
     def title(self) -> str:
-        """How the session is called in front of people."""
+        """The session's name for people."""
         return f"session {self.id} of {self.user}"
 
 
 class SessionTable(Protocol):
-    """What the platform knows of sessions. Every method raises OSError where it does not."""
+    """The platform's table of sessions. Every method raises OSError if the platform cannot tell."""
 
     def sessions(self) -> Sequence[Session]:
-        """All that take input now. A person who is switched away or disconnected gives none."""
+        """All that accept input now; not switched-away or disconnected sessions."""
 
     def session_of(self, pid: int) -> int:
-        """The session in which a process lives."""
+        """The session of a process."""
 
     def idle_s(self, session_id: int) -> float | None:
         """Seconds since the last input of our own session; None for another."""
@@ -58,18 +58,18 @@ class SessionTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a helper said. Both on the daemon's monotonic clock, so no clock can be set wrong."""
+    """A helper's report. Both times are on the daemon's monotonic clock, which nobody can set."""
 
     heard_at_s: float
     last_input_s: float
 
 
 class SessionUserIdle:
-    """The sessions of a table, each by its helper's newest report.
+    """The sessions of a table, each with its helper's newest report.
 
-    user_idle_s: seconds without input in any session; unknown while one that takes input has no
-    report of the last 45 s. last_input_s: seconds since the last input that was reported.
-    Whoever lies in a report lies about a session of his own.
+    user_idle_s: seconds without input in any session; unknown while one that accepts input has no
+    report from the last 45 s. last_input_s: seconds since the last reported input. A false report
+    affects only the sender's own session.
     """
 
     def __init__(self, table: SessionTable) -> None:
@@ -100,7 +100,7 @@ class SessionUserIdle:
         return self._log.readings(now, booted_s=booted_s, source=SOURCE, blind=blind)
 
     def _read_sessions(self, now: Moment) -> list[str]:
-        """Why sessions give no sign; empty if all do. Raises OSError."""
+        """Why sessions give no signal; empty if all do. Raises OSError."""
         sessions = self._table.sessions()
         reports = self._reports_of({session.id for session in sessions})
         reasons = [self._read_session(each, reports.get(each.id), now) for each in sessions]
@@ -122,7 +122,7 @@ class SessionUserIdle:
         return session_id
 
     def _reports_of(self, session_ids: set[int]) -> dict[int, Report]:
-        """The newest reports; those of sessions that are gone are forgotten."""
+        """The newest reports; those of ended sessions are dropped."""
         with self._lock:
             self._reports = {
                 id_: report for id_, report in self._reports.items() if id_ in session_ids
@@ -130,7 +130,7 @@ class SessionUserIdle:
             return dict(self._reports)
 
     def _read_session(self, session: Session, report: Report | None, now: Moment) -> str:
-        """Note the session's last input; the answer says why it is not known, or is empty."""
+        """Record the session's last input; returns why it is unknown, or an empty string."""
         own_idle_s = self._table.idle_s(session.id)
         if own_idle_s is not None:
             self._log.was_active(now.monotonic_s - own_idle_s)
@@ -144,10 +144,10 @@ class SessionUserIdle:
 def process_behind(peer: Address, own: Address) -> int | None:
     """The process that connected from `peer` to `own`; None if it is not of this device.
 
-    The kernel's table of sockets says so, which no process can write. Raises OSError.
+    From the kernel's table of sockets, which no process can write. Raises OSError.
     """
     if peer[0] != own[0]:
-        return None  # A device that calls itself calls from the address that it calls.
+        return None  # A connection within the device comes from the address that it goes to.
     import psutil
 
     try:

@@ -1,4 +1,4 @@
-"""The D-Bus system bus: ask a service for something, soon or not at all.
+"""The D-Bus system bus: calls to services, with short timeouts.
 
 jeepney is pure Python without dependencies; it is imported at the first call and only on Linux.
 The address is that of `DBUS_SYSTEM_BUS_ADDRESS`, as for every D-Bus program.
@@ -21,7 +21,7 @@ PROPERTIES = "org.freedesktop.DBus.Properties"
 
 
 class SystemBus:
-    """One connection, kept open. After a failure it rests, so that a dead bus costs nothing."""
+    """One connection, kept open. After a failure it pauses, so that a dead bus costs nothing."""
 
     def __init__(self) -> None:
         self._connection: DBusConnection | None = None
@@ -39,7 +39,7 @@ class SystemBus:
         signature: str | None = None,
         body: tuple[Any, ...] = (),
     ) -> tuple[Any, ...]:
-        """The reply's body. Never starts a service that does not run. Raises OSError."""
+        """The reply's body. Never starts a service that is not running. Raises OSError."""
         if sys.platform != "linux":
             raise OSError("there is no D-Bus system bus on this platform")
         self._raise_if_resting(now)

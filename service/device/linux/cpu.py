@@ -1,9 +1,9 @@
-"""Foreign CPU load: what others make the processors do.
+"""Foreign CPU load: the processor time used by other programs.
 
-Definition: of the capacity of the whole machine between two readings (all online processors,
-so that 100 % is all of them busy), the share spent busy in anything but our own process tree.
-Busy is user, nice, system and interrupt time; idle, iowait and time stolen by a hypervisor are
-not. Ours is the daemon and every descendant, with all their threads, dead ones included.
+Definition: the share of the whole machine's capacity between two readings (all online processors,
+so that 100 % is all of them busy) that was spent busy outside our own process tree. Busy is user,
+nice, system and interrupt time; idle, iowait and time stolen by a hypervisor are not. Ours is the
+daemon and every descendant, with all their threads, dead ones included.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def foreign_percent(before: CpuTimes, after: CpuTimes) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """From /proc/<pid>/stat. ticks: of its threads, dead ones too, and of children waited for."""
+    """From /proc/<pid>/stat. ticks: of its threads, including dead ones, and of reaped children."""
 
     parent: int
     ticks: int
 
 
 def parse_stat(content: bytes) -> Process:
-    """proc(5): the command stands in parentheses and may itself hold any character.
+    """proc(5): the command is in parentheses and may itself contain any character.
 
     Raises ValueError.
     """
@@ -55,9 +55,8 @@ def parse_stat(content: bytes) -> Process:
 class ProcessTree:
     """CPU time of our own process and its descendants.
 
-    A process keeps its parent, or loses it by the parent's death. So those once seen to be
-    foreign are skipped until they end; every minute all are read again, because numbers of ended
-    processes are used anew.
+    A process keeps its parent until the parent dies. So processes once found to be foreign are
+    skipped until they end; every minute all are read again, because process ids are reused.
     """
 
     def __init__(self, procfs: Path) -> None:
@@ -84,7 +83,7 @@ class ProcessTree:
         try:
             return parse_stat(read_bytes(f"{self._procfs}/{pid}/stat"))
         except (OSError, ValueError):
-            return None  # It ended since the folder was listed.
+            return None  # It ended after the folder was listed.
 
 
 def _descendants(root: int, processes: dict[int, Process]) -> set[int]:
@@ -101,7 +100,7 @@ def _descendants(root: int, processes: dict[int, Process]) -> set[int]:
 
 
 class LinuxForeignCpu:
-    """/proc/stat less our own tree, since the reading before, or since this was made."""
+    """/proc/stat minus our own tree, since the previous reading, or since its creation."""
 
     def __init__(self, procfs: Path, now: Moment) -> None:
         self._stat = str(procfs / "stat")
@@ -111,7 +110,7 @@ class LinuxForeignCpu:
         self.read(now)
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
-        """foreign_cpu_percent; the last one still if hardly any time has passed."""
+        """foreign_cpu_percent; the previous one if hardly any time has passed."""
         detail = "measured from one reading to the next, and this is the first"
         try:
             after = self._times(now)

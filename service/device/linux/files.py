@@ -1,4 +1,4 @@
-"""Small kernel files: read whole, without a buffer, because they are read all day long."""
+"""Small kernel files: read at once, without a buffer, because they are read all the time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def read_bytes(path: str) -> bytes:
 def read_attribute(path: str) -> str | None:
     """A sysfs attribute without its newline, or None.
 
-    A device may lack the attribute, be unplugged between two calls, or have nothing to say at
-    the moment (ENODATA, EAGAIN): all of it means that the value is not known.
+    A device may lack the attribute, be unplugged between two calls, or have no value at the moment
+    (ENODATA, EAGAIN): in each case the value is unknown.
     """
     try:
         return read_bytes(path).decode("utf-8", "replace").strip()
@@ -29,7 +29,7 @@ def read_attribute(path: str) -> str | None:
 
 
 def read_int(path: str) -> int | None:
-    """A sysfs attribute that holds an integer, or None if it is absent or is none."""
+    """A sysfs attribute that holds an integer; None if it is absent or not an integer."""
     text = read_attribute(path)
     try:
         return None if text is None else int(text)
@@ -46,7 +46,7 @@ def list_folder(path: str) -> list[str]:
 
 
 def reason(error: Exception, path: str) -> str:
-    """Why a file tells nothing, in a few words: it cannot be read, or is not what it should be."""
+    """Why a file gives no value, in a few words: it cannot be read, or has unexpected content."""
     if isinstance(error, OSError):
         return f"{error.filename or path}: {error.strerror or error}"
     return f"{path}: not of the form that the kernel documents"

@@ -1,4 +1,4 @@
-"""Idle time of the device. What cannot be seen is unknown, never idle."""
+"""Idle time of the device. Without a signal it is unknown, never idle."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ UNSEEN = "no input was seen yet"
 
 
 class ActivityLog:
-    """Remembers when each source of input was last seen active, on the monotonic clock.
+    """Records when each source of input was last active, on the monotonic clock.
 
-    Sources tell wall-clock stamps. A stamp's age is taken once, when the source is first seen;
-    from then on only its changes count, so that a clock that jumps makes nobody idle.
+    Sources give wall-clock timestamps. A timestamp's age is computed once, when the source first
+    appears; from then on only its changes count, so that a jump of the clock makes nobody idle.
     """
 
     def __init__(self) -> None:
@@ -36,18 +36,18 @@ class ActivityLog:
         self._stamps[source] = stamp_s
 
     def began(self, source: str, now: Moment) -> None:
-        """`source` is the sign of somebody who left: active when first seen, and never again."""
+        """`source` shows that somebody left: active when it first appears, and never again."""
         if source not in self._stamps:
             self.was_active(now.monotonic_s)
             self._stamps[source] = 0.0
 
     def was_active(self, at_s: float) -> None:
-        """Somebody was active then, on the monotonic clock."""
+        """Record that somebody was active then, on the monotonic clock."""
         known_s = self.last_active_s
         self.last_active_s = at_s if known_s is None else max(at_s, known_s)
 
     def forget_others(self, sources: set[str]) -> None:
-        """Sources that are gone: their last activity still counts."""
+        """Remove sources that have disappeared; their last activity still counts."""
         self._stamps = {name: at for name, at in self._stamps.items() if name in sources}
 
     def readings(
@@ -71,10 +71,10 @@ class ActivityLog:
 
 
 class LinuxUserIdle:
-    """Sessions of logind and the access times of terminals, which move with each key.
+    """Sessions of logind and the access times of terminals, which change with each key press.
 
-    user_idle_s: seconds without input from anybody; unknown while one session gives no sign.
-    last_input_s: seconds since the last input that was seen; the true idle time is no longer.
+    user_idle_s: seconds without input from anybody; unknown while a session gives no signal.
+    last_input_s: seconds since the last detected input; the true idle time is not longer.
     """
 
     def __init__(self, *, procfs: Path, dev: Path, bus: SystemBus) -> None:
@@ -95,7 +95,7 @@ class LinuxUserIdle:
         return self._log.readings(now, booted_s=self._booted_s, source=source, blind=blind)
 
     def _read_sessions(self, now: Moment, sources: set[str]) -> list[str]:
-        """Why sessions give no sign; empty if all do."""
+        """Why sessions give no signal; empty if all do."""
         try:
             sessions = logind.sessions(self._bus, now)
         except OSError as error:
@@ -117,7 +117,7 @@ class LinuxUserIdle:
         return True
 
     def _read_session(self, session: LogindSession, now: Moment, sources: set[str]) -> str:
-        """Note the session's last activity; the answer says why it gives no sign, or is empty."""
+        """Record the session's last activity; returns why it gives no signal, or an empty text."""
         source = f"session {session.id}"
         if not session.is_graphical:
             return self._read_text_session(session, now, sources)
@@ -159,7 +159,7 @@ class NoUserIdle:
     SOURCE = "none"
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
-        """Both unknown: input is seen only from inside a person's session."""
+        """Both unknown: input can be detected only from inside a person's session."""
         why = "a service does not see the input of its users' sessions on this platform"
         return tuple(
             Reading(name, None, "s", self.SOURCE, now, why)

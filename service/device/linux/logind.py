@@ -16,8 +16,8 @@ class LogindSession:
     """A person's session.
 
     is_active: in the foreground of its seat; always for one without a seat, as over ssh.
-    is_idle, idle_hint_at_s: what the desktop said last and when, seconds since the epoch; 0 if it
-    never said anything, as KDE. tty: `pts/3`, or empty.
+    is_idle, idle_hint_at_s: the desktop's last hint and its time, seconds since the epoch; 0 if it
+    never gave one, as with KDE. tty: `pts/3`, or empty.
     """
 
     id: str
@@ -31,12 +31,12 @@ class LogindSession:
 
     @property
     def title(self) -> str:
-        """How the session is called in front of people."""
+        """The session's name for people."""
         return f"session {self.id} of {self.user}"
 
 
 def sessions(bus: SystemBus, now: Moment) -> list[LogindSession]:
-    """Sessions in which a person may be at work: no greeter, no service, none that closes.
+    """Sessions in which a person may be working: not greeters, services or closing sessions.
 
     Raises OSError if logind does not answer.
     """

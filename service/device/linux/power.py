@@ -18,7 +18,7 @@ from service.device.reading import Moment, Reading
 NOT_LISTED = "the kernel lists no power supplies here"
 VANISHED = "a battery was here a moment ago"
 GONE_AFTER_S = 30.0
-"""A battery that is not listed for less than this is not gone: its controller is being reset."""
+"""A battery unlisted for less time than this is not removed: its controller is resetting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class Supply:
 
     @property
     def is_battery(self) -> bool:
-        """Whether the device itself runs on it: no mouse's battery, no empty bay."""
+        """Whether it powers the device itself: not a mouse's battery or an empty bay."""
         return self.type == "Battery" and self.scope != "Device" and self.present
 
     @property
     def is_discharging(self) -> bool:
-        """A battery that does not say is taken to discharge, as systemd does."""
+        """A battery without a status counts as discharging, as in systemd."""
         return self.status in (None, "Discharging")
 
     @property
@@ -61,7 +61,7 @@ class Supply:
 
 
 def read_supply(path: str) -> Supply | None:
-    """The supply below `path`, or None if it has no type: systemd ignores such a one."""
+    """The supply below `path`, or None if it has no type: systemd ignores such supplies."""
     kind = read_attribute(f"{path}/type")
     if kind is None:
         return None
@@ -81,9 +81,9 @@ def read_supply(path: str) -> Supply | None:
 
 
 def _feeds_others(path: str) -> bool:
-    """Whether every USB-C port that tells its role is a source, not a sink.
+    """Whether every USB-C port that reports its role is a source, not a sink.
 
-    See ABI/testing/sysfs-class-typec: the role in force stands in brackets.
+    See ABI/testing/sysfs-class-typec: the current role is in brackets.
     """
     ports = f"{path}/device/typec"
     roles = [read_attribute(f"{ports}/{port}/power_role") or "" for port in list_folder(ports)]
@@ -91,7 +91,7 @@ def _feeds_others(path: str) -> bool:
 
 
 def on_ac_power(supplies: Sequence[Supply]) -> tuple[bool, str | None]:
-    """Whether mains feed the device, and the path of the supply that decided, if one did."""
+    """Whether the device is on mains power, and the path of the deciding supply, if any."""
     for supply in supplies:
         if supply.type != "Battery" and not supply.is_source and (supply.online or 0) > 0:
             return True, supply.path
@@ -104,7 +104,7 @@ def on_ac_power(supplies: Sequence[Supply]) -> tuple[bool, str | None]:
 
 
 def battery_percent(batteries: Sequence[Supply]) -> float | None:
-    """Charge of all batteries together, weighted by their size where all tell it."""
+    """Charge of all batteries together, weighted by capacity if all report it."""
     percents = [supply.percent for supply in batteries]
     known = [percent for percent in percents if percent is not None]
     if not known or len(known) != len(percents):
@@ -116,7 +116,7 @@ def battery_percent(batteries: Sequence[Supply]) -> float | None:
 
 
 def state(supplies: Sequence[Supply]) -> str | None:
-    """The state that matters most: one that discharges before one that charges."""
+    """The most important state: discharging before charging."""
     if not supplies:
         return "none"
     states = {supply.status for supply in supplies}

@@ -28,7 +28,7 @@ class LinuxPressure:
         self._folder = str(procfs / "pressure")
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
-        """One reading a resource."""
+        """One reading per resource."""
         return tuple(self._read(resource, now) for resource in RESOURCES)
 
     def _read(self, resource: str, now: Moment) -> Reading:

@@ -1,7 +1,7 @@
-"""Which programs of a watch list run. Without a list nothing is looked at.
+"""Which programs of a watch list are running. Without a list nothing is read.
 
-The daemon and its descendants are never meant: a training child runs as `python3`, and a person who
-names that means programs of his own.
+The daemon and its descendants never count: a training child runs as `python3`, and a person who
+lists that name means other programs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from service.device.reading import Moment, Reading, Sensor
 
 NAME = "running_processes"
 COMM_BYTES = 15
-"""The kernel keeps this much of a program's name."""
+"""The kernel keeps this many bytes of a program's name."""
 SETTLED_S = 5.0
 
 
@@ -28,10 +28,10 @@ class ProcessWatcher(Sensor, Protocol):
 
 
 class LinuxProcesses:
-    """/proc/<pid>/comm, of those that are new; of all now and then.
+    """/proc/<pid>/comm, of new processes; periodically of all.
 
-    A process takes another program's name by exec alone, mostly right after its start. So a name
-    counts as settled only once its process is some seconds old, and is read again now and then.
+    A process takes another program's name only by exec, mostly right after its start. So a name
+    counts as final only once its process is some seconds old, and is read again periodically.
     """
 
     def __init__(self, procfs: Path) -> None:
@@ -51,7 +51,7 @@ class LinuxProcesses:
         self._seen.clear()
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
-        """running_processes: the watched names that run, as they stand on the list."""
+        """running_processes: the watched names that are running, as spelt in the list."""
         if not self._watched:
             return (Reading(NAME, (), "", self._procfs, now),)
         pids = [name for name in list_folder(self._procfs) if name.isdigit()]
@@ -72,7 +72,7 @@ class LinuxProcesses:
             while pid not in (daemon, "0", "1"):
                 pid = str(parse_stat(read_bytes(f"{self._procfs}/{pid}/stat")).parent)
         except (OSError, ValueError):
-            return False  # It has ended, or the tree is not of this daemon.
+            return False  # It has ended, or the tree is not this daemon's.
         return pid == daemon
 
     def _names(self, pids: list[str], now_s: float) -> dict[str, bytes]:
@@ -91,9 +91,9 @@ class LinuxProcesses:
         try:
             return read_bytes(f"{self._procfs}/{pid}/comm").rstrip(b"\n")
         except OSError:
-            return b""  # It ended since the folder was listed.
+            return b""  # It ended after the folder was listed.
 
 
 def unique(names: Sequence[str]) -> tuple[str, ...]:
-    """The names without repeats, in their order."""
+    """The names without duplicates, in their order."""
     return tuple(dict.fromkeys(names))

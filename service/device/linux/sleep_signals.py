@@ -1,4 +1,4 @@
-"""Logind's word before the device sleeps, and a lock that delays it; over D-Bus."""
+"""Logind's signal before the device sleeps, and a lock that delays it; over D-Bus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALL_TIMEOUT_S = 0.5
 
 
 class SleepSignals:
-    """A connection of its own to the system bus. Calls block for half a second at most."""
+    """A separate connection to the system bus. Calls block for half a second at most."""
 
     def __init__(self) -> None:
         from jeepney import MatchRule, message_bus
@@ -45,7 +45,7 @@ class SleepSignals:
         return int(self._connection.sock.fileno())
 
     def poll(self) -> list[bool]:
-        """What was said since: True when the device is about to sleep, False when it is awake.
+        """The signals since the last call: True when about to sleep, False when awake.
 
         Raises OSError when the bus is gone.
         """
@@ -59,7 +59,10 @@ class SleepSignals:
                 said.append(bool(message.body[0]))
 
     def delay(self) -> None:
-        """Have sleep wait for `release`, five seconds by logind's default. Raises OSError."""
+        """Delay sleep until `release`, for at most five seconds by logind's default.
+
+        Raises OSError.
+        """
         from jeepney import DBusAddress, new_method_call
 
         manager = DBusAddress(PATH, bus_name=SERVICE, interface=MANAGER)
@@ -74,7 +77,7 @@ class SleepSignals:
             self._lock = None
 
     def close(self) -> None:
-        """Leave the bus, and let the device sleep."""
+        """Close the connection, and let the device sleep."""
         self.release()
         self._connection.close()
 

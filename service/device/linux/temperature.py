@@ -14,7 +14,7 @@ HIGHEST_C = 130.0
 NONE_FOUND = "no temperature sensor"
 
 NOT_CONNECTED = "AUXTIN"
-"""Label of the inputs of Super I/O chips that boards leave open; they float up to 120 °C."""
+"""Label of unconnected inputs of Super I/O chips; they float up to 120 °C."""
 
 ASKS_THE_DISK = "drivetemp"
 """A driver that sends a command to the disk for each reading."""
@@ -23,8 +23,8 @@ ASKS_THE_DISK = "drivetemp"
 class LinuxTemperature:
     """Maximum over /sys/class/thermal and /sys/class/hwmon.
 
-    Left out: a sensor that reports a fault or reads outside of 0 to 130 °C, which open and broken
-    ones do, and one that is not connected.
+    Left out: sensors that report a fault or read outside 0 to 130 °C, as open and broken ones do,
+    and sensors that are not connected.
     """
 
     def __init__(self, sysfs: Path) -> None:
@@ -32,7 +32,7 @@ class LinuxTemperature:
         self._hwmon = str(sysfs / "class" / "hwmon")
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
-        """temperature_c, with the sensor that is hottest as its source."""
+        """temperature_c, with the hottest sensor as its source."""
         paths = (*self._zones(), *self._chips())
         values = ((read_int(path), path) for path in paths)
         sane = [
@@ -71,7 +71,7 @@ def _is_sound(folder: str, sensor: str) -> bool:
 
 
 class NoTemperature:
-    """Platforms that do not tell temperatures to an ordinary program."""
+    """Platforms that do not report temperatures to ordinary programs."""
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
         """Unknown."""

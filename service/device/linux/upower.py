@@ -1,4 +1,4 @@
-"""UPSes on USB: the kernel does not list them, UPower does."""
+"""UPSes on USB: UPower lists them, the kernel does not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ups:
 
 
 class UPower:
-    """Asks UPower every few seconds, if it runs."""
+    """Queries UPower every few seconds, if it is running."""
 
     def __init__(self, bus: SystemBus) -> None:
         self._bus = bus
@@ -39,7 +39,7 @@ class UPower:
         self._ups = Ups(None, SERVICE)
 
     def ups(self, now: Moment) -> Ups:
-        """The UPS, if there is one; of several, one that discharges."""
+        """The UPS, if there is one; of several, a discharging one."""
         if self._asked_at_s is None or abs(now.monotonic_s - self._asked_at_s) >= PERIOD_S:
             self._asked_at_s = now.monotonic_s
             try:

@@ -1,4 +1,4 @@
-"""Seconds since the last input of the session in which this process lives."""
+"""Seconds since the last input in this process's session."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ctypes
 import sys
 
 TICKS = 2**32
-"""Windows counts milliseconds in 32 bits: the count begins anew every 49.7 days."""
+"""Windows counts milliseconds in 32 bits: the count wraps every 49.7 days."""
 AHEAD_MS = 60_000
-"""A program that makes input stamps it itself, and may stamp it a little ahead."""
+"""A program that generates input sets its timestamp, possibly slightly in the future."""
 
 
 class LastInputInfo(ctypes.Structure):
@@ -20,7 +20,7 @@ class LastInputInfo(ctypes.Structure):
 
 
 def elapsed_s(now_ms: int, then_ms: int) -> float:
-    """Seconds between two tick counts, the later first; 0 if the earlier lies just ahead."""
+    """Seconds between two tick counts, the later first; 0 if the earlier is slightly ahead."""
     passed_ms = (now_ms - then_ms) % TICKS
     return 0.0 if passed_ms >= TICKS - AHEAD_MS else passed_ms / 1000
 

@@ -32,7 +32,7 @@ class SystemPowerStatus(ctypes.Structure):
 
 
 def decode(status: SystemPowerStatus) -> Power:
-    """What the bytes mean; 255 is unknown. A UPS on USB shows as a battery here."""
+    """The meaning of the bytes; 255 is unknown. A UPS on USB shows as a battery here."""
     flag = status.battery_flag
     present = None if flag == UNKNOWN else not flag & NO_BATTERY
     on_ac = {0: False, 1: True}.get(status.ac_line_status)
@@ -61,7 +61,7 @@ def _state(present: bool | None, flag: int, on_ac: bool | None, percent: int) ->
 
 
 class WindowsPower:
-    """The one call that knows mains, battery and battery saver."""
+    """The single call that returns mains, battery and battery saver."""
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
         """The readings of `Power`."""

@@ -28,16 +28,16 @@ class SessionInfo(ctypes.Structure):
 
 
 class WindowsSessions:
-    """The table of sessions. Our own is the one whose input this process sees by itself."""
+    """The table of sessions. This process detects input only in its own."""
 
     def sessions(self) -> list[Session]:
-        """All that take input and have somebody logged in; the logon screen has nobody."""
+        """All that accept input and have a logged-in user; the logon screen has none."""
         ids = [id_ for id_, state in _listed() if state in TAKE_INPUT]
         users = ((id_, _user_of(id_)) for id_ in ids)
         return [Session(id_, user) for id_, user in users if user]
 
     def session_of(self, pid: int) -> int:
-        """The session of a process that we may ask for it."""
+        """The session of a process that we may query."""
         if sys.platform != "win32":
             raise OSError("this is not Windows")
         session_id = ctypes.c_uint32()
@@ -46,11 +46,11 @@ class WindowsSessions:
         return session_id.value
 
     def idle_s(self, session_id: int) -> float | None:
-        """Of our own session; a service's own has nobody in it, and is not listed."""
+        """Of our own session; a service's session has no user, and is not listed."""
         return seconds_since_input() if session_id == self.session_of(os.getpid()) else None
 
     def uptime_s(self) -> float:
-        """Sleep included, as in Python's monotonic clock on Windows."""
+        """Including sleep, as in Python's monotonic clock on Windows."""
         if sys.platform != "win32":
             raise OSError("this is not Windows")
         uptime_ms = ctypes.windll.kernel32.GetTickCount64
@@ -73,7 +73,7 @@ def _listed() -> list[tuple[int, int]]:
 
 
 def _user_of(session_id: int) -> str:
-    """The name of who is logged in, or empty."""
+    """The name of the logged-in user, or empty."""
     if sys.platform != "win32":
         raise OSError("this is not Windows")
     api = ctypes.windll.wtsapi32

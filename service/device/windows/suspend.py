@@ -1,4 +1,4 @@
-"""Windows' word before the device sleeps, and when it is awake again."""
+"""Windows' notifications before the device sleeps, and when it is awake again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 SUSPEND, RESUMED = 0x4, 0x12
-"""PBT_APMSUSPEND, and PBT_APMRESUMEAUTOMATIC, which every waking sends; winuser.h."""
+"""PBT_APMSUSPEND, and PBT_APMRESUMEAUTOMATIC, sent at every wake-up; winuser.h."""
 CALLBACK = 2
 """DEVICE_NOTIFY_CALLBACK: no window is needed, as services have none."""
 FUNCTION = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
@@ -23,15 +23,15 @@ class Subscription(ctypes.Structure):
 class SuspendNotices:
     """PowerRegisterSuspendResumeNotification, until it is closed. This has not run on Windows.
 
-    told: called with True before sleep and with False after it, in a thread of Windows, which
-    waits about two seconds for its end. powrprof: the library of that name.
+    told: called with True before sleep and with False after it, in a thread of Windows, which waits
+    about two seconds for the call. powrprof: the library of that name.
     """
 
     def __init__(self, told: Callable[[bool], None], powrprof: Any) -> None:
         self._powrprof = powrprof
         self._told = told
         self._handle = ctypes.c_void_p()
-        # Windows keeps the address only.
+        # Windows keeps only the address.
         self._subscription = Subscription(Callback(self._called), None)
         failed = powrprof.PowerRegisterSuspendResumeNotification(
             CALLBACK, ctypes.byref(self._subscription), ctypes.byref(self._handle)
@@ -40,7 +40,7 @@ class SuspendNotices:
             raise OSError(f"PowerRegisterSuspendResumeNotification failed with {failed}")
 
     def close(self) -> None:
-        """Ask for no more."""
+        """Unregister."""
         self._powrprof.PowerUnregisterSuspendResumeNotification(self._handle)
 
     def _called(self, _context: int | None, what: int, _setting: int | None) -> int:
