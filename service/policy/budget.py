@@ -1,4 +1,4 @@
-"""How long was trained today, on the local calendar, over restarts."""
+"""Training time today, by the local calendar, across restarts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.device.reading import Moment
 from storage.tables.policy import PolicyRows
 
 WRITE_INTERVAL_S = 60.0
-"""A daemon that is killed forgets at most this much."""
+"""A killed daemon loses at most this much."""
 
 
 class DayBudget:
@@ -37,12 +37,12 @@ class DayBudget:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to write: a minute has come together, or training has ended."""
+        """Whether it is time to write: a minute has accumulated, or training has ended."""
         unwritten_s = sum(self._unwritten_s.values())
         return unwritten_s >= WRITE_INTERVAL_S or (unwritten_s > 0 and self._counted_to_s is None)
 
     def write(self) -> None:
-        """Make durable what was counted. What cannot be written is kept for the next time."""
+        """Make the count durable. If that fails, it is kept for the next time."""
         for day, seconds in list(self._unwritten_s.items()):
             if seconds > 0:
                 self._rows.add_trained(day, seconds)

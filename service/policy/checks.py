@@ -1,4 +1,4 @@
-"""One signal against its limits: how it stands, and the sentence that says so."""
+"""One signal against its limits: its state, and the sentence that describes it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from service.policy.signals import Signals
 
 @dataclass(frozen=True, slots=True)
 class ConditionCheck:
-    """How one condition stands at one moment.
+    """The state of one condition at one moment.
 
-    bad: beyond the level that stops. good: at the level that resumes. With one level only, one
-    is the other's opposite. detail: number and limit, true whether it blocks or not. The delays
-    are those of `Hysteresis`.
+    bad: beyond the level that stops. good: at the level that resumes. With a single level, they are
+    opposites. detail: number and limit, valid whether it blocks or not. The delays are those of
+    `Hysteresis`.
     """
 
     condition: str
@@ -35,7 +35,7 @@ def below_limit(
     rule: str,
     said: str,
 ) -> Iterator[ConditionCheck]:
-    """A percentage that may stay above its limit for the grace; None switches it off."""
+    """A percentage that may exceed its limit for the grace period; None switches it off."""
     signal = f"{condition}_percent"
     if limit is None:
         return
@@ -56,7 +56,7 @@ def below_limit(
 def between_levels(
     policy: Policy, signals: Signals, *, rule: str, clear_after_s: float = 0.0
 ) -> Iterator[ConditionCheck]:
-    """Every quantity under a rule of `Unknown` that has a level to stop and one to resume."""
+    """Every quantity under a rule of `Unknown` with a level to stop and one to resume."""
     for levels in LEVELS:
         stop, resume = getattr(policy, levels.stop), getattr(policy, levels.resume)
         if levels.rule != rule or stop is None or resume is None:

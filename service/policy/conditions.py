@@ -1,4 +1,4 @@
-"""The policy's conditions: what each asks of the device."""
+"""The policy's conditions: what each requires of the device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from service.policy.windows import is_open, next_opening
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What was trained already, of what the policy allows in a day."""
+    """The training time already used, and the policy's daily limit."""
 
     trained_today_s: float
 
@@ -28,7 +28,7 @@ Condition = Callable[[Policy, Signals, Used], Iterator[ConditionCheck]]
 
 
 def power(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
-    """Mains feed the device."""
+    """The device is on mains power."""
     if not policy.require_ac_power:
         return
     on_ac = signals.flag("on_ac_power")
@@ -40,13 +40,13 @@ def power(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]
 
 
 def battery(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
-    """The battery, if there is one, is charged enough, on mains as well."""
+    """The battery, if there is one, is charged enough, also on mains power."""
     if signals.flag("battery_present") is not False:
         yield from between_levels(policy, signals, rule="battery")
 
 
 def battery_saver(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
-    """The person has not asked the device to save energy."""
+    """The device is not set to save energy."""
     if not policy.obey_battery_saver:
         return
     saving = signals.flag("battery_saver")
@@ -79,7 +79,7 @@ def user_idle(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCh
 
 
 def foreign_cpu(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
-    """Other programs leave the processors alone."""
+    """Other programs use little of the processors."""
     yield from below_limit(
         policy,
         signals,
@@ -114,17 +114,17 @@ def temperature(policy: Policy, signals: Signals, _: Used) -> Iterator[Condition
 
 
 def memory(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
-    """There is memory to spare."""
+    """There is enough free memory."""
     yield from between_levels(policy, signals, rule="memory", clear_after_s=policy.settle_seconds)
 
 
 def disk(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
-    """There is room for checkpoints."""
+    """There is space for checkpoints."""
     yield from between_levels(policy, signals, rule="disk")
 
 
 def window(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
-    """It is a time of the week that the policy allows."""
+    """The policy allows this time of the week."""
     if not policy.windows:
         return
     local = signals.time("local_time")
@@ -141,7 +141,7 @@ def window(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck
 
 
 def processes(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
-    """None of the programs that the person named runs."""
+    """None of the blocking programs is running."""
     if not policy.blocking_processes:
         return
     running = signals.names("running_processes")
@@ -184,6 +184,6 @@ CONDITIONS: tuple[Condition, ...] = (
 
 
 def checks(policy: Policy, signals: Signals, used: Used) -> Iterator[ConditionCheck]:
-    """Every condition that is switched on, in the order in which people are told."""
+    """Every condition that is switched on, in the order shown to people."""
     for condition in CONDITIONS:
         yield from condition(policy, signals, used)

@@ -1,4 +1,4 @@
-"""The device monitor: looks at the device as often as it matters, and keeps what people want."""
+"""The device monitor: reads the device as often as needed, and stores people's settings."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 WHILE_TRAINING_S = 0.5
 WHILE_WAITING_S = 1.0
 AT_REST_S = 5.0
-"""Pause between two looks: with what one costs, less than 0.2 % of a processor."""
+"""Pause between two readings, which together cost less than 0.2 % of a processor."""
 WATCHED_S = 10.0
-"""Whoever asks for the verdict is taken to be watching for this long."""
+"""A caller who requests the verdict counts as watching for this long."""
 MORNING_HOUR = 7
 NOT_LOOKED = Blocker("starting", "the daemon has not looked at the device yet")
 
@@ -42,8 +42,8 @@ Listener = Callable[[Look], None]
 class DeviceMonitor:
     """Keeps the current verdict. Belongs to the event loop; what may block runs in a thread.
 
-    clock: both clocks; another in tests. Listeners are called after every look, and must neither
-    block nor raise.
+    clock: both clocks; replaced in tests. Listeners are called after every reading, and must
+    neither block nor raise.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class DeviceMonitor:
         self.history = SignalHistory(store.device_history)
 
     async def run(self) -> None:
-        """Look at the device, tell listeners and wait, until `stop`. Raises StorageBroken."""
+        """Read the device, notify listeners and wait, until `stop`. Raises StorageBroken."""
         self._asked_for = await asyncio.to_thread(self._store.policy.get)
         observer = await asyncio.to_thread(
             Observer,
@@ -81,26 +81,26 @@ class DeviceMonitor:
         finally:
             self._stopping = True
             for future in self._waiting:
-                if not future.done():  # whoever waited may have gone
+                if not future.done():  # the waiting caller may be gone
                     future.set_exception(_stopping())
             await asyncio.to_thread(observer.close)
 
     def stop(self) -> None:
-        """Let `run` return."""
+        """Make `run` return."""
         self._stopping = True
         self._wanted.set()
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` after every look from now on."""
+        """Call `listener` after every reading from now on."""
         self._listeners = (*self._listeners, listener)
 
     @property
     def latest(self) -> Look | None:
-        """The newest look, None before the first."""
+        """The newest reading, None before the first."""
         return self._latest
 
     async def look(self, *, max_age_s: float = 1.0) -> Look:
-        """A look that is not older; 0 for one that begins now. Raises NotReady at the end."""
+        """A reading that is not older; 0 for one that begins now. Raises NotReady at the end."""
         latest = self._latest
         if latest is not None and self.now().monotonic_s - latest.at.monotonic_s < max_age_s:
             return latest
@@ -112,11 +112,11 @@ class DeviceMonitor:
         return await future
 
     def watch(self) -> None:
-        """Somebody is watching: look more often for a while."""
+        """Somebody is watching: read more often for a while."""
         self._watched_until_s = self.now().monotonic_s + WATCHED_S
 
     async def report_input(self, idle_s: float, *, peer: Address, own: Address) -> None:
-        """Somebody's session had its last input so long ago, says the process behind `peer`.
+        """The process behind `peer` reports the time since its session's last input.
 
         Raises NoSession.
         """
@@ -125,18 +125,18 @@ class DeviceMonitor:
         await asyncio.to_thread(self._sessions.hear, idle_s, self.now(), peer=peer, own=own)
 
     def expect(self, *, trains: bool, jobs_wait: bool) -> None:
-        """Whether a job trains and jobs wait: what decides how often to look."""
+        """Whether a job trains and jobs wait: this decides how often to read the device."""
         if trains != self._trains or (jobs_wait and not self._jobs_wait):
             self._wanted.set()
         self._trains, self._jobs_wait = trains, jobs_wait
 
     def blockers(self, job: Job) -> tuple[Blocker, ...]:
-        """What keeps a job from running by the newest look; from any thread."""
+        """What keeps a job from running by the newest reading; from any thread."""
         latest = self._latest
         return (NOT_LOOKED,) if latest is None else latest.blockers(job)
 
     async def limits(self) -> ResourceLimits:
-        """What a child that starts now may take."""
+        """The resources that a child starting now may use."""
         look = await self.look()
         return child_limits(look.policy, look.snapshot)
 
@@ -155,7 +155,7 @@ class DeviceMonitor:
             return (await self._adopt(settings=settings)).policy
 
     async def reset_policy(self) -> Policy:
-        """Go back to the device's defaults."""
+        """Restore the device's defaults."""
         async with self._changing:
             await self.look(max_age_s=math.inf)
             await asyncio.to_thread(self._store.policy.set_settings, None)
@@ -181,7 +181,7 @@ class DeviceMonitor:
         return await self.look(max_age_s=0)
 
     def now(self) -> Moment:
-        """The clocks by which it judges."""
+        """The clocks that it judges by."""
         return self._clock()
 
     async def _adopt(self, **changes: Any) -> Look:
@@ -232,12 +232,12 @@ def next_morning(now: Moment) -> datetime:
 
 
 def takes_input_reports() -> bool:
-    """Whether sessions have to tell their input, because this platform hides it from a service."""
+    """Whether sessions must report their input, because this platform hides it from a service."""
     return platform_table() is not None
 
 
 def platform_table() -> SessionTable | None:
-    """The sessions of this platform, where a service does not see their input by itself."""
+    """The sessions of this platform, if a service cannot detect their input itself."""
     if sys.platform != "win32":
         return None
     from service.device.windows.sessions import WindowsSessions
@@ -257,7 +257,7 @@ def _reported_sessions() -> SessionUserIdle | None:
 def child_limits(policy: Policy, snapshot: DeviceSnapshot) -> ResourceLimits:
     """Threads by whether somebody uses the device; unknown counts as used.
 
-    A job goes on bit for bit only with the threads that it began with.
+    A job continues bit for bit only with the number of threads that it began with.
     """
     idle_s = Signals(snapshot.signals).number("user_idle_s")
     is_idle = idle_s is not None and idle_s >= policy.idle_minutes * 60

@@ -10,8 +10,8 @@ class Hysteresis:
     """One condition: open or blocked.
 
     It blocks when the signal has been bad for block_after_s without a break, and opens when it
-    has been good for clear_after_s without a break. A signal between its two levels is neither,
-    and changes nothing. The first update decides at once, and only a good signal opens.
+    has been good for clear_after_s without a break. A signal between its two levels is neither, and
+    changes nothing. The first update decides at once, and only a good signal opens.
     """
 
     is_blocked: bool | None = None
@@ -36,7 +36,7 @@ class Hysteresis:
         return self.is_blocked
 
     def held_s(self, now_s: float) -> float:
-        """How long the signal has asked for a change that was not made yet."""
+        """How long the signal has required a change that has not been made yet."""
         return 0.0 if self.changing_since_s is None else now_s - self.changing_since_s
 
     def restart(self) -> None:

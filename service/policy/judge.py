@@ -1,4 +1,4 @@
-"""The verdict: may a job run now, and if not, what keeps it."""
+"""The verdict: may a job run now, and if not, what blocks it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from service.policy.signals import Signals
 from storage.records.jobs import Blocker
 
 UNKNOWN_AFTER_S = 30.0
-"""A signal that fails keeps its last value this long: one failed reading moves no verdict."""
+"""A failing signal keeps its last value this long: a single failed reading changes no verdict."""
 
 NEVER_KEPT = frozenset({"user_idle_s"})
 """A person who has just logged in, without any input yet, must not count as idle."""
 
 CLOCK_JUMP_S = 5.0
-"""The wall clock ran this far from the monotonic one between two looks: a jump, or a sleep."""
+"""A difference between wall and monotonic clock that counts as a jump, or a sleep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +35,33 @@ class Verdict:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Names of what blocks. They change less often than the details: log when they do."""
+        """Names of the blocking conditions.
+
+        They change less often than the details: log these changes.
+        """
         return tuple(blocker.condition for blocker in self.blocked_by)
 
 
 @dataclass(frozen=True, slots=True)
 class Snooze:
-    """Until a time of the wall clock, but no longer than it seemed when the person asked.
+    """Until a wall-clock time, but no longer than the duration at the time of the request.
 
-    So a wall clock that is put back does not prolong it.
+    So setting the wall clock back does not prolong it.
     """
 
     until: datetime
     deadline_s: float
 
     def left_s(self, now: Moment) -> float:
-        """Seconds that it still lasts, by the clock that ends it first; none if not above 0."""
+        """Remaining seconds, by the clock that ends it first; over if not above 0."""
         return min((self.until - now.wall).total_seconds(), self.deadline_s - now.monotonic_s)
 
 
 class Judge:
-    """Turns snapshots into verdicts; a state machine without a clock of its own.
+    """Turns snapshots into verdicts; a state machine without its own clock.
 
-    Call it once for each snapshot, in the order of time. Conditions block at once, but for load
-    and pressure, which have a grace; they clear when the signal has been good for a while.
+    Call it once for each snapshot, in the order of time. Conditions block at once, except load and
+    pressure, which have a grace period; they clear when the signal has been good for a while.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -71,11 +74,11 @@ class Judge:
 
     @property
     def policy(self) -> Policy:
-        """The policy in force."""
+        """The current policy."""
         return self._policy
 
     def adopt(self, policy: Policy) -> None:
-        """Judge by another policy from now on; what was observed stays."""
+        """Judge by another policy from now on; observations are kept."""
         self._policy = policy
 
     def judge(
@@ -91,8 +94,8 @@ class Judge:
         """The verdict at this moment.
 
         trained_today_s: since local midnight. snoozed_until: aware. paused: everything, by hand.
-        ignore_policy: for a job that runs in spite of the policy; a snooze and a pause, which
-        are a person's later word, still hold it.
+        ignore_policy: for a job that runs in spite of the policy; a snooze and a pause, which a
+        person requests, still stop it.
         """
         self._notice_jump(now)
         signals = self.known(snapshot, now)
@@ -104,7 +107,7 @@ class Judge:
         return Verdict(eligible, tuple(blockers), self._held_since(eligible, now, ignore_policy))
 
     def known(self, snapshot: DeviceSnapshot, now: Moment) -> Signals:
-        """The readings; for one that has just become unknown, its last value."""
+        """The readings; a value that has just become unknown is replaced by its last one."""
         readings = dict(snapshot.signals)
         for name, reading in snapshot.signals.items():
             last = self._last_known.get(name)
@@ -150,7 +153,7 @@ class Judge:
                 yield Blocker(name, _sentence(check, switch.held_s(now.monotonic_s)))
 
     def _notice_jump(self, now: Moment) -> None:
-        """After a sleep or a jump of the clock, what was pending proves nothing."""
+        """After a sleep or a jump of the clock, pending delays are not valid."""
         last, self._last_look = self._last_look, now
         if last is None:
             return

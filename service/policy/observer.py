@@ -1,4 +1,4 @@
-"""The observer: looks at the device and judges what it sees; everything here may block."""
+"""The observer: reads the device and judges the readings; everything here may block."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ ASLEEP = Blocker("asleep", "the device is going to sleep; training resumes when 
 class Look:
     """The device and the verdict at one moment.
 
-    verdict: for jobs under the policy. in_spite: for those that ignore it. clock_changed: the wall
-    clock has jumped, the device has slept, or its time zone is another, since the look before.
+    verdict: for jobs under the policy. in_spite: for those that ignore it. clock_changed: since the
+    previous reading, the wall clock has jumped, the device has slept, or its time zone has changed.
     """
 
     at: Moment
@@ -48,7 +48,7 @@ class Look:
 
     @property
     def conditions(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What blocks, by name: it changes less often than the details."""
+        """The blocking conditions by name: they change less often than the details."""
         return self.verdict.conditions, self.in_spite.conditions
 
 
@@ -84,7 +84,7 @@ class Observer:
         self._judge = Judge(self._default_policy(has_battery=False))
 
     def look(self, asked_for: StoredPolicy, *, trains: bool, asleep: bool) -> Look:
-        """Read the device, judge, and tell whom it concerns if the verdict has turned.
+        """Read the device, judge, and send notifications if the verdict has changed.
 
         trains: whether a job trains from now on. asleep: the device is about to sleep.
         """
@@ -122,7 +122,7 @@ class Observer:
         return look
 
     def close(self) -> None:
-        """Write what was counted and gathered, leave the device."""
+        """Write the counted time and the history, release the device."""
         self._count(self._clock(), trains=False)
         self._keep(self._history.close)
         self._device.close()
@@ -182,7 +182,7 @@ class Observer:
             self._keep(self._history.write)
 
     def _keep(self, write: Callable[[], object]) -> None:
-        """A full disk or queue is no reason to stop judging: what is lost is a note."""
+        """A full disk or queue is no reason to stop judging: only a record is lost."""
         try:
             write()
         except StorageBroken:

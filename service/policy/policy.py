@@ -26,7 +26,7 @@ Flag = Annotated[bool, Field(strict=True)]
 
 
 class RuledBy(NamedTuple):
-    """Which field of `Unknown` decides while the signal of a setting is not known."""
+    """The field of `Unknown` that decides while a setting's signal is unknown."""
 
     rule: str
 
@@ -59,7 +59,7 @@ def _bytes(default: int | None, *, low: int = 0) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Unknown:
-    """What a signal that is not known means for its condition."""
+    """What an unknown signal means for its condition."""
 
     power: Effect = "allow"
     battery: Effect = "allow"
@@ -117,8 +117,8 @@ SETTINGS: dict[str, FieldInfo] = Policy.__pydantic_fields__  # type: ignore[attr
 class Levels(NamedTuple):
     """A condition with one level that stops jobs and another at which they resume.
 
-    stop, resume: settings of the policy; side: where the second lies from the first. rule: a field
-    of `Unknown`. said: the value in words, such as "battery at {}".
+    stop, resume: settings of the policy; side: whether the second is above or below the first.
+    rule: a field of `Unknown`. said: the value in words, such as "battery at {}".
     """
 
     condition: str
@@ -160,7 +160,7 @@ LEVELS = (
 
 
 class Given(NamedTuple):
-    """What the operator's settings say of the child; None leaves it to the device."""
+    """The operator's settings for the child; None leaves the choice to the device."""
 
     threads: int | None = None
     nice: int | None = None
@@ -171,7 +171,7 @@ NOTHING_GIVEN = Given()
 
 
 def default_memory_cap(usable_memory_bytes: int | None) -> int | None:
-    """What child processes may take together: half, the other half is for other programs."""
+    """The memory for all child processes together: half; the rest is for other programs."""
     if usable_memory_bytes is None:
         return None
     return max(MIN_MEMORY_LIMIT_BYTES, usable_memory_bytes // 2)
@@ -184,13 +184,12 @@ def default_policy(
     usable_memory_bytes: int | None = None,
     given: Given = NOTHING_GIVEN,
 ) -> Policy:
-    """What suits the device until its person says otherwise.
+    """The defaults for the device, until its owner changes them.
 
     processors: None to count them. usable_memory_bytes: of the machine or its cgroup, half of which
-    is for child processes; None if it cannot be told.
-
-    Niceness 10 is a tenth of a processor where every processor has other work, so that of two or
-    more none of the others loses 5 %; a device with only one needs 19.
+    is for child processes; None if unknown. Niceness 10 is a tenth of a processor if every
+    processor has other work, so that with two or more no other program loses 5 %; a device with
+    only one needs 19.
     """
     processors = processors or os.cpu_count() or 1
     policy = Policy(

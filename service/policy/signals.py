@@ -38,7 +38,7 @@ class Signals:
         return value if isinstance(value, datetime) else None
 
     def why_unknown(self, name: str) -> str:
-        """What the sensor said of it."""
+        """The sensor's detail text."""
         reading = self.readings.get(name)
         return reading.detail if reading and reading.detail else "no sensor tells it"
 

@@ -1,4 +1,4 @@
-"""A policy from JSON and back, with everything that is wrong with it said at once."""
+"""A policy from JSON and back, with all its errors reported at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXPECTED: dict[tuple[str, ...], str] = {
     ("unknown",): "an object of condition and allow or block",
     **{("unknown", rule.name): "allow or block" for rule in fields(Unknown)},
 }
-"""What would be right at a place; # is any index. Of a number and a flag its declaration tells."""
+"""The valid values at a place; # is any index. For numbers and flags the declaration says it."""
 
 
 def to_dict(policy: Policy) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def to_dict(policy: Policy) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any], *, base: Policy) -> Policy:
-    """The policy that `data` describes; what it leaves out is as in `base`.
+    """The policy that `data` describes; omitted settings are as in `base`.
 
     Raises InvalidInput with every problem.
     """
@@ -60,7 +60,7 @@ def from_dict(data: Mapping[str, Any], *, base: Policy) -> Policy:
 
 
 def _completed(data: Mapping[str, Any], base: Policy) -> dict[str, Any]:
-    """Values of all settings. Other names are left out: one may be text that pydantic refuses."""
+    """Values of all settings. Other names are left out: pydantic may refuse their text."""
     whole = to_dict(base)
     rules = data.get("unknown", {})
     unknown = {**whole["unknown"], **rules} if isinstance(rules, Mapping) else rules
@@ -69,7 +69,7 @@ def _completed(data: Mapping[str, Any], base: Policy) -> dict[str, Any]:
 
 
 def _faults(error: ValidationError, data: Mapping[str, Any]) -> dict[Place, str]:
-    """What would be right at each place where something is wrong."""
+    """The valid values at each invalid place."""
     texts: dict[Place, str] = {}
     for each in error.errors(include_url=False, include_context=False):
         place: Place = each["loc"]
@@ -90,7 +90,7 @@ def _no_such_setting(kind: type[Policy] | type[Unknown]) -> str:
 
 
 def _settled(place: Place) -> Place:
-    """The innermost place around this one of which it is said what would be right."""
+    """The innermost enclosing place with a description of its valid values."""
     while len(place) > 1 and _shape(place) not in EXPECTED:
         place = place[:-1]
     return place
@@ -118,7 +118,7 @@ def _expected_value(name: str) -> str:
 
 
 def _given(data: Any, place: Place) -> str:
-    """What stands there, if it is short enough to be told."""
+    """The invalid value, if it is short enough to show."""
     for part in place:
         data = data[part]
     return "" if isinstance(data, list | Mapping) else f", not {data!r}"
@@ -144,10 +144,10 @@ def _lies(level: float | None, side: str, other: float) -> bool:
 
 
 def _exact(number: float) -> str:
-    """Without an exponent, up to the petabytes that the policy knows."""
+    """Without an exponent, up to petabytes, the policy's largest values."""
     return f"{number:.16g}"
 
 
 def _pointer(place: Place) -> str:
-    """RFC 6901: `~` and `/` have escapes of their own."""
+    """RFC 6901: `~` and `/` are escaped."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)

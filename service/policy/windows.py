@@ -26,11 +26,11 @@ def _end(end: str, window: ValidationInfo) -> str:
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class Window:
-    """From start to end on each of the days; past midnight if the end is the earlier.
+    """From start to end on each of the days; past midnight if the end is earlier.
 
     days: those on which it starts. start, end: local times such as `22:30`; an end of `00:00` is
-    kept as `24:00`. The local clock decides: when it is put forward the skipped hour is missing,
-    when it is put back the repeated hour counts twice.
+    kept as `24:00`. The local clock decides: when it is set forward the skipped hour is missing,
+    when it is set back the repeated hour counts twice.
     """
 
     days: Annotated[tuple[Day, ...], Field(min_length=1), AfterValidator(_in_order)]
@@ -68,12 +68,12 @@ class Window:
 
 
 def is_open(windows: Sequence[Window], local: datetime) -> bool:
-    """Whether any window is open; without windows it is open always."""
+    """Whether any window is open; always true without windows."""
     return not windows or any(window.holds(local) for window in windows)
 
 
 def next_opening(windows: Sequence[Window], local: datetime) -> datetime:
-    """When a closed set of windows opens next by the local clock."""
+    """When a closed set of windows next opens by the local clock."""
     return min(window.next_start(local) for window in windows)
 
 
