@@ -86,7 +86,7 @@ class Erasure:
             anew=retraining(self._store, model, ids),
             preprocess=learn_without(self._store, model, ids),
         )
-        self._store.eraser.erase(model_id)
+        self._store.eraser.erase_or_later(model_id)
         return forgotten
 
     async def _stop_jobs(self, model_id: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from contextlib import suppress
 
@@ -11,9 +12,10 @@ from storage.blobs.packs import Packs
 from storage.blobs.row_cache import erase_from_caches
 from storage.database.connection import Readers, sqlite3
 from storage.database.writer import Writer
-from storage.errors import StorageFull
+from storage.errors import HoneError, StorageFull, in_words
 
 _ERASURES_AT_ONCE = 20_000
+_logger = logging.getLogger(__name__)
 _PENDING = "SELECT * FROM erasures WHERE model_id = ? ORDER BY id LIMIT ?"
 
 
@@ -41,14 +43,29 @@ class Eraser:
         with suppress(StorageFull):
             reclaim(self._writer, self._readers, self._packs, self._copies, model_id=model_id)
 
-    def erase_at_rest(self, model_id: int) -> None:
-        """Like `erase`, unless a job trains on the model: it would continue with zeros."""
-        with self._readers.snapshot() as connection:
-            busy = connection.execute(
-                "SELECT 1 FROM jobs WHERE model_id = ? AND state = 'running'", (model_id,)
-            ).fetchone()
-        if not busy:
+    def erase_or_later(self, model_id: int) -> None:
+        """As `erase`; what fails is logged and stays remembered, and `erase_at_rest` does it later.
+
+        The rows are gone by then: an error would say of samples that are deleted, or of an upload
+        that is stored, that they are not.
+        """
+        try:
             self.erase(model_id)
+        except (HoneError, OSError) as error:
+            self._postponed(model_id, error)
+
+    def erase_at_rest(self, model_id: int) -> None:
+        """As `erase_or_later`, unless a job trains on the model: it would go on with zeros."""
+        try:
+            with self._readers.snapshot() as connection:
+                busy = connection.execute(
+                    "SELECT 1 FROM jobs WHERE model_id = ? AND state = 'running'", (model_id,)
+                ).fetchone()
+        except HoneError as error:
+            self._postponed(model_id, error)
+            return
+        if not busy:
+            self.erase_or_later(model_id)
 
     def pending_models(self) -> list[int]:
         """Models that have erasures to carry out."""
@@ -80,3 +97,8 @@ class Eraser:
                 "DELETE FROM erasures WHERE model_id = ? AND id <= ?", (model_id, last)
             )
         )
+
+    @staticmethod
+    def _postponed(model_id: int, error: Exception) -> None:
+        told = {"model_id": model_id, "error": in_words(error)}
+        _logger.error("erasure.postponed", extra={"fields": told})

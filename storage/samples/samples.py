@@ -232,7 +232,7 @@ class Samples:
             delete_samples(transaction, model_id, [id])
 
         self._writer.write(forget)
-        self._eraser.erase(model_id)
+        self._eraser.erase_or_later(model_id)
 
     def delete_where(
         self, model_id: int, where: SampleFilter, *, target: TargetSpec | None = None
@@ -255,5 +255,5 @@ class Samples:
             return ids
 
         gone = self._writer.write(forget)
-        self._eraser.erase(model_id)
+        self._eraser.erase_or_later(model_id)
         return gone

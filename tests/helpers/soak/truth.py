@@ -13,7 +13,6 @@ from storage.store import Store
 
 RECORD_BYTES = 1024
 MODEL = "soak"
-DELETIONS = ("delete", "delete label")
 
 
 def content(number: int) -> bytes:
@@ -53,9 +52,6 @@ def possible(before: Truth, told: Iterable[str]) -> list[Truth]:
     """What the store may hold: what it has acknowledged, and any of what it was about to do.
 
     Of operations at once each is acknowledged by its place among them.
-
-    A deletion that ended with an error may have been done: its rows go first, and what then fails
-    is to erase their bytes, which the store remembers.
     """
     truths, begun = [deepcopy(before)], dict[int, dict[str, Any]]()
     for line in told:
@@ -66,8 +62,6 @@ def possible(before: Truth, told: Iterable[str]) -> list[Truth]:
         asked = begun.pop(said["of"])
         if said["done"]:
             truths = [*_applied(truths, asked)]
-        elif asked["do"] in DELETIONS:
-            truths += [each for each in _applied(truths, asked) if each not in truths]
     for asked in begun.values():
         truths = [*truths, *_applied(truths, asked)]
     return truths

@@ -1,3 +1,4 @@
+import shutil
 import sqlite3
 
 import numpy as np
@@ -94,6 +95,20 @@ def test_an_erasure_that_a_reader_hinders_is_finished_later(store, model, upload
     store.eraser.erase_at_rest(model.id)
     assert store.eraser.pending_models() == []
     assert b"a-very-secret-key" not in store.database.with_name("hone.db-wal").read_bytes()
+
+
+def test_a_deletion_whose_bytes_stay_for_now_is_done_and_remembered(store, model, upload, caplog):
+    upload(store, model, [1, 2])
+    folder = store.cache_dir / str(model.id) / "features"
+    (folder / "erased").mkdir(parents=True)  # what is read and written there is a file
+    (folder / "key").touch()
+    store.samples.delete(model.id, 1)
+    assert [sample.id for sample in store.samples.list(model.id, limit=9)] == [2]
+    assert "erasure.postponed" in caplog.text
+    assert store.eraser.pending_models() == [model.id]
+    shutil.rmtree(folder)
+    store.eraser.erase_at_rest(model.id)
+    assert store.eraser.pending_models() == []
 
 
 def test_what_a_crash_left_unerased_is_erased_at_start(data_dir, add_model, upload):
