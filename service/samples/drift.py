@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 EVENT = "model.drifted"
 MODELS_CHECKED = 1000
+NEWS = 30
+"""Samples that must have come since for the hourly look: each comparison takes a child."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class DriftReport:
 
 
 class DriftWatch:
-    """Compares on demand, and once an hour where samples came in and the device is free.
+    """Compares on demand, and once an hour where enough samples came and the device is free.
 
     A report stays until a version or a sample is newer. Belongs to the event loop.
     """
@@ -84,16 +86,28 @@ class DriftWatch:
             return report
 
     async def check_all(self) -> None:
-        """Look at every model, while the policy would let a job train."""
+        """Look at every model with news, while the policy would let a job train."""
         for model in await asyncio.to_thread(self._store.models.list, MODELS_CHECKED):
             if not (await self._monitor.look()).verdict.eligible:
                 return
             try:
-                await self.report(model)
+                if await asyncio.to_thread(self._has_news, model):
+                    await self.report(model)
             except HoneError as error:
                 event(
                     logger, logging.WARNING, "drift.failed", model=model.name, detail=error.detail
                 )
+
+    def _has_news(self, model: Model) -> bool:
+        """Whether samples came since the job of `latest`, and since they were last compared."""
+        version = self._store.integrity.latest(model.id)
+        if version.job_id is None:
+            return False
+        seen = self._store.jobs.get(version.job_id).watermark
+        before = self._known.get(model.id)
+        if before is not None and before.version == version.version:
+            seen = max(seen, before.newest)
+        return len(self._store.samples.list(model.id, limit=NEWS, after=seen)) == NEWS
 
     async def _compare(self, model: Model, version: Version) -> Drifted | None:
         if version.job_id is None:

@@ -79,3 +79,23 @@ def test_a_drift_that_ends_and_begins_again_is_told_again(
         add(store, model, 300, at=at)
         asyncio.run(watch.check_all())
     assert told(store) == ["m", "m"]
+
+
+def test_a_few_new_samples_are_not_worth_a_child(
+    store: Store, model: Model, watch: DriftWatch
+) -> None:
+    def compared_up_to() -> int | None:
+        asyncio.run(watch.check_all())
+        report = watch._known.get(model.id)
+        return report and report.newest
+
+    add(store, model, 100)
+    publish(store, start_job(store, model.id))
+    add(store, model, 29)
+    assert compared_up_to() is None
+    add(store, model, 1)
+    assert compared_up_to() == 130
+    add(store, model, 29)
+    assert compared_up_to() == 130
+    add(store, model, 1)
+    assert compared_up_to() == 160
