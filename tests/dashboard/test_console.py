@@ -20,6 +20,8 @@ PLACES = (
     "/jobs/1",
     "/device",
     "/system",
+    "/system/events",
+    "/system/audit",
 )
 WIDEST = "() => document.documentElement.scrollWidth"
 SERIOUS = """

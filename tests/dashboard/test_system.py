@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 from browser import Tab
-from support import Served, client
+from support import Served, blobs, client, mlp
 
 from service.access.principal import Scope
 
-SOURCE = Path(__file__).parents[2] / "dashboard" / "src" / "views" / "system.ts"
+SOURCE = Path(__file__).parents[2] / "dashboard" / "src" / "views" / "system" / "tokens.ts"
 
 
 def test_a_token_is_made_used_and_revoked(tab: Callable[..., Tab], served: Served) -> None:
@@ -54,6 +55,61 @@ def test_stored_data_are_verified_and_backed_up(tab: Callable[..., Tab], served:
         page.get_by_role("button", name="Download a backup").click()
 
     assert Path(download.value.path()).read_bytes().startswith(b"PK")
+
+
+def test_the_installation_says_what_it_runs_on_and_what_is_wrong(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    page = tab(served).open("/system")
+
+    about = page.get_by_role("region", name="About")
+    about.get_by_text(version("honed"), exact=True).wait_for()
+    found = page.get_by_role("region", name="Installation").get_by_role("listitem")
+    found.filter(has_text="permissions").get_by_role("img", name="as it should be").wait_for()
+    page.get_by_role("region", name="Stored data").get_by_text("backed up its database").wait_for()
+
+
+def test_events_are_filtered_by_the_address_and_followed(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    for name in ("shown", "hidden"):
+        served.register(name, mlp(4, 3))
+    page = tab(served).open("/system/events?model=shown")
+    events = page.get_by_role("region", name="Events").locator("ol > li")
+    events.filter(has_text="model.created").wait_for()
+
+    served.http.put("/v1/models/hidden/aliases/stable", json={"version": 1}).raise_for_status()
+    served.upload("shown", **blobs(20, 4, 3))
+    first = events.first.filter(has_text="samples.added")
+    first.get_by_text("accepted: 20").wait_for()
+    assert events.count() == 2
+    page.get_by_label("Events of").select_option("model.")
+    first.wait_for(state="detached")
+    assert events.count() == 1
+    assert page.url.endswith("/system/events?type=model.&model=shown")
+    events.get_by_role("link", name="shown").click()
+    page.get_by_role("heading", name="shown").wait_for()
+
+
+def test_the_audit_log_is_filtered_and_read_page_by_page(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("audited", mlp(4, 3))
+    for _ in range(101):
+        body = {"hyperparameters": {"epochs": 2}}
+        served.http.patch("/v1/models/audited", json=body).raise_for_status()
+    page = tab(served).open("/system/audit?model=audited")
+    rows = page.locator("table.audit tbody tr")
+    page.get_by_role("button", name="Show more").click()
+    page.get_by_role("button", name="Show more").wait_for(state="detached")
+    assert rows.count() == 102
+
+    page.get_by_label("What").fill("register")
+    page.get_by_label("What").press("Enter")
+    page.wait_for_function("document.querySelectorAll('table.audit tbody tr').length === 1")
+    assert page.url.endswith("/system/audit?action=register&model=audited")
+    page.get_by_label("Entries").select_option("refusal")
+    page.get_by_text("No such entry is kept.").wait_for()
 
 
 def test_every_scope_can_be_given() -> None:

@@ -41,7 +41,7 @@ export class Live {
     const { resources, api } = this.app;
     const hide = (): void => controller.abort();
     document.addEventListener("visibilitychange", hide, { once: true });
-    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs"]), LOOK_AGAIN_MS);
+    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs", "/v1/audit"]), LOOK_AGAIN_MS);
     const watchdog = new Watchdog(SILENCE_MS, controller);
     try {
       const headers: Record<string, string> = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
@@ -93,7 +93,7 @@ export class Live {
       resources.mark([`/v1/jobs/${String(happened.data.job_id)}/metrics`]);
       this.app.draw();
     } else {
-      resources.mark(staleAfter(happened));
+      resources.mark([...staleAfter(happened), "/v1/events"]);
     }
   }
 

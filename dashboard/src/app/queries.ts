@@ -1,10 +1,12 @@
 /** What views read of the API. */
 
-import { type Api, modelPath, withQuery } from "../daemon/api";
+import { type Api, type Fault, modelPath, Refused, withQuery } from "../daemon/api";
 import type { App } from "./app";
-import type { Device, Job, Model, Page, Point, Policy, SampleStats, Version } from "../daemon/types";
+import type { Device, DeviceHistory, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, SampleStats, Told, Version } from "../daemon/types";
 
 const CURVE_PAGE = 500;
+const HISTORY_MS = 55_000;
+const DRIFTS_READ = 100;
 export const VERSIONS_SHOWN = 50;
 const NEWEST_JOBS = 100;
 const ENDED = new Set(["succeeded", "failed", "cancelled"]);
@@ -17,6 +19,37 @@ export interface Jobs {
 
 export function device(app: App): Device | null | undefined {
   return app.resources.read<Device>("/v1/device");
+}
+
+/** Older than a minute it is asked for again. */
+export function deviceHistory(app: App): DeviceHistory | null | undefined {
+  type Kept = { at: number; body: DeviceHistory };
+  const load = async (api: Api, before: unknown): Promise<Kept> => {
+    const kept = before as Kept | null | undefined;
+    if (kept && performance.now() - kept.at < HISTORY_MS) return kept;
+    return { at: performance.now(), body: await api.get<DeviceHistory>("/v1/device/history") };
+  };
+  const kept = app.resources.read<Kept>("/v1/device/history", load);
+  return kept && kept.body;
+}
+
+export interface Forecast {
+  check: PolicyCheck | null;
+  /** What is wrong with the changes. */
+  faults: readonly Fault[];
+}
+
+/** What the policy with these changes would say now; asked for again as the device changes. */
+export function forecast(app: App, changed: Policy): Forecast | null | undefined {
+  const load = async (api: Api): Promise<Forecast> => {
+    try {
+      return { check: await api.post<PolicyCheck>("/v1/policy/check", changed), faults: [] };
+    } catch (error) {
+      if (error instanceof Refused && error.faults.length > 0) return { check: null, faults: error.faults };
+      throw error;
+    }
+  };
+  return app.resources.read<Forecast>(`/v1/device?policy=${JSON.stringify(changed)}`, load);
 }
 
 export function policy(app: App): Policy | null | undefined {
@@ -60,6 +93,20 @@ export function jobs(app: App): Jobs | undefined {
 
 export function job(app: App, id: number): Job | null | undefined {
   return app.resources.read<Job>(`/v1/jobs/${id}`);
+}
+
+export function jobLog(app: App, id: number): JobLog | null | undefined {
+  return app.resources.read<JobLog>(`/v1/jobs/${id}/log`);
+}
+
+/** The newest event of each model whose `latest` has met inputs of another kind. */
+export function drifts(app: App, all: Model[]): Told[] {
+  const path = withQuery("/v1/events/history", { type: "model.drifted", limit: DRIFTS_READ });
+  const told = app.resources.read<Page<Told>>(path)?.items ?? [];
+  return all.flatMap(({ name, latest_version: latest }) => {
+    const newest = told.find(({ model }) => model === name);
+    return newest && newest.data.version === latest ? [newest] : [];
+  });
 }
 
 export function isOver(job: Job): boolean {

@@ -130,6 +130,20 @@ export interface Device {
   signals: Record<string, Signal>;
 }
 
+/** A day in intervals of equal length; null where nothing is known. */
+export interface DeviceHistory {
+  since: string;
+  interval_seconds: number;
+  eligible: (boolean | null)[];
+  trained_seconds: number[];
+  signals: Record<string, { unit: string; values: (number | null)[] }>;
+}
+
+export interface PolicyCheck {
+  eligible: boolean;
+  blocked_by: Blocker[];
+}
+
 /** Settings by name; docs/policy.md explains each. */
 export type Policy = Record<string, unknown>;
 
@@ -167,6 +181,17 @@ export interface Accepted {
   rejected: number;
   errors: { pointer: string; detail: string }[];
   warnings: string[];
+}
+
+/** The last lines of a job's children. */
+export interface JobLog {
+  lines: { at: string; source: "child" | "daemon"; text: string }[];
+}
+
+/** A stored event. */
+export interface Told extends Happening {
+  id: number;
+  created_at: string;
 }
 
 /** What an event of /v1/events carries. */

@@ -42,6 +42,28 @@ const LEVELS: readonly Level[] = [
   { name: "disk", title: "Free disk space", signal: "free_disk_bytes", show: bytes, stop: "min_free_disk_bytes", resume: "resume_free_disk_bytes", isMinimum: true },
 ];
 
+/** A signal with the levels that the policy sets for it, null where it sets none. */
+export interface Limited {
+  title: string;
+  signal: string;
+  show: Show;
+  stop: number | null;
+  resume: number | null;
+}
+
+/** Signals that are numbers, in the order of the conditions. */
+export function limitsOf(policy: Policy): Limited[] {
+  const value = (name: string | undefined): number | null => {
+    const set = name === undefined ? null : policy[name];
+    return typeof set === "number" ? set : null;
+  };
+  const idleFrom = policy.require_idle === true ? Number(policy.idle_minutes) * 60 : null;
+  return [
+    ...LEVELS.map(({ title, signal, show, stop, resume }) => ({ title, signal, show, stop: value(stop), resume: value(resume) })),
+    { title: "Time without input", signal: "user_idle_s", show: duration, stop: idleFrom, resume: null },
+  ];
+}
+
 /** All of them, in a fixed order; first those that people look for. */
 export function conditionsOf(device: Device, policy: Policy): Condition[] {
   const blocking = new Set(device.blocked_by.map((each) => each.condition));

@@ -3,7 +3,7 @@
 import type { App } from "../app/app";
 import { type Child, h } from "../page/dom";
 import { bytes, count, plural } from "../page/format";
-import { type Jobs, device, isOver, jobs, models, policy, stats } from "../app/queries";
+import { type Jobs, device, drifts, isOver, jobs, models, policy, stats } from "../app/queries";
 import { to } from "../app/route";
 import type { Job, Model } from "../daemon/types";
 import { conditionsView, verdictView } from "./device/device";
@@ -18,6 +18,7 @@ export function overviewPage(app: App): Child[] {
   return [
     heading("Overview"),
     now ? verdictView(app, now) : null,
+    driftsView(app, all ?? []),
     h(
       "div",
       { class: "columns", "data-key": "columns" },
@@ -35,6 +36,17 @@ export function overviewPage(app: App): Child[] {
       ),
     ),
   ];
+}
+
+/** Models whose `latest` meets inputs that it was not trained on. */
+function driftsView(app: App, all: Model[]): HTMLElement[] {
+  return drifts(app, all).map(({ model, created_at: at, data }) =>
+    h(
+      "p",
+      { class: "notice held", "data-key": `drift-${model}` },
+      h("span", {}, "Recent inputs of ", h("a", { href: to(["models", model ?? ""]) }, model), ` differ from those that version ${String(data.version)} was trained on, noticed `, when(at), "."),
+    ),
+  );
 }
 
 function waitingView(app: App, { waiting }: Jobs): HTMLElement {

@@ -6,6 +6,7 @@ import { clock } from "../../page/format";
 import { type Condition, conditionsOf } from "../../page/conditions";
 import { device, policy } from "../../app/queries";
 import type { Device, Policy } from "../../daemon/types";
+import { historyView } from "./history";
 import { policyView } from "./policy";
 import { blockers, heading, loading, press, scrolled, section } from "../parts/parts";
 
@@ -23,6 +24,7 @@ export function deviceView(app: App): Child[] {
     heading("Device"),
     verdictView(app, now),
     section("Conditions", { id: "conditions" }, conditionsView(now, rules, { isShort: false })),
+    historyView(app, rules),
     policyView(app, rules),
   ];
 }

@@ -4,7 +4,8 @@ import type { App } from "../../app/app";
 import { h } from "../../page/dom";
 import type { Policy } from "../../daemon/types";
 import { settingsForm, type Setting } from "../parts/form";
-import { section } from "../parts/parts";
+import { type Forecast, forecast } from "../../app/queries";
+import { blockers, section } from "../parts/parts";
 import { weekView } from "./week";
 
 const MIB = 2 ** 20;
@@ -65,6 +66,21 @@ const GROUPS = [
   },
 ];
 
+/** Whether a job might train now under what is in the form, as one edits. */
+function forecastView(app: App, changed: Policy): HTMLElement {
+  const shown = app.draft<{ forecast: Forecast | null }>("policy-forecast", () => ({ forecast: null }));
+  shown.forecast = forecast(app, { ...changed }) ?? shown.forecast;
+  const { check, faults } = shown.forecast ?? { check: null, faults: [] };
+  const verdict = check === null ? "Not a policy yet" : check.eligible ? "It would train now" : "It would not train now";
+  return h(
+    "div",
+    { class: `forecast ${check?.eligible ? "good" : "held"}`, role: "status", "data-key": "forecast" },
+    h("p", {}, h("strong", {}, shown.forecast === null ? "Asking the daemon …" : verdict), h("span", { class: "quiet" }, " with these changes, which are not saved")),
+    check !== null && !check.eligible && blockers(check.blocked_by),
+    faults.length > 0 && h("ul", {}, faults.map(({ pointer, detail }) => h("li", {}, h("code", {}, pointer), ` ${detail}`))),
+  );
+}
+
 export function policyView(app: App, rules: Policy): HTMLElement {
   return section(
     "Policy",
@@ -75,11 +91,13 @@ export function policyView(app: App, rules: Policy): HTMLElement {
       values: rules,
       pointer: "",
       stale: ["/v1/policy", "/v1/device", "/v1/jobs"],
-      more: (changed) =>
+      more: (changed) => [
         h("fieldset", { "data-key": "windows" }, h("legend", {}, "Hours of the week"), weekView(app, (changed.windows ?? rules.windows) as Parameters<typeof weekView>[1], (windows) => {
           changed.windows = windows;
           app.draw();
         })),
+        Object.keys(changed).length > 0 && forecastView(app, changed),
+      ],
       send: async (changed) => {
         await app.api.put("/v1/policy", changed);
         return "The policy is changed.";

@@ -8,6 +8,7 @@ import { to } from "../../app/route";
 import { latestMean } from "../../page/scale";
 import type { Job, Point } from "../../daemon/types";
 import { chartView, seriesOf } from "./chart";
+import { logView } from "./log";
 import { badge, blockers, fact, heading, jobButtons, loading, section, when } from "../parts/parts";
 import { progressBar, progressText } from "../pinned";
 import { verdictBadge } from "../overview";
@@ -26,9 +27,11 @@ export function jobPage(app: App, id: number): Child[] {
     known.error !== null ? h("p", { class: "notice bad", "data-key": "error" }, known.error.detail) : null,
     known.metrics.reason !== null ? h("p", { class: "reason" }, known.metrics.reason) : null,
     known.metrics.warnings.map((warning) => h("p", { class: "notice held", "data-key": warning }, warning)),
+    known.state === "failed" ? logView(app, known) : null,
     h("dl", { class: "facts" }, facts(known, points)),
     curvesView(app, known, points),
     h("div", { class: "columns", "data-key": "columns" }, choicesView(known), settingsView(known)),
+    known.state === "failed" || known.state === "queued" ? null : logView(app, known),
   ];
 }
 

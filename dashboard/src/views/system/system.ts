@@ -1,20 +1,15 @@
-/** The installation: tokens, stored data, what runs. */
+/** The system: the installation and its data, tokens, events, the audit log. */
 
 import type { App } from "../../app/app";
+import { to } from "../../app/route";
 import { type Child, h } from "../../page/dom";
 import { bytes, clock } from "../../page/format";
-import { confirm, heading, loading, opener, outcome, press, scrolled, section, when } from "../parts/parts";
+import { heading, loading, press, section } from "../parts/parts";
 import { save } from "../parts/save";
-
-interface Token {
-  id: number;
-  name: string;
-  scopes: string[];
-  models: string[] | null;
-  last_used_at: string | null;
-  expires_at: string | null;
-  revoked_at: string | null;
-}
+import { aboutView, backupsView, findingsView } from "./about";
+import { auditView } from "./audit";
+import { eventsView } from "./events";
+import { tokensView } from "./tokens";
 
 interface Verification {
   running: boolean;
@@ -25,127 +20,34 @@ interface Verification {
   damaged: { samples: Record<string, number>; files: Record<string, string[]> } | null;
 }
 
-/** docs/tokens.md says what each allows; a test compares them. */
-const SCOPES = [
-  "samples:write",
-  "samples:read",
-  "predict",
-  "models:read",
-  "train",
-  "models:admin",
-  "device:policy",
-  "federate",
-  "backup",
-  "tokens:admin",
+/** Pages below it, by the second part of the address. */
+const TABS: readonly { key: string | undefined; name: string; view: (app: App) => Child }[] = [
+  { key: undefined, name: "Installation", view: installationView },
+  { key: "events", name: "Events", view: eventsView },
+  { key: "audit", name: "Audit log", view: auditView },
 ];
-const TOKENS = ["/v1/tokens"];
 
-export function systemPage(app: App): Child[] {
+export function systemPage(app: App, parts: string[]): Child[] {
+  const tab = TABS.find(({ key }) => key === parts[1]);
+  if (tab === undefined) return [heading("There is no such page"), h("p", {}, h("a", { href: to(["system"]) }, "The installation"))];
+  return [heading("System"), tabs(tab.name), tab.view(app)];
+}
+
+function tabs(current: string): HTMLElement {
+  return h(
+    "nav",
+    { class: "tabs", "aria-label": "Pages of the system", "data-key": "tabs" },
+    TABS.map(({ key, name }) =>
+      h("a", { href: to(["system", ...(key ? [key] : [])]), "aria-current": name === current ? "page" : null }, name),
+    ),
+  );
+}
+
+function installationView(app: App): Child {
   return [
-    heading("System"),
+    h("div", { class: "columns", "data-key": "columns" }, h("div", { class: "stack" }, findingsView(app)), h("div", { class: "stack" }, dataView(app), aboutView(app))),
     tokensView(app),
-    h("div", { class: "columns", "data-key": "columns" }, dataView(app), aboutView(app)),
   ];
-}
-
-function tokensView(app: App): HTMLElement {
-  const all = app.resources.read<Token[]>("/v1/tokens", (api) => api.all<Token>("/v1/tokens"));
-  const now = new Date().toISOString();
-  const shown = (all ?? []).filter(({ revoked_at: revoked, expires_at: ends }) => revoked === null && (ends === null || ends > now));
-  return section(
-    "Tokens",
-    { id: "tokens" },
-    all === undefined ? loading() : tokenTable(app, shown),
-    h("div", { class: "buttons" }, opener("new-token", "Make a token …", () => askToken(app))),
-  );
-}
-
-function tokenTable(app: App, shown: Token[]): HTMLElement {
-  if (shown.length === 0) return h("p", { class: "quiet" }, "No token counts beside that of admin.token.");
-  return scrolled(
-    "Tokens",
-    h(
-      "table",
-      {},
-      h("thead", {}, h("tr", {}, ["Name", "Scopes", "Models", "Used", "Ends", ""].map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
-      h("tbody", {}, shown.map((token) => tokenRow(app, token))),
-    ),
-  );
-}
-
-function tokenRow(app: App, { id, name, scopes, models, last_used_at: used, expires_at: ends }: Token): HTMLElement {
-  const revoke = (): void =>
-    confirm(app, {
-      title: `Revoke ${name}?`,
-      detail: "It stops working at once, for good. An app that uses it needs another one.",
-      yes: "Revoke it",
-      name: `revoke:${id}`,
-      stale: TOKENS,
-      run: async () => {
-        await app.api.remove(`/v1/tokens/${id}`);
-        return `${name} is revoked.`;
-      },
-    });
-  return h(
-    "tr",
-    { "data-key": `token-${id}`, "aria-label": name },
-    h("th", { scope: "row" }, name),
-    h("td", {}, scopes.length === SCOPES.length ? "all" : scopes.join(", ")),
-    h("td", {}, models === null ? "all" : models.join(", ")),
-    h("td", { class: "quiet" }, used === null ? "never" : when(used)),
-    h("td", { class: "quiet" }, ends === null ? "never" : clock(ends)),
-    h("td", { class: "act" }, opener(`ask-revoke:${id}`, "Revoke …", revoke, name)),
-  );
-}
-
-function askToken(app: App): void {
-  const name = "make-token";
-  const made: string[] = [];
-  const send = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget as HTMLFormElement);
-    const models = String(given.get("models") ?? "").split(",").map((part) => part.trim()).filter(Boolean);
-    const body = { name: given.get("name"), scopes: given.getAll("scope"), ...(models.length > 0 ? { models } : {}) };
-    await app.act(name, TOKENS, async () => {
-      made.push((await app.api.post<{ secret: string }>("/v1/tokens", body)).secret);
-      return null;
-    });
-  };
-  app.state.results.delete(name);
-  app.open(() => (made[0] === undefined ? tokenForm(app, name, (event) => void send(event)) : secretView(app, made[0])));
-}
-
-function tokenForm(app: App, name: string, onsubmit: (event: SubmitEvent) => void): HTMLElement {
-  return h(
-    "form",
-    { class: "form", novalidate: true, "data-key": name, onsubmit },
-    h("h2", { id: "dialog-title" }, "Make a token"),
-    h(
-      "div",
-      { class: "fields" },
-      h("label", {}, h("span", {}, "Name"), h("input", { name: "name", type: "text", autocomplete: "off" })),
-      h("label", {}, h("span", {}, "Models, with commas between"), h("input", { name: "models", type: "text", placeholder: "all", autocomplete: "off" })),
-    ),
-    h("fieldset", {}, h("legend", {}, "It may"), h("div", { class: "fields" }, SCOPES.map((scope) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "scope", value: scope }), scope)))),
-    outcome(app, name),
-    h(
-      "div",
-      { class: "buttons" },
-      h("button", { type: "button", onclick: () => app.close() }, "Close"),
-      h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Make it"),
-    ),
-  );
-}
-
-function secretView(app: App, secret: string): HTMLElement {
-  return h(
-    "div",
-    { class: "question", "data-key": "secret" },
-    h("h2", { id: "dialog-title" }, "The token’s secret"),
-    h("p", {}, "It is shown this one time; the daemon stores its digest alone."),
-    h("p", { class: "secret" }, h("code", {}, secret)),
-    h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "I have it")),
-  );
 }
 
 function dataView(app: App): HTMLElement {
@@ -153,6 +55,8 @@ function dataView(app: App): HTMLElement {
   return section(
     "Stored data",
     { id: "data" },
+    restoredView(app),
+    backupsView(app),
     state ? h("p", { class: state.damaged || state.error ? "problem" : "quiet", role: "status" }, verified(state)) : loading(),
     h(
       "div",
@@ -189,14 +93,9 @@ function verified({ running, read_bytes: read, total_bytes: total, error, verifi
   return at === null ? "Not verified yet." : `Everything was as it was stored, ${clock(at)}.`;
 }
 
-function aboutView(app: App): HTMLElement {
-  const ready = app.resources.read<{ version: string; database_restored: { backup_from: string } | null }>("/readyz");
+/** A damaged database was replaced by a backup. */
+function restoredView(app: App): Child {
+  const ready = app.resources.read<{ database_restored: { backup_from: string } | null }>("/readyz");
   const restored = ready?.database_restored;
-  return section(
-    "About",
-    { id: "about" },
-    h("dl", { class: "pairs" }, h("div", {}, h("dt", {}, "honed"), h("dd", {}, ready?.version ?? "…"))),
-    restored ? h("p", { class: "problem" }, `The database was damaged; it is the backup of ${clock(restored.backup_from)}.`) : null,
-    h("p", { class: "quiet" }, h("code", {}, "honed doctor"), " checks the installation and trains one step."),
-  );
+  return restored ? h("p", { class: "problem" }, `The database was damaged; it is the backup of ${clock(restored.backup_from)}.`) : null;
 }

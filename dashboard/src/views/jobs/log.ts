@@ -1,0 +1,38 @@
+/** The last lines of a job's children: at once where it failed, else on demand. */
+
+import type { App } from "../../app/app";
+import { jobLog } from "../../app/queries";
+import type { Job } from "../../daemon/types";
+import { type Child, h } from "../../page/dom";
+import { loading, opener, scrolled, section } from "../parts/parts";
+
+export function logView(app: App, { id, state, restarts }: Job): HTMLElement {
+  const shown = app.draft(`log:${id}`, () => ({ isOpen: state === "failed" || restarts > 0 }));
+  const turn = (): void => {
+    shown.isOpen = !shown.isOpen;
+    app.draw();
+  };
+  return section(
+    "Log",
+    { id: "log" },
+    shown.isOpen && linesView(app, id),
+    h("div", { class: "buttons" }, opener("turn-log", shown.isOpen ? "Hide the log" : "Show the log", turn)),
+  );
+}
+
+function linesView(app: App, id: number): Child {
+  const log = jobLog(app, id);
+  if (log === undefined) return loading();
+  const lines = log?.lines ?? [];
+  if (lines.length === 0) return h("p", { class: "quiet" }, "Its processes have written nothing.");
+  return scrolled(
+    "Log",
+    h(
+      "ol",
+      { class: "log" },
+      lines.map(({ at, source, text }) =>
+        h("li", { class: source }, h("time", { datetime: at, class: "quiet" }, new Date(at).toLocaleTimeString()), h("code", {}, text)),
+      ),
+    ),
+  );
+}

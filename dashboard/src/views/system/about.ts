@@ -1,0 +1,70 @@
+/** What the daemon runs on, and what its doctor finds. */
+
+import type { App } from "../../app/app";
+import { type Child, h } from "../../page/dom";
+import { bytes, clock } from "../../page/format";
+import { loading, section } from "../parts/parts";
+
+interface System {
+  versions: Record<string, string>;
+  data_dir: string;
+  checks: { name: string; status: "ok" | "warn" | "fail"; detail: string; remedy: string | null }[];
+  backups: { made_at: string; size_bytes: number }[];
+}
+
+const SIGNS = { ok: "holds", warn: "warns", fail: "fails" };
+const WORDS = { ok: "as it should be", warn: "to look at", fail: "wrong" };
+
+export function aboutView(app: App): HTMLElement {
+  const system = read(app);
+  if (system === undefined) return section("About", { id: "about" }, loading());
+  return section(
+    "About",
+    { id: "about" },
+    h(
+      "dl",
+      { class: "pairs" },
+      Object.entries({ ...system?.versions, ...(system ? { "data folder": system.data_dir } : {}) }).map(([name, version]) =>
+        h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, version)),
+      ),
+    ),
+    h("p", {}, h("a", { href: "/docs" }, "Reference of the API")),
+  );
+}
+
+export function findingsView(app: App): HTMLElement {
+  const system = read(app);
+  const checks = [...(system?.checks ?? [])].sort((a, b) => worth(b.status) - worth(a.status));
+  return section(
+    "Installation",
+    { id: "findings" },
+    system === undefined ? loading() : h("ul", { class: "findings" }, checks.map(finding)),
+    h("p", { class: "quiet" }, h("code", {}, "honed doctor"), " looks from the terminal as well, and trains one step."),
+  );
+}
+
+export function backupsView(app: App): Child {
+  const system = read(app);
+  if (!system) return null;
+  const [newest] = system.backups;
+  if (newest === undefined) return h("p", { class: "quiet" }, "The daemon has not backed up its database yet; it does once a day.");
+  const older = system.backups.length - 1;
+  return h("p", { class: "quiet" }, `The daemon backed up its database ${clock(newest.made_at)}, ${bytes(newest.size_bytes)}${older > 0 ? `, and keeps ${older} older` : ""}.`);
+}
+
+function finding({ name, status, detail, remedy }: System["checks"][number]): HTMLElement {
+  return h(
+    "li",
+    { "data-key": name },
+    h("span", { class: `sign ${SIGNS[status]}`, role: "img", "aria-label": WORDS[status] }),
+    h("div", {}, h("strong", {}, name), ` ${detail}`, remedy !== null && h("p", { class: status === "fail" ? "problem" : "quiet" }, remedy)),
+  );
+}
+
+function worth(status: "ok" | "warn" | "fail"): number {
+  return { ok: 0, warn: 1, fail: 2 }[status];
+}
+
+function read(app: App): System | null | undefined {
+  return app.resources.read<System>("/v1/system");
+}

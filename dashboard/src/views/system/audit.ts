@@ -1,0 +1,72 @@
+/** The audit log: who changed, exported or was refused what. */
+
+import type { App } from "../../app/app";
+import { to } from "../../app/route";
+import { withQuery } from "../../daemon/api";
+import { type Child, h } from "../../page/dom";
+import { clock, count } from "../../page/format";
+import { loading, scrolled, section } from "../parts/parts";
+import { choice, filters, moreButton, pagesOf, text } from "./filters";
+
+interface Entry {
+  id: number;
+  at: string;
+  kind: string;
+  who: string;
+  address: string;
+  action: string;
+  path: string;
+  model: string | null;
+  code: string | null;
+  count: number;
+}
+
+const KINDS = [["", "everything"], ["change", "changes"], ["export", "exports"], ["refusal", "refusals"], ["samples", "samples"]] as const;
+const FIELDS = ["kind", "who", "action", "model"] as const;
+const PAGE = 100;
+
+export function auditView(app: App): Child {
+  const now = Object.fromEntries(FIELDS.map((name) => [name, app.route.query.get(name) || null]));
+  const path = withQuery("/v1/audit", now);
+  const { items, isWhole } = pagesOf<Entry>(app, path, PAGE);
+  const go = (change: Record<string, string>): void =>
+    app.go(to(["system", "audit"], { ...now, ...change }), { isSame: true });
+  return section(
+    "Audit log",
+    { id: "audit" },
+    filters(
+      choice("Entries", now.kind ?? null, KINDS, (kind) => go({ kind })),
+      text("Who", now.who ?? null, "admin, token 3, nobody", (who) => go({ who })),
+      text("What", now.action ?? null, "delete_model", (action) => go({ action })),
+      text("Model", now.model ?? null, "all", (model) => go({ model })),
+    ),
+    items === undefined ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No such entry is kept.") : table(items),
+    items === undefined ? null : moreButton(app, path, isWhole),
+  );
+}
+
+function table(items: Entry[]): HTMLElement {
+  const columns = ["When", "Who", "What", "Model", "Path", "From"];
+  return scrolled(
+    "Audit log",
+    h(
+      "table",
+      { class: "audit" },
+      h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
+      h("tbody", {}, items.map(row)),
+    ),
+  );
+}
+
+function row({ id, at, who, address, action, path, model, code, count: times }: Entry): HTMLElement {
+  return h(
+    "tr",
+    { "data-key": `entry-${id}` },
+    h("td", { class: "quiet" }, h("time", { datetime: at, title: new Date(at).toLocaleString() }, clock(at))),
+    h("td", {}, who),
+    h("th", { scope: "row" }, action.replaceAll("_", " "), code !== null && h("span", { class: "problem" }, ` ${code}`), times > 1 && ` × ${count(times)}`),
+    h("td", {}, model === null ? "–" : h("a", { href: to(["models", model]) }, model)),
+    h("td", { class: "quiet" }, h("code", {}, path)),
+    h("td", { class: "quiet" }, address),
+  );
+}

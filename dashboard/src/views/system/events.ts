@@ -1,0 +1,77 @@
+/** What has happened, newest first, followed live; by type and model, which the address names. */
+
+import type { App } from "../../app/app";
+import { models } from "../../app/queries";
+import { to } from "../../app/route";
+import { withQuery } from "../../daemon/api";
+import type { Told } from "../../daemon/types";
+import { type Child, h } from "../../page/dom";
+import { clock } from "../../page/format";
+import { loading, section } from "../parts/parts";
+import { choice, filters, moreButton, pagesOf } from "./filters";
+
+/** How types begin, with what they are about; docs/events.md lists them. */
+const FAMILIES: readonly (readonly [string, string])[] = [
+  ["job.", "jobs"],
+  ["version.", "versions"],
+  ["samples.", "samples"],
+  ["model.", "models"],
+  ["device.", "the device"],
+  ["policy.", "the policy"],
+  ["trigger.", "triggers"],
+  ["variant.", "variants"],
+  ["storage.", "stored data"],
+];
+const PAGE = 100;
+const BAD = /failed|damaged|lost|drifted|quarantined|refused/;
+
+export function eventsView(app: App): Child {
+  const { query } = app.route;
+  const [type, model] = [query.get("type"), query.get("model")];
+  const path = withQuery("/v1/events/history", { type: type || null, model: model || null });
+  const { items, isWhole } = pagesOf<Told>(app, path, PAGE);
+  const go = (change: Record<string, string>): void =>
+    app.go(to(["system", "events"], { type, model, ...change }), { isSame: true });
+  const names = (models(app) ?? []).map(({ name }) => [name, name] as const);
+  return section(
+    "Events",
+    { id: "events" },
+    filters(
+      choice("Events of", type, [["", "everything"], ...FAMILIES], (value) => go({ type: value })),
+      choice("Model", model, [["", "all"], ...names], (value) => go({ model: value })),
+    ),
+    items === undefined
+      ? loading()
+      : items.length === 0
+        ? h("p", { class: "quiet" }, "Nothing of that has happened, as far as events are kept.")
+        : h("ol", { class: "happenings" }, items.map(eventRow)),
+    items === undefined ? null : moreButton(app, path, isWhole),
+  );
+}
+
+function eventRow({ id, type, model, created_at: at, data }: Told): HTMLElement {
+  return h(
+    "li",
+    { "data-key": `event-${id}` },
+    h("time", { datetime: at, class: "quiet", title: new Date(at).toLocaleString() }, clock(at)),
+    h("strong", { class: BAD.test(type) ? "problem" : null }, type),
+    model !== null && h("a", { href: to(["models", model]) }, model),
+    typeof data.job_id === "number" && h("a", { href: to(["jobs", data.job_id]) }, `job ${data.job_id}`),
+    h("span", { class: "quiet facts-of" }, told(data)),
+  );
+}
+
+/** The data as words; what the row says already is left out. */
+function told(data: Record<string, unknown>): string {
+  return Object.entries(data)
+    .filter(([name, value]) => name !== "job_id" && value !== null && value !== "")
+    .map(([name, value]) => `${name.replaceAll("_", " ")}: ${plain(value)}`)
+    .join(" · ");
+}
+
+function plain(value: unknown): string {
+  if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(plain).join("; ");
+  if (typeof value !== "object" || value === null) return String(value);
+  const { detail } = value as { detail?: unknown };
+  return typeof detail === "string" ? detail : JSON.stringify(value);
+}

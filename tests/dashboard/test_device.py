@@ -1,0 +1,81 @@
+"""The console's page of the device: its last day, and a policy that is tried as one edits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from browser import Tab
+from support import Served
+
+from storage.records.jobs import DeviceMinute
+from storage.store import Store
+
+MEMORY = re.compile("^Free memory over 24 hours: from .* to .*, limit 128 MiB$")
+
+
+def day_of(served: Served) -> list[DeviceMinute]:
+    """Two hours of training by night, an hour not allowed, an hour in which it was switched off."""
+    now = datetime.now(timezone.utc).replace(second=0, microsecond=0)
+    return [
+        DeviceMinute(
+            at=now - timedelta(minutes=minute),
+            eligible=not 600 < minute <= 660,
+            trained_s=60.0 if 900 < minute <= 1020 else 0.0,
+            signals={"available_memory_bytes": 2.0**33, "temperature_c": 40 + minute / 60},
+        )
+        for minute in range(24 * 60 - 1, 0, -1)
+        if not 300 < minute <= 360
+    ]
+
+
+def test_the_last_day_is_drawn_against_its_limits(
+    tab: Callable[..., Tab], serve: Callable[..., Served]
+) -> None:
+    served = serve()
+    served.stop()
+    store = Store.open(served.data_dir)
+    store.device_history.add(day_of(served))
+    store.close()
+    page = tab(serve()).open("/device")
+    day = page.get_by_role("region", name="The last 24 hours")
+
+    day.get_by_text(re.compile(r"^Trained 2 h 0 min; allowed 9\d % of the time")).wait_for()
+    assert day.locator("svg rect.trained").count() == 1
+    assert day.locator("svg rect.held").count() == 1
+    heat = day.get_by_role("img", name=re.compile("^Temperature over 24 hours"))
+    assert heat.locator("polyline").count() == 2, "a gap is no line"
+    assert heat.locator("line.limit").count() == 2
+    memory = day.get_by_role("img", name=MEMORY)
+    memory.focus()
+    page.keyboard.press("ArrowLeft")
+    day.get_by_text(re.compile("training was allowed; trained 0 s of 5 min 0 s$")).wait_for()
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+
+
+@pytest.mark.usefixtures("cleared")
+def test_a_policy_tells_what_it_would_do_before_it_is_saved(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    one = tab(served)
+    page = one.open("/device")
+    form = page.get_by_role("region", name="Policy")
+    told: Any = form.locator(".forecast")
+    assert told.count() == 0
+
+    form.get_by_label("Most minutes a day").fill("0")
+    told.get_by_text("It would not train now").wait_for()
+    told.get_by_text("the limit is 0").wait_for()
+    form.get_by_label("Most minutes a day").fill("1440")
+    told.get_by_text("It would train now").wait_for()
+    form.get_by_label("Niceness").fill("77")
+    told.get_by_text("must be a whole number from 0 to 19").wait_for()
+    form.get_by_role("button", name="Discard").click()
+
+    told.wait_for(state="detached")
+    assert served.http.get("/v1/policy").json()["max_minutes_per_day"] is None
+    one.forgive("422")
