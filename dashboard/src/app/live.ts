@@ -7,6 +7,8 @@ import { applyProgress, EVERYTHING, parse, staleAfter } from "./happenings";
 import { pause, visible, Watchdog } from "../daemon/waiting";
 
 const POLL_MS = 2_000;
+/** The daemon counts as lost when it does not answer then, 0.7 s after it went at the latest. */
+const FIRST_RETRY_MS = 300;
 const RETRY_MS = 1_000;
 const SLOWEST_RETRY_MS = 5_000;
 /** The daemon sends a comment every 15 s at the latest, unless it is set otherwise. */
@@ -29,7 +31,8 @@ export class Live {
       } catch (error) {
         if (error instanceof Refused && error.status === 401) throw error;
         this.#lose(error);
-        await pause(Math.min(RETRY_MS * this.#failures, SLOWEST_RETRY_MS));
+        const later = Math.min(RETRY_MS * (this.#failures - 1), SLOWEST_RETRY_MS);
+        await pause(this.#failures === 1 ? FIRST_RETRY_MS : later);
       }
     }
   }

@@ -17,6 +17,8 @@ const AXIS_HEIGHT = 18;
 const NARROWEST = 300;
 const GAP = 24;
 const TICK_HOURS = 6;
+/** The name of an hour this near to the edge would be cut off. */
+const EDGE = 32;
 
 interface Frame {
   told: DeviceHistory;
@@ -184,7 +186,7 @@ function hours({ told, count, width, x }: Frame): { index: number; name: string 
   const found: { index: number; name: string }[] = [];
   for (let time = next.getTime(); time < begin + count * step; time += TICK_HOURS * 3_600_000) {
     const index = (time - begin) / step;
-    if (x(index) > 20 && x(index) < width - 20) found.push({ index, name: clock(new Date(time)).split(", ").at(-1) ?? "" });
+    if (x(index) > EDGE && x(index) < width - EDGE) found.push({ index, name: clock(new Date(time)).split(", ").at(-1) ?? "" });
   }
   return found;
 }
