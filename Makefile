@@ -19,7 +19,10 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # Where the zoo's models are kept; 1 GB.
 ZOO ?= /tmp/hone-zoo
 
-.PHONY: demo test test-arm64 test-python3.13 check check-release format dashboard bench zoo fuzz soak audit sbom \
+# Where Flower is installed, which wants an older FastAPI than ours; 300 MB.
+FLOWER ?= .venv-flower
+
+.PHONY: demo test test-arm64 test-python3.13 test-flower check check-release format dashboard bench zoo fuzz soak audit sbom \
   release deb test-deb test-container clean
 
 demo: $(INSTALLED)
@@ -64,7 +67,7 @@ check: $(INSTALLED)
 	$(BIN)/$(PYTEST)
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
-check-release: check zoo fuzz soak audit release test-deb test-container
+check-release: check zoo fuzz soak audit test-flower release test-deb test-container
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -93,6 +96,16 @@ $(ZOO)/.made: .venv-zoo/.installed tests/zoo/make.py tests/zoo/fold.py tests/zoo
 	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	  timm==1.0.31 torchvision==0.28.0
+	@touch $@
+
+# Federations with Flower's real SuperLink and SuperNodes, and examples/federated; half an hour.
+test-flower: $(INSTALLED) $(FLOWER)/.installed
+	HONE_FLOWER=$(abspath $(FLOWER)) $(BIN)/pytest -s tests/clients/flower tests/examples/test_federated.py
+
+$(FLOWER)/.installed: clients/flower/pyproject.toml clients/python/pyproject.toml | $(INSTALLED)
+	$(BIN)/python -m venv $(FLOWER)
+	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --editable clients/python --editable clients/flower
 	@touch $@
 
 # Hostile inputs at every door that reads what apps send; `make test` gives each a hundred.
@@ -161,7 +174,7 @@ build/bare/.installed: dist/.built
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-zoo .venv-release .venv-python* .roots build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-zoo .venv-flower .venv-release .venv-python* .roots build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installed anew only when pyproject.toml is newer than the stamp.

@@ -22,8 +22,9 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 from honed_client import Client
 
 from honed_flower.device import Device, NoUpdate, reason
+from honed_flower.records import pack, to_tensors
 from honed_flower.terms import MOST_ROUNDS
-from honed_flower.updates import pack, read_update, to_file, to_tensors
+from honed_flower.updates import read_update, to_file
 
 logger = logging.getLogger("honed_flower")
 LARGEST_RUN = 2**40

@@ -17,8 +17,8 @@ from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
 from flwr.serverapp import Grid
 
+from honed_flower.records import to_arrays
 from honed_flower.terms import Terms
-from honed_flower.updates import to_arrays
 
 THRESHOLD = 0.5
 """Share of the devices that must stay to the end; with fewer, the round comes to nothing."""

@@ -19,10 +19,10 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.supercore import log
 
 from honed_flower.onnx_file import Model
+from honed_flower.records import to_arrays, to_tensors
 from honed_flower.secure import SecureGrid
 from honed_flower.strategies import make_strategy
 from honed_flower.terms import Terms, read_terms
-from honed_flower.updates import to_arrays, to_tensors
 
 DELIVERY_TIMEOUT_S = 60.0
 app = ServerApp()

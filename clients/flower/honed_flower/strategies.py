@@ -11,17 +11,9 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, FedProx, Krum
 from flwr.supercore import log
 
+from honed_flower.records import UPDATE, to_arrays, to_tensors, unpack
 from honed_flower.terms import Terms
-from honed_flower.updates import (
-    UPDATE,
-    BadUpdate,
-    Tensors,
-    norm,
-    read_update,
-    to_arrays,
-    to_tensors,
-    unpack,
-)
+from honed_flower.updates import BadUpdate, Tensors, norm, read_update
 
 KINDS: dict[str, type[FedAvg]] = {
     "fedavg": FedAvg,

@@ -19,7 +19,7 @@ POSITIVE = ("rounds", "nodes", "fraction", "round-timeout", "server-learning-rat
 LEAST_NODES = {"krum": 3}
 SENT = (
     *("epochs", "max-steps", "learning-rate", "batch-size", "proximal-mu", "deadline-seconds"),
-    *("on-deadline", "clip-norm", "noise-multiplier", "compression", "share"),
+    *("on-deadline", "clip-norm", "noise-multiplier", "compression", "share", "seed"),
 )
 """What a device is told of a round; a 0 that means "not given" is left out."""
 MOST_ROUNDS = 2**13
@@ -51,6 +51,7 @@ class Terms:
     noise_multiplier: float
     compression: str
     share: float
+    seed: int
     server_learning_rate: float
     server_clip_norm: float
     malicious_nodes: int

@@ -1,7 +1,6 @@
-"""Parameters and updates on their way: safetensors on the device's side, arrays on Flower's.
+"""Parameters and updates as files of safetensors, which the daemon takes and gives.
 
-The order of parameters is that of their names, as the daemon's. docs/federated.md tells how updates
-are compressed.
+The order of parameters is that of their names. docs/federated.md tells how updates are compressed.
 """
 
 from __future__ import annotations
@@ -11,12 +10,9 @@ from collections.abc import Mapping
 from math import prod
 
 import numpy as np
-from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-UPDATE = "update"
-"""The one array of a reply: the bytes of the file that the daemon made."""
 SCALES, INDICES, VALUES = "hone.scales", "hone.indices", "hone.values"
 METADATA = "hone.update"
 
@@ -28,33 +24,9 @@ class BadUpdate(ValueError):
     """What a device has sent is no update of the model."""
 
 
-def to_arrays(tensors: Tensors) -> ArrayRecord:
-    """In the order of their names."""
-    return ArrayRecord(
-        {name: Array(np.ascontiguousarray(tensors[name])) for name in sorted(tensors)}
-    )
-
-
-def to_tensors(arrays: ArrayRecord) -> Tensors:
-    """By name."""
-    return {name: array.numpy() for name, array in arrays.items()}
-
-
 def to_file(tensors: Tensors) -> bytes:
     """As the daemon takes them."""
     return save({name: np.ascontiguousarray(each) for name, each in sorted(tensors.items())})
-
-
-def pack(content: bytes) -> ArrayRecord:
-    """An update as it came from the daemon, in the bytes that it has."""
-    return ArrayRecord({UPDATE: Array(np.frombuffer(content, np.uint8))})
-
-
-def unpack(arrays: ArrayRecord) -> bytes:
-    """Raises BadUpdate."""
-    if list(arrays) != [UPDATE]:
-        raise BadUpdate(f"the reply has {', '.join(arrays) or 'nothing'}, not one {UPDATE!r}")
-    return arrays[UPDATE].numpy().astype(np.uint8).tobytes()
 
 
 def read_update(content: bytes, shapes: Shapes) -> Tensors:

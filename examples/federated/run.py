@@ -1,0 +1,245 @@
+"""Eight devices with a camera each learn to read digits together, with trouble on the way.
+
+    python examples/federated/run.py --environment .venv-flower
+
+--environment: where honed-flower is installed; `make .venv-flower/.installed` makes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cameras import accuracy, digits, joined, kept_back_by, network, seen_by
+from machines import MODEL, PLUGGED, UNPLUGGED, Device, SuperLink, wait_for
+
+ALONE = "alone"
+"""The same model, which learns from the device's own pictures only."""
+HERE = Path(__file__).parent
+ROUND_TIMEOUT_S, DEADLINE_S = 60, 40
+EPOCHS, RATE, BATCH = 8, 0.003, 32
+PERSONALIZE = {"epochs": 2, "learning_rate": 0.001}
+CLIP_NORM = 4.0
+"""The server's: longer than an honest update but the first."""
+NOISE = {"clip_norm": 0.5, "noise_multiplier": 2.25}
+"""Ten rounds of it spend an epsilon below 8 for delta 1e-5."""
+UNPLUGGED_ONE, KILLED_ONE, LYING_ONE = 3, 5, 7
+LONG = 300
+"""Epochs of the rounds in which something happens, so that there is a middle to happen in."""
+
+
+@dataclass
+class Report:
+    """What came of it: accuracies by what was learned how, and facts."""
+
+    accuracy: dict[str, float] = field(default_factory=dict)
+    devices: list[dict[str, float]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Example:
+    """The federation: its machines, and what is measured on them."""
+
+    def __init__(self, folder: Path, environment: Path, *, devices: int, pictures: int) -> None:
+        self.report = Report()
+        self._folder = folder
+        self._environment = environment
+        self._start = folder / "digits.onnx"
+        self._start.write_bytes(network())
+        learned, kept = digits()
+        self._seen = [seen_by(each, learned, pictures) for each in range(devices)]
+        self._kept = [kept_back_by(each, kept) for each in range(devices)]
+        self.superlink = SuperLink(folder, environment)
+        self.devices: list[Device] = []
+
+    def set_up(self) -> None:
+        """Daemons with pictures, consent and a node each."""
+        for number, seen in enumerate(self._seen):
+            device = Device(self._folder / f"device-{number}")
+            self.devices.append(device)
+            for name in (MODEL, ALONE):
+                device.register(name, network())
+                device.upload(name, seen.images, seen.labels)
+            device.allow(self.superlink.address, personalize=PERSONALIZE)
+            self.superlink.register(device.key(self.superlink))
+            device.join(self.superlink)
+
+    def learn_apart(self, rounds: int) -> None:
+        """Each device by itself, and one that has all pictures; as many epochs as together."""
+        course = {"epochs": rounds * EPOCHS, "learning_rate": RATE, "batch_size": BATCH, "seed": 0}
+        jobs = [each.http.post(f"/v1/models/{ALONE}/jobs", json=course) for each in self.devices]
+        for device, answer in zip(self.devices, jobs, strict=True):
+            assert device.finish(answer.json()["id"])["state"] == "succeeded"
+        own = [each.model(ALONE) for each in self.devices]
+        self.report.devices = [
+            {"alone, own camera": accuracy(model, kept), "alone, all cameras": self._on_all(model)}
+            for model, kept in zip(own, self._kept, strict=True)
+        ]
+        place = Device(self._folder / "one-place")
+        try:
+            everything = joined(self._seen)
+            place.register(ALONE, network())
+            place.upload(ALONE, everything.images, everything.labels)
+            job = place.http.post(f"/v1/models/{ALONE}/jobs", json=course).json()
+            assert place.finish(job["id"])["state"] == "succeeded"
+            self.report.accuracy["all pictures in one place"] = self._on_all(place.model(ALONE))
+        finally:
+            place.stop()
+
+    def learn_together(self, name: str, *, rounds: int, **settings: object) -> None:
+        """A run of the federation; the accuracy of its global model on all cameras."""
+        began = time.monotonic()
+        output = self._folder / "runs" / name.replace(" ", "-").replace(",", "")
+        asked = {
+            "model": str(self._start),
+            "output": str(output),
+            "rounds": rounds,
+            "nodes": len(self.devices),
+            "round_timeout": ROUND_TIMEOUT_S,
+            "deadline_seconds": DEADLINE_S,
+            "epochs": EPOCHS,
+            "learning_rate": RATE,
+            "batch_size": BATCH,
+            "deliver": "never",
+            **settings,
+        }
+        ended = self.superlink.finish(self.superlink.submit(**asked))
+        if ended != "finished:completed":
+            raise RuntimeError(f"{name}: {ended}; {self.superlink.program.log} says why")
+        self.report.accuracy[name] = self._on_all((output / "global.onnx").read_bytes())
+        self.report.facts[f"{name}: seconds"] = round(time.monotonic() - began)
+
+    def personalize(self) -> None:
+        """What apps on each device have once the global model has passed its gate."""
+        for device in self.devices:
+            job = device.finish(wait_for(device.arrival, "the global model"))
+            assert job["state"] == "succeeded", job
+        for device, kept, shown in zip(self.devices, self._kept, self.report.devices, strict=True):
+            shown["together, personalized, own camera"] = accuracy(device.model(MODEL), kept)
+
+    def lie(self) -> None:
+        """From now on one device sends ten times the norm."""
+        python = str(self._environment / "bin" / "python")
+        liar = self.devices[LYING_ONE]
+        assert liar.node is not None
+        liar.node.stop()
+        liar.join(self.superlink, python, str(HERE / "liar.py"))
+
+    def be_honest(self) -> None:
+        """The device that lied does not any more."""
+        liar = self.devices[LYING_ONE]
+        assert liar.node is not None
+        liar.node.stop()
+        liar.join(self.superlink)
+
+    def survive(self) -> None:
+        """Two long rounds: in the first one device is unplugged, and another one killed."""
+        unplugged, killed = self.devices[UNPLUGGED_ONE], self.devices[KILLED_ONE]
+        spent = [each.rounds_sent() for each in self.devices]
+        output = self._folder / "runs" / "trouble"
+        run = self.superlink.submit(
+            model=str(self._start),
+            output=str(output),
+            rounds=2,
+            nodes=len(self.devices) - 2,
+            round_timeout=ROUND_TIMEOUT_S,
+            deadline_seconds=DEADLINE_S,
+            epochs=LONG,
+            learning_rate=RATE,
+            batch_size=BATCH,
+            deliver="never",
+        )
+        wait_for(unplugged.is_stepping, "the round of the device that is unplugged")
+        unplugged.power(UNPLUGGED)
+        wait_for(killed.is_stepping, "the round of the device that is killed")
+        killed.kill()
+        ended = self.superlink.finish(run)
+        sent = [now.rounds_sent() - before for now, before in zip(self.devices, spent, strict=True)]
+        self.report.facts["one unplugged, one killed: the run"] = ended
+        self.report.facts["one unplugged, one killed: updates sent by device"] = sent
+        self.report.accuracy["one unplugged, one killed, 2 rounds"] = self._on_all(
+            (output / "global.onnx").read_bytes()
+        )
+        unplugged.power(PLUGGED)
+        killed.start()
+        killed.join(self.superlink)
+        wait_for(lambda: killed.left_over() == 0, "the killed device's round to be stopped")
+
+    def epsilon(self) -> float:
+        """The most that a device has spent."""
+        return max(each.federation()["spent"]["epsilon"] for each in self.devices)
+
+    def stop(self) -> None:
+        """All machines."""
+        for each in self.devices:
+            each.stop()
+        self.superlink.program.stop()
+
+    def _on_all(self, model: bytes) -> float:
+        return accuracy(model, joined(self._kept))
+
+
+def tell(report: Report) -> str:
+    """Tables."""
+    lines = [f"{value:8.3f}  {name}" for name, value in report.accuracy.items()]
+    names = list(report.devices[0]) if report.devices else []
+    lines += ["", "device  " + "  ".join(names)]
+    lines += [
+        f"{number:6}  " + "  ".join(f"{shown[name]:{len(name)}.3f}" for name in names)
+        for number, shown in enumerate(report.devices)
+    ]
+    lines += ["", *(f"{name}: {value}" for name, value in report.facts.items())]
+    return "\n".join(lines)
+
+
+def run(example: Example, *, rounds: int) -> Report:
+    """Everything, one after the other."""
+    example.set_up()
+    example.learn_apart(rounds)
+    clip = {"server_clip_norm": CLIP_NORM}
+    example.learn_together("fedavg", rounds=rounds, deliver="end", **clip)
+    example.personalize()
+    example.survive()
+    example.learn_together("fedmedian", rounds=rounds, strategy="fedmedian")
+    example.lie()
+    example.learn_together("fedmedian, one lies", rounds=rounds, strategy="fedmedian")
+    example.learn_together("fedavg, one lies", rounds=rounds, **clip)
+    example.learn_together("fedavg without clipping, one lies", rounds=rounds)
+    example.be_honest()
+    example.learn_together("fedavg with noise", rounds=rounds, **NOISE)
+    example.report.facts["fedavg with noise: epsilon"] = round(example.epsilon(), 2)
+    return example.report
+
+
+def main() -> None:
+    """Run it, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--environment", type=Path, default=Path(".venv-flower"))
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--pictures", type=int, default=400, help="of each device")
+    parser.add_argument("--json", type=Path, help="write the figures there, too")
+    parser.add_argument("--folder", type=Path, help="keep all files there")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hone-federated-") as temporary:
+        folder = (arguments.folder or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        environment = arguments.environment.absolute()
+        example = Example(folder, environment, devices=8, pictures=arguments.pictures)
+        try:
+            report = run(example, rounds=arguments.rounds)
+        finally:
+            example.stop()
+    print(tell(report))
+    print(f"load: {os.getloadavg()}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(vars(report), indent=2))
+
+
+if __name__ == "__main__":
+    main()

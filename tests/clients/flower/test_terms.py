@@ -1,0 +1,73 @@
+"""Settings of a run: what is wrong is told before the first round, all of it at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from honed_flower.terms import read_terms
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+APP = Path(__file__).parents[3] / "clients" / "flower" / "pyproject.toml"
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    """The defaults, with files named, and some settings changed."""
+    defaults = tomllib.loads(APP.read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
+    named = {"model": "m.onnx", "output": "out"}
+    return {**defaults, **named, **{key.replace("_", "-"): each for key, each in changes.items()}}
+
+
+def test_the_defaults_of_the_app_are_settings() -> None:
+    sent = read_terms(config()).sent()
+    assert sent == {
+        "epochs": 1,
+        "deadline-seconds": 600.0,
+        "on-deadline": "update",
+        "compression": "none",
+        "share": 0.01,
+    }
+
+
+def test_a_whole_number_stands_for_a_decimal_one() -> None:
+    assert read_terms(config(clip_norm=1)).clip_norm == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"rounds": 0}, "rounds must be above 0"),
+        ({"rounds": "ten"}, "rounds is 'ten', it takes int"),
+        ({"strategy": "fedsgd"}, "it takes one of fedavg, fedprox, fedadam, fedmedian, krum"),
+        ({"model": ""}, "model is missing"),
+        ({"noise_multiplier": 1.0}, "give it too"),
+        ({"speed": 3}, "speed is no setting"),
+        ({"strategy": "krum"}, "krum needs at least 3 nodes"),
+        ({"learning_rate": -1.0, "share": -1.0}, "learning-rate must not be below 0; share"),
+    ],
+)
+def test_a_wrong_setting_is_named(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        read_terms(config(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"strategy": "fedmedian"}, "fedmedian needs each update"),
+        ({"strategy": "krum"}, "krum needs each update"),
+        ({"compression": "int8"}, "compressed updates have not"),
+        ({"server_clip_norm": 1.0}, "hides the updates that server-clip-norm would clip"),
+        ({"nodes": 2}, "needs at least 3 nodes"),
+    ],
+)
+def test_secure_aggregation_refuses_what_it_cannot_do(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        read_terms(config(**{"secure_aggregation": True, "nodes": 4, **changes}))
+    assert read_terms(config(secure_aggregation=True, nodes=4, strategy="fedadam"))
