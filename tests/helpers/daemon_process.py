@@ -6,16 +6,32 @@ the command line is like, tests/cli and tests/installation ask of the program it
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-PRELOADED = ["api.server", "cli.main", "cli.commands.serve", __name__]
+from service.training.limits import THREAD_VARIABLES
+
+PRELOADED = [
+    *("api.server", "cli.main", "cli.commands.serve", __name__),
+    *("child_forks", "onnx", "onnxruntime", "numpy.ma", "numpy.random"),
+    *("service.prediction.sessions", "service.preprocess.pictures", "service.processes.landlock"),
+    *("service.training.confinement", "service.training.engines.sessions.engine"),
+    *("service.training.evaluation.drift", "service.training.evaluation.evaluate"),
+    *("service.training.evaluation.ranking", "service.training.export.convert"),
+    *("service.training.job", "service.training.preparation.prepare"),
+]
+"""What daemons import, and what their children do."""
+FORKS_CHILDREN = "forks children"
+"""The command line of the process beside a daemon that does."""
 DECIDED_AT_EXEC = "LD_PRELOAD"
 """A variable of the environment that only a new program heeds."""
 
@@ -54,12 +70,13 @@ class Forked:
 
     def __init__(self, arguments: list[str], environment: Mapping[str, str], log: Path) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(PRELOADED)
         # Called a daemon, it does not keep the tests from ending where one has failed.
         self._process = context.Process(
-            target=_run, args=(arguments, dict(environment), log), daemon=True
+            target=_run, args=(arguments, dict(environment), log, import_path()), daemon=True
         )
-        self._process.start()
+        with _one_thread_each():
+            context.set_forkserver_preload(PRELOADED)
+            self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
 
@@ -81,7 +98,32 @@ class Forked:
             os.kill(self.pid, sig)
 
 
-def _run(arguments: list[str], environment: dict[str, str], log: Path) -> None:
+@cache
+def import_path() -> list[str]:
+    """`sys.path` of an interpreter of the program, without its working folder."""
+    asked = [sys.executable, "-c", "import json, sys; print(json.dumps(sys.path[1:]))"]
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    path: list[str] = json.loads(subprocess.check_output(asked, env=given))
+    return path
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """What begins here loads numpy with one thread: a fork would not have the others."""
+    before = dict(os.environ)
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _run(
+    arguments: list[str], environment: dict[str, str], log: Path, path_of_children: list[str]
+) -> None:
+    from child_forks import fork_children
+
     from cli.main import honed
 
     os.environ.clear()
@@ -91,4 +133,5 @@ def _run(arguments: list[str], environment: dict[str, str], log: Path) -> None:
     for standard in (sys.stdout, sys.stderr):
         os.dup2(descriptor, standard.fileno())
     os.close(descriptor)
+    fork_children(path_of_children, name=FORKS_CHILDREN)
     honed(arguments, prog_name="honed")

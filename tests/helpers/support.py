@@ -19,7 +19,7 @@ import httpx
 import numpy as np
 import onnx
 import psutil
-from daemon_process import Process, start_daemon
+from daemon_process import FORKS_CHILDREN, Process, start_daemon
 from onnx import TensorProto, helper, numpy_helper
 from stored import begin
 
@@ -204,13 +204,19 @@ class Served:
         items: list[dict[str, Any]] = page["items"]
         return items
 
+    def children(self, module: str | None = None) -> list[psutil.Process]:
+        """Processes that it has started and that run; module: those that run it."""
+        found = []
+        for child in psutil.Process(self.process.pid).children():
+            with suppress(psutil.NoSuchProcess):  # it has just ended
+                command = child.cmdline()
+                if command[:1] != [FORKS_CHILDREN] and (module is None or module in command):
+                    found.append(child)
+        return found
+
     def child_pid(self) -> int | None:
         """The training child's process id, if one runs."""
-        with suppress(psutil.NoSuchProcess):  # it has just ended
-            for child in psutil.Process(self.process.pid).children():
-                if "service.training" in child.cmdline():
-                    return child.pid
-        return None
+        return next((child.pid for child in self.children("service.training")), None)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """End it, and wait for the end."""

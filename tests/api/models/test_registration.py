@@ -7,7 +7,6 @@ import socket
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from support import Served, wait_until
@@ -34,10 +33,6 @@ def slow() -> bytes:
     return made.SerializeToString()
 
 
-def children(served: Served) -> list[psutil.Process]:
-    return psutil.Process(served.process.pid).children()
-
-
 def send_registration(served: Served, name: str, model: bytes) -> socket.socket:
     """A request that is sent whole; its answer is up to the caller."""
     request: Any = served.http.build_request(
@@ -55,10 +50,10 @@ def send_registration(served: Served, name: str, model: bytes) -> socket.socket:
 
 
 def test_a_check_ends_when_its_client_has_gone(served: Served, slow: bytes) -> None:
-    others = children(served)
+    others = served.children()
     with send_registration(served, "left", slow):
         (child,) = wait_until(
-            lambda: [each for each in children(served) if each not in others], "the check to begin"
+            lambda: [each for each in served.children() if each not in others], "the check to begin"
         )
 
     wait_until(lambda: not child.is_running(), "the check to end")
@@ -68,5 +63,5 @@ def test_a_check_ends_when_its_client_has_gone(served: Served, slow: bytes) -> N
 
 def test_two_checks_run_at_once(served: Served, slow: bytes) -> None:
     with send_registration(served, "one", slow), send_registration(served, "two", slow):
-        wait_until(lambda: len(children(served)) == 2, "both checks to run")
-    wait_until(lambda: not children(served), "the checks to end")
+        wait_until(lambda: len(served.children()) == 2, "both checks to run")
+    wait_until(lambda: not served.children(), "the checks to end")

@@ -7,12 +7,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
+from daemon_process import start_program
 from predictions import X, ask
 from support import DEADLINE_S, Served, blobs, mlp, wait_until
 
@@ -20,11 +20,7 @@ POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
 
 
 def predictor_of(served: Served) -> psutil.Process | None:
-    for child in psutil.Process(served.process.pid).children():
-        with suppress(psutil.NoSuchProcess):  # it may end while it is looked at
-            if "service.prediction" in child.cmdline():
-                return child
-    return None
+    return next(iter(served.children("service.prediction")), None)
 
 
 def test_a_new_version_takes_over_without_a_failed_request(
@@ -162,7 +158,8 @@ def test_the_predictor_ends_with_a_daemon_that_was_killed(serve: Callable[..., S
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_daemon_itself_never_loads_onnx_runtime(served: Served) -> None:
+def test_the_daemon_itself_never_loads_onnx_runtime(serve: Callable[..., Served]) -> None:
+    served = serve(start=start_program)
     served.register("elsewhere", mlp(8, 3))
     assert ask(served, "elsewhere", X[0]).status_code == 200
 
@@ -188,7 +185,7 @@ def test_by_default_half_of_the_memory_is_the_limit_of_a_predictor(served: Serve
 def test_a_prediction_that_takes_more_memory_than_the_limit_fails_alone(
     serve: Callable[..., Served],
 ) -> None:
-    served = serve()
+    served = serve(start=start_program)
     served.register("wide", mlp(8, 200_000, 3))
     limit = {"memory_limit_bytes": 400 << 20}
     assert served.http.put("/v1/policy", json=limit).status_code == 200

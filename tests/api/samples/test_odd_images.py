@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from daemon_process import start_program
 from pictures import PREPROCESS, image_model, photo
 from PIL import Image as Pillow
 from support import Served
@@ -75,7 +76,7 @@ def test_an_odd_picture_trains_like_any_other(served: Served, make: Callable[[],
 def test_a_picture_that_exceeds_the_memory_limit_is_set_aside(
     serve: Callable[..., Served], tmp_path: Path
 ) -> None:
-    served = serve(tmp_path / "narrow", training_memory_bytes=MEMORY_BYTES)
+    served = serve(tmp_path / "narrow", start=start_program, training_memory_bytes=MEMORY_BYTES)
     sample = upload(served, "narrow", huge())
 
     job = served.train("narrow", epochs=1)
