@@ -6,9 +6,9 @@ from service.training.graph.tensor import Dim, Tensor
 
 
 def unbroadcast(gradient: Tensor, result: Tensor, source: Tensor) -> Tensor:
-    """The gradient, of the result's shape, summed to the shape of what was broadcast to it.
+    """The gradient, of the result's shape, summed to the shape of the broadcast operand.
 
-    Which axes are summed is read from the shapes where they tell it, else found when it runs.
+    The summed axes follow from the shapes if known, else they are computed at run time.
     """
     if source.shape == () and result.shape == ():
         return gradient

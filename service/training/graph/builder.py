@@ -12,7 +12,7 @@ from onnx import defs, helper, numpy_helper, shape_inference
 from service.training.graph.tensor import Array, Dim, Shape, Tensor
 
 DATA_BYTES = 4096
-"""Larger constants are weights, whose values no shape depends on."""
+"""Larger constants are weights; no shape depends on their values."""
 STANDARD = ("", "ai.onnx")
 RANDOM = frozenset(
     (
@@ -28,7 +28,7 @@ RANDOM = frozenset(
 
 
 class Builder:
-    """A model's graph, taken over and written on.
+    """A model's graph, extended in place.
 
     Nodes are appended only, so that their order stays topological.
     """
@@ -40,9 +40,9 @@ class Builder:
         self.nodes: list[onnx.NodeProto] = list(model.graph.node)
         self.constants = {t.name: t for t in model.graph.initializer}
         self.rules: dict[str, Any] = {}
-        """Gradients of single nodes, by the tensor that they give, instead of their operator's."""
+        """Gradients of single nodes, by their output, instead of their operator's rule."""
         self.placed: dict[str, tuple[Tensor, int, int]] = {}
-        """Tensors between zeros, by what they became: with the axis and the place on it."""
+        """Zero-padded tensors by result: the original, with the axis and its offset on it."""
         self._tensors: dict[str, Tensor] = {}
         self._written: dict[bytes, tuple[str, ...]] = {}
         self._numbers: dict[tuple[bytes, str, tuple[int, ...]], Tensor] = {}
@@ -61,7 +61,7 @@ class Builder:
 
     @property
     def inputs(self) -> list[Tensor]:
-        """What the model it was made from is fed."""
+        """The inputs of the original model."""
         return [self._tensors[name] for name in self._inputs]
 
     def tensor(self, name: str) -> Tensor:
@@ -69,13 +69,13 @@ class Builder:
         return self._tensors[name]
 
     def input(self, name: str, dtype: int, shape: Shape | None) -> Tensor:
-        """A tensor that is fed."""
+        """An input tensor."""
         self.constants.pop(name, None)
         self._tensors[name] = Tensor(self, name, dtype, shape)
         return self._tensors[name]
 
     def constant(self, value: Array) -> Tensor:
-        """An array; asked for twice it is the same tensor."""
+        """An array; requested twice, it is the same tensor."""
         value = np.asarray(value)
         key = (value.tobytes(), value.dtype.str, value.shape)
         if key not in self._numbers:
@@ -114,7 +114,7 @@ class Builder:
     def ops(
         self, op_type: str, *inputs: Tensor | None, outputs: int = 1, **attributes: Any
     ) -> list[Tensor]:
-        """All outputs of a standard operator's node; an equal one that is there is taken."""
+        """All outputs of a standard operator's node; an equal existing node is reused."""
         names = [t.name if t is not None else "" for t in inputs]
         node = helper.make_node(op_type, names, [""] * outputs, **attributes)
         found = self._written.get(key_of(node))
@@ -130,7 +130,7 @@ class Builder:
     def append(
         self, node: onnx.NodeProto, types: Sequence[tuple[int, Shape | None]]
     ) -> list[Tensor]:
-        """A node whose outputs have types that its maker knows."""
+        """A node whose output types the caller knows."""
         self.nodes.append(node)
         for name, (dtype, shape) in zip(node.output, types, strict=True):
             self._tensors[name] = Tensor(self, name, dtype, shape)
@@ -143,7 +143,7 @@ class Builder:
         return name if name not in self._tensors else self.fresh(hint)
 
     def give(self, node: onnx.NodeProto, index: int) -> Tensor:
-        """An output of a node, which is made to have it if it left it out."""
+        """An output of a node, added if the node left it out."""
         while len(node.output) <= index:
             node.output.append("")
         if not node.output[index]:
@@ -152,7 +152,7 @@ class Builder:
         return self._tensors[node.output[index]]
 
     def retype(self, tensor: Tensor, shape: Sequence[Dim] | None) -> Tensor:
-        """The tensor with a shape that is known better."""
+        """The tensor with a more precise shape."""
         known = Tensor(
             self,
             tensor.name,
@@ -175,7 +175,7 @@ class Builder:
             self._tensors.setdefault(name, Tensor(self, name, *type_of(found[name])))
 
     def _element_type(self, node: onnx.NodeProto, index: int) -> int:
-        """Of an output whose type inference could not tell: that of the inputs declared like it."""
+        """The type of an output that inference left open: that of the inputs declared like it."""
         if node.domain not in STANDARD:
             return self._tensors[node.input[0]].dtype if node.input else 0
         schema = defs.get_schema(node.op_type, self.opset, "")
@@ -187,7 +187,7 @@ class Builder:
 
 
 def key_of(node: onnx.NodeProto) -> bytes:
-    """Equal for nodes that compute the same; a name of its own for one that draws numbers."""
+    """Equal for nodes that compute the same; unique for a node that draws random numbers."""
     attributes = sorted(a.SerializeToString() for a in node.attribute)
     own = node.output[0] if node.op_type in RANDOM and node.output else ""
     parts = [node.domain, node.op_type, own, *node.input]

@@ -1,4 +1,4 @@
-"""Writes docs/operators.md: what becomes of each operator of ONNX.
+"""Writes docs/operators.md: how each operator of ONNX is handled.
 
 python -m service.training.graph.coverage > docs/operators.md
 """
@@ -107,7 +107,7 @@ def page() -> str:
 
 
 def schemas() -> list[defs.OpSchema]:
-    """Every operator in its newest version that a model may have."""
+    """Every operator, in the newest version that a model may use."""
     newest: dict[str, defs.OpSchema] = {}
     for schema in defs.get_all_schemas_with_history():
         known = newest.get(schema.name)

@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation: the gradient of a loss by tensors of its graph."""
+"""Reverse-mode differentiation: the gradient of a loss with respect to tensors of its graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def backward(
 ) -> dict[str, Tensor]:
     """The gradient of each source; zeros where the loss does not depend on it.
 
-    seeds: what is known from the start, the gradients of the tensors that the loss reads.
+    seeds: known from the start, the gradients of the tensors that the loss reads.
     Raises GraphRefused with every node that has no gradient.
     """
     sources = list(sources)
@@ -41,7 +41,7 @@ def backward(
             found = _apply(node, outputs)
         except NotDifferentiable as error:
             problems.append(_problem(proto, str(error)))
-            found = node.inputs  # Stands in, so that the causes below are found too.
+            found = node.inputs  # A placeholder, so that earlier nodes' causes are found too.
         for name, gradient, want in zip(proto.input, found, wanted, strict=False):
             if want and gradient is not None:
                 gradients[name].append(gradient)
@@ -51,7 +51,7 @@ def backward(
 
 
 def _apply(node: Node, outputs: list[Tensor | None]) -> Gradients:
-    """Runs the rule, and checks that it gave what is wanted."""
+    """Runs the rule, and checks that it returned the wanted gradients."""
     own = node.graph.rules.get(node.proto.output[0])
     rule = own or RULES.get(name_of(node.proto))
     if rule is None:

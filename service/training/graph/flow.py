@@ -1,4 +1,4 @@
-"""Which tensors depend on others in a way that a gradient can follow."""
+"""Which tensors depend differentiably on others."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Message = TypeVar("Message", onnx.ModelProto, onnx.NodeProto, onnx.TensorProto, 
 
 
 def flow_from(graph: Builder, sources: Iterable[str]) -> set[str]:
-    """The sources, and every float tensor that is made from them, as `flow` follows them."""
+    """The sources, and every float tensor computed from them, as `flow` defines it."""
     return flow(graph.nodes, sources, lambda name: graph.tensor(name).dtype in (0, *FLOATS))
 
 
 def flow(
     nodes: Iterable[onnx.NodeProto], sources: Iterable[str], is_float: Callable[[str], bool]
 ) -> set[str]:
-    """The sources, and every float tensor that is made from them.
+    """The sources, and every float tensor computed from them.
 
-    What is counted, compared or rounded has no slope: the way ends there.
+    Counting, comparing and rounding have no gradient: the path ends there.
     """
     active = set(sources)
     for node in nodes:
@@ -44,7 +44,7 @@ def name_of(node: onnx.NodeProto) -> str:
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names of all tensors that a node reads, those that its subgraphs capture included."""
+    """Names of all tensors that a node reads, including those captured by its subgraphs."""
     yield from filter(None, node.input)
     for graph in subgraphs(node):
         own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
@@ -62,7 +62,7 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def duplicate(message: Message) -> Message:
-    """A copy of its own, safe from what its container does."""
+    """An independent copy, unaffected by its container."""
     copy = type(message)()
     copy.CopyFrom(message)
     return copy

@@ -12,7 +12,7 @@ from service.training.graph.builder import Builder
 from service.training.graph.tensor import Tensor
 
 Step: TypeAlias = tuple[list[Tensor], list[Tensor]]
-"""New states, and what is collected."""
+"""New states, and the collected results."""
 Body: TypeAlias = Callable[[list[Tensor], list[Tensor], list[Tensor]], Step]
 """Takes states, the slices of one step, and captured tensors."""
 
@@ -25,9 +25,9 @@ def scan(
     captured: Sequence[Tensor] = (),
     backward: bool,
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """The last states, and what each step collects, stacked along axis 0 as the slices are.
+    """The last states, and each step's collected results, stacked along axis 0 like the slices.
 
-    slices: axis 0 is walked along, from its end if backward.
+    slices: iterated along axis 0, from its end if backward.
     """
     graph = slices[0].graph
     name = graph.fresh("Scan")
@@ -65,7 +65,7 @@ def scan(
 def _as_graph(
     inner: Builder, name: str, fed: Sequence[Tensor], given: Sequence[Tensor]
 ) -> onnx.GraphProto:
-    """Every result has a name of its own, so each passes through an Identity."""
+    """Every result needs its own name, so each passes through an Identity."""
     nodes = list(inner.nodes)
     results = [inner.fresh("result") for _ in given]
     nodes += [

@@ -1,9 +1,8 @@
-"""Losses with their gradients, written together: a sum over samples times a scale that is fed.
+"""Losses with their gradients, written together: a sum over samples times a scale input.
 
-A sample's loss is the mean over the numbers, or the positions, that it compares. Fed with 1/batch
-the scale makes the mean over the batch; losses of a batch that is shared out add up. It is one
-number for all samples or one for each, and has the output's rank, so that it broadcasts over a
-sample.
+A sample's loss is the mean over the numbers, or the positions, that it compares. With the scale
+1/batch the sum is the mean over the batch; losses of a split batch add up. The scale is one number
+for all samples or one for each, and has the output's rank, so that it broadcasts over a sample.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from service.training.graph.tensor import Tensor
 from service.training.loss import Loss
 
 FEW = 64
-"""Numbers of a sample that are scaled before they are summed: one node less, two readings more."""
+"""Samples of up to this many numbers are scaled before summing: one node less, two reads more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A loss in a graph. gradient: of the output that is compared."""
+    """A loss in a graph. gradient: of the compared output."""
 
     loss: Tensor
     gradient: Tensor
@@ -66,13 +65,13 @@ def mse(_: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def l1(_: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Absolute difference; flat where there is none."""
+    """Absolute difference; gradient 0 where it is 0."""
     error = output - target
     return error.abs(), error.sign()
 
 
 def huber(loss: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared up to delta, straight beyond: c·(|e| - c/2), where c = min(|e|, delta)."""
+    """Squared up to delta, linear beyond: c·(|e| - c/2), where c = min(|e|, delta)."""
     error = output - target
     low, high = (output.graph.numbers(s * loss.delta, output.dtype) for s in (-1, 1))
     near = error.op("Clip", low, high)
@@ -94,7 +93,7 @@ LOSSES: dict[str, Callable[[Loss, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
 
 
 def _cross_entropy(loss: Loss, logits: Tensor, wanted: Tensor, scale: Tensor) -> Compared:
-    """-Σ q·log softmax, whose gradient is softmax·Σq - q. q: what each class should have."""
+    """-Σ q·log softmax, whose gradient is softmax·Σq - q. q: the target of each class."""
     axis = logits.axis(loss.class_axis)
     scale = _by_position(scale, logits, [a for a in logits.axes(None)[1:] if a != axis])
     logs = logits.op("LogSoftmax", axis=axis)
@@ -137,7 +136,7 @@ def _classes(logits: Tensor, axis: int) -> int:
 
 
 def _by_position(scale: Tensor, output: Tensor, axes: list[int]) -> Tensor:
-    """The scale divided by how many numbers or positions a sample compares."""
+    """The scale divided by the number of values or positions that a sample compares."""
     sizes = [output.shape[a] if output.shape else None for a in axes]
     count = 1
     for size in sizes:

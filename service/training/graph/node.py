@@ -1,4 +1,4 @@
-"""A node as a rule sees it: tensors in and out, attributes, which gradients are wanted."""
+"""A node as a rule sees it: inputs, outputs, attributes, and which gradients are wanted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Gradients: TypeAlias = "Sequence[Tensor | None]"
 GradientRule: TypeAlias = Callable[..., Gradients]
 """Takes a node and the gradient of each output, None for one that the loss does not depend on.
 
-Gives the gradient of each input. None says that there is none: the pass refuses it if it is wanted.
+Returns the gradient of each input. None means that there is none: the pass refuses it if wanted.
 Raises NotDifferentiable.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """wanted: which inputs lead to what is differentiated by."""
+    """wanted: which inputs depend on the variables of differentiation."""
 
     graph: Builder
     proto: onnx.NodeProto
@@ -42,21 +42,21 @@ class Node:
         return self.outputs[0]
 
     def given(self, index: int) -> Tensor:
-        """An input that the operator's definition demands."""
+        """A required input."""
         value = self.inputs[index]
         assert value is not None, f"{self.proto.op_type} without its input {index}"
         return value
 
     def optional(self, index: int) -> Tensor | None:
-        """An input that may be left out."""
+        """An optional input."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     def output(self, index: int) -> Tensor:
-        """An output, which the node is made to have if it left it out."""
+        """An output, added if the node left it out."""
         return self.graph.give(self.proto, index)
 
     def wants(self, index: int) -> bool:
-        """Is this input given, and its gradient wanted?"""
+        """Is this input present, and its gradient wanted?"""
         return index < len(self.wanted) and self.wanted[index]
 
     def attribute(self, name: str, default: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Puts slices of a tensor back to the places along an axis that they were taken from."""
+"""Puts slices of a tensor back to their original positions along an axis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fixed(tensor: Tensor, axis: int) -> int:
 
 
 def put_back(g: Tensor, axis: int, places: Array, size: int) -> Tensor:
-    """Zeros but for the slices of g at `places`, which differ from each other."""
+    """Zeros, except for the slices of g at `places`, which are distinct."""
     count = len(places)
     if count == size and (places == np.arange(size)).all():
         return g
@@ -33,7 +33,7 @@ def put_back(g: Tensor, axis: int, places: Array, size: int) -> Tensor:
 
 
 def put_back_computed(g: Tensor, axis: int, places: Tensor, size: Tensor) -> Tensor:
-    """As `put_back`, of places that are known when it runs. places, size: int64 vectors."""
+    """Like `put_back`, for places known only at run time. places, size: int64 vectors."""
     graph = g.graph
     zero, one = graph.numbers(0, size.dtype), graph.numbers(1, size.dtype)
     count = g.size(axis)
@@ -43,7 +43,7 @@ def put_back_computed(g: Tensor, axis: int, places: Tensor, size: Tensor) -> Ten
 
 
 def add_back(g: Tensor, axis: int, places: Array, size: int) -> Tensor:
-    """As `put_back`, with slices that share a place added: a product with a 0/1 matrix."""
+    """Like `put_back`, but adding slices that share a place: a product with a 0/1 matrix."""
     if len(np.unique(places)) == len(places):
         return put_back(g, axis, places, size)
     return along(g, axis, places[:, None] == np.arange(size))
@@ -69,7 +69,7 @@ def padded(g: Tensor, axis: int, before: int, after: int) -> Tensor:
 
 
 def total(parts: Sequence[Tensor]) -> Tensor:
-    """The sum of gradients; of slices that fill an axis side by side, they one after the other."""
+    """The sum of gradients; if slices fill an axis side by side, their concatenation."""
     graph = parts[0].graph
     placed = sorted(
         (graph.placed[part.name] for part in parts if part.name in graph.placed),

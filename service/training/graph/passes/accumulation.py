@@ -1,4 +1,4 @@
-"""Adds to products where they are made: a Gemm with a third input spares a pass over both."""
+"""Adds to products in place: a Gemm with a third input saves a pass over both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.training.graph.tensor import Shape
 def accumulate(
     nodes: Sequence[onnx.NodeProto], shape_of: Callable[[str], Shape | None], results: Iterable[str]
 ) -> list[onnx.NodeProto]:
-    """The nodes, each Add to a Gemm that nobody else reads written as that Gemm's third input."""
+    """The nodes, with each Add to a Gemm that nothing else reads as the Gemm's third input."""
     readers = Counter([*results, *(name for node in nodes for name in reads(node))])
     products = {n.output[0]: n for n in nodes if n.op_type == "Gemm" and len(n.input) == 2}
     written: dict[str, onnx.NodeProto] = {node.output[0]: node for node in nodes}
@@ -33,7 +33,7 @@ def accumulate(
 
 
 def _add_to(node: onnx.NodeProto, product: onnx.NodeProto, other: str) -> None:
-    """Make the product that adds `other` out of the Add."""
+    """Turn the Add into a product that adds `other`."""
     node.op_type = "Gemm"
     node.input[:] = [*product.input, other]
     node.attribute.extend(product.attribute)

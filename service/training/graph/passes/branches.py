@@ -1,4 +1,4 @@
-"""Writes the branch of an If in its place where its condition is a constant.
+"""Replaces an If with a constant condition by its branch.
 
 TorchScript's exporter writes an If for `squeeze` of an axis whose size it did not know.
 """
@@ -14,7 +14,7 @@ from service.training.graph.flow import duplicate, subgraphs
 
 
 def inline_decided(model: onnx.ModelProto) -> bool:
-    """Put the branch of each If whose condition is a constant in its place. Was there one?"""
+    """Replace each If with a constant condition by its branch. Was there one?"""
     constants = {t.name: t for t in model.graph.initializer}
     written: list[onnx.NodeProto] = []
     found = False
@@ -32,7 +32,7 @@ def inline_decided(model: onnx.ModelProto) -> bool:
 
 
 def _branch(model: onnx.ModelProto, node: onnx.NodeProto, which: str) -> list[onnx.NodeProto]:
-    """The branch's nodes, whose names other branches may have too: here each gets its own."""
+    """The branch's nodes with unique names, since other branches may use the same names."""
     graph = next(a.g for a in node.attribute if a.name == which)
     own = [*(t.name for t in graph.initializer), *(o for n in graph.node for o in n.output)]
     names = {name: f"{node.name}/{name}" for name in own if name}
@@ -50,7 +50,7 @@ def _branch(model: onnx.ModelProto, node: onnx.NodeProto, which: str) -> list[on
 
 
 def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    """In subgraphs too, which may read what lies around them."""
+    """Also in subgraphs, which may read outer tensors."""
     node.input[:] = [names.get(name, name) for name in node.input]
     node.output[:] = [names.get(name, name) for name in node.output]
     for graph in subgraphs(node):

@@ -16,11 +16,11 @@ from service.training.graph.passes.inference import bring_back, set_aside
 IR_VERSION = 10
 """The newest that onnxruntime 1.19.2 loads."""
 TRAINING_MODE_SINCE = 14
-"""Opset. Before, a BatchNormalization trained that had more than one output."""
+"""Opset. Before it, a BatchNormalization with more than one output was in training mode."""
 
 
 def drop_listed_initializers(model: onnx.ModelProto) -> None:
-    """Make constants of the initializers that are inputs too."""
+    """Make initializers that are also inputs constants."""
     names = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in names]
     del model.graph.input[:]
@@ -35,7 +35,7 @@ def convert(model: onnx.ModelProto, oldest: int, newest: int) -> onnx.ModelProto
         return model
     if version < TRAINING_MODE_SINCE <= target:
         _drop_statistics(model)
-    # Since IR 4 an initializer need not be an input too; the converter goes by what is stamped.
+    # Since IR 4 an initializer need not be an input; the converter goes by the stamped IR version.
     model.ir_version = max(model.ir_version, 4)
     weights = set_aside(model)
     try:
@@ -52,14 +52,14 @@ def convert(model: onnx.ModelProto, oldest: int, newest: int) -> onnx.ModelProto
 
 
 def _drop_statistics(model: onnx.ModelProto) -> None:
-    """Take the outputs from BatchNormalization that the converter does not know."""
+    """Remove outputs of BatchNormalization that the converter does not know."""
     for node in model.graph.node:
         if node.op_type == "BatchNormalization" and node.domain in STANDARD:
             del node.output[1:]
 
 
 def name_nodes(model: onnx.ModelProto) -> None:
-    """Give every node a name of its own, for messages, and every Split all its outputs."""
+    """Give every node a unique name, for messages, and every Split all its outputs."""
     seen: set[str] = set()
     for index, node in enumerate(model.graph.node):
         # A name that is not UTF-8 reads as bytes.

@@ -1,4 +1,4 @@
-"""Computes what a graph computes from numbers alone: pads, shapes and indices."""
+"""Evaluates the parts of a graph that depend only on constants: pads, shapes and indices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.training.graph.builder import RANDOM, STANDARD
 from service.training.graph.flow import duplicate, reads, subgraphs
 
 MAX_BYTES = 1 << 16
-"""Larger results stay computed: they are tables, not numbers."""
+"""Larger results are not folded: they are tables, not numbers."""
 _WEIGHTS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16)
 """Types of parameters that are not packed; DequantizeLinear unpacks the others."""
 
@@ -20,10 +20,10 @@ _WEIGHTS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16)
 def fold(
     model: onnx.ModelProto, constants: Collection[str] = (), *, keep: Collection[str] = ()
 ) -> set[str]:
-    """Replace nodes that depend on constants alone by their results; returns the names of these.
+    """Replace nodes that depend only on constants by their results; returns the results' names.
 
     Float initializers of rank 1 or more may be parameters, and are constants only if named so.
-    keep: what is none, whatever its rank.
+    keep: never constants, whatever their rank.
     """
     values = {
         t.name: t
@@ -53,7 +53,7 @@ def _is_number(tensor: onnx.TensorProto) -> bool:
 def _value(
     model: onnx.ModelProto, node: onnx.NodeProto, values: dict[str, onnx.TensorProto]
 ) -> list[onnx.TensorProto] | None:
-    """What the node gives, None if it is not a constant or too large."""
+    """The node's result, None if it is not constant or too large."""
     foreign = node.domain not in STANDARD or node.op_type in (*RANDOM, "DequantizeLinear")
     if (
         not node.input
@@ -66,7 +66,7 @@ def _value(
         onnx.helper.make_graph([node], "part", [], [], [values[name] for name in reads(node)]),
         opset_imports=model.opset_import,
     )
-    # Late: it loads every operator's own, and few models compute from numbers alone.
+    # Imported late: it loads the code of every operator, and few models compute from constants.
     from onnx.reference import ReferenceEvaluator
 
     names = [name for name in node.output if name]
@@ -75,7 +75,7 @@ def _value(
         with np.errstate(all="ignore"):  # An exporter may look up log(0).
             found = [np.asarray(value) for value in ReferenceEvaluator(part).run(None, {})]
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
-        return None  # The engine says what is wrong, when it loads the graph.
+        return None  # The engine reports the error when it loads the graph.
     if any(value.nbytes > MAX_BYTES or value.dtype == object for value in found):
         return None
     return [numpy_helper.from_array(v, n) for n, v in zip(names, found, strict=True)]

@@ -1,7 +1,7 @@
-"""Slices of a transposed tensor, taken from the tensor as it was.
+"""Takes slices of a transposed tensor from the original tensor.
 
-PyTorch's attention brings the axis of query, key and value to the front and takes one of the three:
-a transposition of all that one slice of another axis spares, and its gradient's too.
+PyTorch's attention moves the axis of query, key and value to the front and takes one of the three:
+slicing the original axis saves this transposition, and that of its gradient.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from service.training.graph.passes.simplify import prune
 
 
 def gather_before_transpose(model: onnx.ModelProto) -> None:
-    """Let a Gather of one place, which drops its axis, go before a Transpose that only moves it."""
+    """Move a Gather of one index, which drops its axis, before a Transpose that moves the axis."""
     graph = model.graph
     numbers = {t.name: t for t in graph.initializer}
     made = {name: node for node in graph.node for name in node.output}
@@ -41,9 +41,9 @@ def _transposition(
     made: Mapping[str, onnx.NodeProto],
     numbers: Mapping[str, onnx.TensorProto],
 ) -> tuple[str, Sequence[int]] | None:
-    """What the node transposes, and its order of axes.
+    """The tensor that the node transposes, and its order of axes.
 
-    Squeeze may drop the axis that Unsqueeze put in before a Transpose.
+    Squeeze may drop the axis that Unsqueeze inserted before a Transpose.
     """
     if node.op_type == "Transpose":
         order = _integers(node, "perm", [])
@@ -74,7 +74,7 @@ def _integers(node: onnx.NodeProto, name: str, default: list[int]) -> list[int]:
 
 
 def _axes(node: onnx.NodeProto, numbers: Mapping[str, onnx.TensorProto]) -> list[int]:
-    """None that are known if they are left out, or computed."""
+    """None if they are left out or computed."""
     names = [name for name in node.input[1:] if name in numbers]
     return [
         int(each) for name in names for each in numpy_helper.to_array(numbers[name]).reshape(-1)

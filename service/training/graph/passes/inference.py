@@ -10,7 +10,7 @@ from onnx import helper, shape_inference
 from service.training.graph.flow import duplicate
 
 WEIGHT_BYTES = 4096
-"""Initializers from this size on are set aside where only types are worked on."""
+"""Initializers of at least this size are set aside when only types are inferred."""
 
 
 def infer(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -24,7 +24,7 @@ def infer(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy with inputs in the place of large initializers, whose data is not touched."""
+    """A copy with inputs in place of large initializers, whose data are not touched."""
     light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
     light.functions.extend(model.functions)
     graph = light.graph
@@ -43,7 +43,7 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def set_aside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
-    """Make inputs of the large initializers; returns them."""
+    """Turn the large initializers into inputs; returns them."""
     large = [t for t in model.graph.initializer if t.ByteSize() > WEIGHT_BYTES]
     names = {t.name for t in large}
     kept = [t for t in model.graph.initializer if t.name not in names]

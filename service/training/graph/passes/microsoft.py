@@ -1,7 +1,7 @@
 """Writes operators of com.microsoft, ONNX Runtime's own, as standard ones.
 
-Each becomes a call of a function with a text of its own, which is written out before anybody else
-sees the graph. Source: docs/ContribOperators.md of ONNX Runtime.
+Each becomes a call of a function with its own text, which is inlined before any other pass. Source:
+docs/ContribOperators.md of ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ LOCAL = "hone.written_out"
 Body: TypeAlias = Callable[[onnx.NodeProto, dict[str, Any]], "str | None"]
 """A function's lines, where a, b, c … are the inputs, y and y1, y2 … the outputs.
 
-None if the node has what is not written out.
+None if the node uses an unsupported feature.
 """
 
 
 def write_out(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without those operators that have a text here."""
+    """The model without the operators that have a text here."""
     found = False
     for index, node in enumerate(model.graph.node):
         lines = _lines(node)
@@ -108,7 +108,7 @@ def _quick_gelu(_: onnx.NodeProto, attributes: dict[str, Any]) -> str:
 
 
 def _fused_matmul(_: onnx.NodeProto, attributes: dict[str, Any]) -> str | None:
-    """Transposes of the last two axes are Einsum's, which need not know the rank."""
+    """The last two axes are transposed by Einsum, which need not know the rank."""
     if attributes.get("transBatchA") or attributes.get("transBatchB"):
         return None
     left = "...ji" if attributes.get("transA") else "...ij"

@@ -1,4 +1,4 @@
-"""Dropout and BatchNormalization, as they infer and as they train."""
+"""Dropout and BatchNormalization, in inference and in training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.training.graph.tensor import Shape
 from storage.errors import Problem
 
 DOMAIN = "hone"
-"""Of the functions below, which are written out before anybody else sees the graph."""
+"""Domain of the functions below, which are inlined before any other pass."""
 
 DROPOUT = """
 <domain: "hone", opset_import: ["": 18]>
@@ -68,11 +68,11 @@ BatchNormalization <epsilon, momentum>
     new_variance = Add(old_variance, part_variance)
 }
 """
-"""By the batch's own statistics. The variance that is kept is PyTorch's, which is unbiased."""
+"""By the batch's own statistics. The stored variance is unbiased, as in PyTorch."""
 
 
 DEFAULTS = {"epsilon": 1e-5, "momentum": 0.9}
-"""The inliner fills in none."""
+"""The inliner does not fill in defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _is_on(node: onnx.NodeProto, numbers: dict[str, onnx.TensorProto]) -> bool:
 
 
 def switch_off(model: onnx.ModelProto, *, dropout: bool) -> None:
-    """Let every BatchNormalization, and every Dropout if asked, compute as it infers."""
+    """Put every BatchNormalization, and optionally every Dropout, into inference mode."""
     for node in model.graph.node:
         if node.domain not in STANDARD:
             continue
@@ -105,16 +105,16 @@ def switch_off(model: onnx.ModelProto, *, dropout: bool) -> None:
 
 
 def _settle(node: onnx.NodeProto) -> None:
-    """Let a BatchNormalization use its kept statistics."""
+    """Make a BatchNormalization use its stored statistics."""
     kept = [helper.make_attribute(a.name, a.f) for a in node.attribute if a.name in DEFAULTS]
     del node.output[1:], node.attribute[:]
     node.attribute.extend(kept)
 
 
 def draw_dropout(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[RandomDraw, ...]]:
-    """Every Dropout that is on takes its mask from an input. model: with types.
+    """Make every active Dropout take its mask from an input. model: with types.
 
-    Raises GraphRefused where a size other than the batch's is not known.
+    Raises GraphRefused if a size other than the batch's is unknown.
     """
     numbers = {t.name: t for t in model.graph.initializer}
     shapes = _shapes(model)
@@ -141,7 +141,7 @@ def draw_dropout(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[RandomD
 
 
 def use_batch_statistics(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
-    """Every BatchNormalization by the batch's own statistics. model: with types.
+    """Make every BatchNormalization use the batch's statistics. model: with types.
 
     Returns running statistic → the tensor that holds its new value.
     """

@@ -1,4 +1,4 @@
-"""Writes pads of some axes as pads of all.
+"""Rewrites pads of some axes as pads of all axes.
 
 ONNX Runtime's transpose optimizer (1.19.2) takes the pads of a Pad with axes for those of the first
 axes, and computes something else or fails.
@@ -25,7 +25,7 @@ def all_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[int]:
 
 
 def spell_out_pads(model: onnx.ModelProto) -> None:
-    """Of every Pad whose pads and axes are constants. model: with types."""
+    """Rewrite every Pad whose pads and axes are constants. model: with types."""
     graph = model.graph
     numbers = {t.name: t for t in graph.initializer}
     shapes = {v.name: type_of(v.type)[1] for v in (*graph.input, *graph.value_info)}

@@ -1,4 +1,4 @@
-"""Brings a model into the form that is differentiated, without changing what it computes."""
+"""Converts a model to the form for differentiation, without changing what it computes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from service.training.graph.passes.shapes import fold_shapes
 from service.training.graph.passes.simplify import pool_before_relu, simplify
 
 OLDEST, NEWEST = 18, 21
-"""Opsets whose operators the rules write: Reduce takes its axes as an input since 18."""
+"""Opsets whose operators the rules use: Reduce takes its axes as an input since 18."""
 LOWERED = (
     "CastLike",
     "CenterCropPad",
@@ -38,7 +38,7 @@ LOWERED = (
     "NegativeLogLikelihoodLoss",
     "SoftmaxCrossEntropyLoss",
 )
-"""Written out by ONNX's own definitions of them; the gradient is that of their parts."""
+"""Expanded by ONNX's own definitions; the gradient is that of their parts."""
 
 
 def prepare(
@@ -50,10 +50,10 @@ def prepare(
 ) -> onnx.ModelProto:
     """A copy with functions written out, one opset, constants folded, and types inferred.
 
-    output: the tensor that is to be its only output; None keeps those that it has. training: leaves
-    Dropout on where it is. parameters: initializers that are no numbers of the program, whatever
-    their rank. BatchNormalization uses its kept statistics.
-    Raises GraphRefused if the opset cannot be converted.
+    output: the tensor to become its only output; None keeps the outputs. training: leaves active
+    Dropout on. parameters: initializers that are not constants of the program, whatever their rank.
+    BatchNormalization uses its stored statistics. Raises GraphRefused if the opset cannot be
+    converted.
     """
     model = inliner.inline_local_functions(model) if model.functions else _copy(model)
     drop_listed_initializers(model)
@@ -71,7 +71,7 @@ def prepare(
     switch_off(model, dropout=not training)
     fold(model, keep=parameters)
     fold_shapes(model, parameters)
-    while inline_decided(model):  # What it gives may decide the next.
+    while inline_decided(model):  # Its result may be the condition of the next one.
         lift_constants(model)
         fold_shapes(model, parameters)
     open_sequences(model)
@@ -115,7 +115,7 @@ def _lower(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
 
 
 def _declare_initializers(graph: onnx.GraphProto) -> None:
-    """Give their types, which the inliner does not read from them."""
+    """Set their types, which the inliner does not read from them."""
     known = {value.name for value in (*graph.value_info, *graph.input)}
     graph.value_info.extend(
         helper.make_tensor_value_info(t.name, t.data_type, t.dims)
@@ -125,7 +125,7 @@ def _declare_initializers(graph: onnx.GraphProto) -> None:
 
 
 def _spell_out(node: onnx.NodeProto, version: int) -> None:
-    """Give the node the attributes that it left to their defaults: the inliner needs them."""
+    """Write the node's default attributes explicitly: the inliner needs them."""
     there = {attribute.name for attribute in node.attribute}
     for name, attribute in defs.get_schema(node.op_type, version, "").attributes.items():
         if name not in there and attribute.default_value.name:

@@ -1,4 +1,4 @@
-"""Convolutions of tensors whose places come first, then batch and channels: products of rows."""
+"""Convolutions of tensors with spatial axes first, then batch and channels: products of rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from service.training.graph.tensor import Dim, Tensor, product
 from service.training.graph.windows import WindowShape
 
 FEW_CHANNELS = 8
-"""Up to this many, one product with all places of a kernel side by side is faster."""
+"""Up to this many, one product with all positions of a kernel side by side is faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
-    """A convolution and the pool behind it. cells: of the pool's window. counts: of results."""
+    """A convolution and the pool after it. cells: of the pool's window. counts: of results."""
 
     windows: WindowShape
     cells: Sequence[int]
@@ -30,7 +30,7 @@ class Windowed:
         return [s * c for s, c in zip(self.windows.strides, self.cells, strict=True)]
 
     def starts(self, cell: Sequence[int], place: Sequence[int]) -> list[int]:
-        """Where the first result's number is, which that place of a kernel sees."""
+        """Where the first result's number is that this position of a kernel reads."""
         w = self.windows
         each = zip(cell, w.strides, place, w.dilations, strict=True)
         return [c * stride + p * dilation for c, stride, p, dilation in each]
@@ -71,7 +71,7 @@ def batch_last(x: Tensor) -> Tensor:
 def places_first(x: Tensor) -> Tensor:
     """(batch, channels, *places) → (*places, batch, channels).
 
-    Runtimes move a single axis faster than several, so the places are one meanwhile.
+    Runtimes move a single axis faster than several, so the spatial axes are merged meanwhile.
     """
     assert x.shape is not None
     batch, channels, *places = x.shape
@@ -118,10 +118,10 @@ def _row_by_row(seen: KernelView, cell: Sequence[int], weight: Tensor) -> Tensor
 
 
 class KernelView:
-    """What kernels see of a tensor whose places are its axes from `first` on.
+    """The inputs of kernels from a tensor whose spatial axes begin at `first`.
 
-    Steps are taken out first: of a tensor of every second place and one of the others, slices are
-    whole rows.
+    Strides are removed first: in a tensor of every second position and one of the others, slices
+    are whole rows.
     """
 
     def __init__(self, of: Windowed, x: Tensor, *, first: int) -> None:
@@ -159,7 +159,7 @@ class KernelView:
         return "*".join(map(str, (*self._of.counts, self._batch)))
 
     def _bordered(self, x: Tensor) -> Tensor:
-        """With its pads, and so much more that steps divide it."""
+        """With its pads, and enough more that the strides divide it."""
         w, pads = self._of.windows, [0] * (2 * x.rank)
         sizes = x.sizes_of(self._axes)
         for i, axis in enumerate(self._axes):
@@ -170,7 +170,7 @@ class KernelView:
 
 
 def _every(x: Tensor, axis: int, step: int) -> list[Tensor]:
-    """The places 0, step, 2·step … of an axis, then 1, step + 1 …"""
+    """The positions 0, step, 2·step … of an axis, then 1, step + 1 …"""
     if step == 1:
         return [x]
     assert x.shape is not None
@@ -182,7 +182,7 @@ def _every(x: Tensor, axis: int, step: int) -> list[Tensor]:
 
 
 def first_largest(parts: Sequence[Tensor]) -> Tensor:
-    """Elementwise; the first of those that are equal gets the gradient, as in a MaxPool."""
+    """Elementwise maximum; the first of equal numbers gets the gradient, as in a MaxPool."""
     return reduce(_larger, parts)
 
 

@@ -1,4 +1,4 @@
-"""Writes sequences of tensors as the tensors they hold: dynamo's `split` and `chunk` make them."""
+"""Replaces sequences of tensors by their tensors: dynamo's `split` and `chunk` create them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPENED = ("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SplitToSeque
 def open_sequences(model: onnx.ModelProto) -> None:
     """Replace SplitToSequence, SequenceConstruct, SequenceAt and ConcatFromSequence.
 
-    Only where the graph tells what is taken from where; constants must be initializers.
+    Only if the graph determines what is taken from where; constants must be initializers.
     """
     constants = {t.name: t for t in model.graph.initializer}
     made = {name: node for node in model.graph.node for name in node.output}
@@ -35,7 +35,7 @@ def _opened(
     made: Mapping[str, onnx.NodeProto],
     constants: Mapping[str, onnx.TensorProto],
 ) -> list[onnx.NodeProto] | None:
-    """What takes the place of a node that reads a sequence; None if it stays."""
+    """The replacement of a node that reads a sequence; None if it stays."""
     source = made.get(node.input[0]) if node.input else None
     if source is None:
         return None
@@ -58,14 +58,14 @@ def _part(
     place: int,
     constants: Mapping[str, onnx.TensorProto],
 ) -> list[onnx.NodeProto] | None:
-    """The part at a place: a slice, without its axis where the sequence dropped that."""
+    """The part at an index: a slice, without its axis if the sequence dropped it."""
     axis = _attribute(split, "axis", 0)
     if len(split.input) < 2 or not split.input[1]:
         begin, end, keeps = place, place + 1 or _END, bool(_attribute(split, "keepdims", 1))
     elif split.input[1] in constants:
         sizes, keeps = numpy_helper.to_array(constants[split.input[1]]), True
         if not sizes.ndim and place < 0:
-            return None  # How many parts there are hangs on the size.
+            return None  # The number of parts depends on the size.
         bounds = np.cumsum([0, *sizes]) if sizes.ndim else sizes * np.arange(place + 2)
         place %= len(bounds) - 1
         begin, end = int(bounds[place]), int(bounds[place + 1])
@@ -86,7 +86,7 @@ _END = int(np.iinfo(np.int64).max)
 def _joined(
     model: onnx.ModelProto, node: onnx.NodeProto, parts: Sequence[str]
 ) -> list[onnx.NodeProto]:
-    """The concatenation, of parts with an axis more where the node stacks."""
+    """The concatenation; if the node stacks, of parts with one more axis."""
     axis = _attribute(node, "axis", 0)
     if not _attribute(node, "new_axis", 0):
         return [_node("Concat", parts, node, axis=axis)]

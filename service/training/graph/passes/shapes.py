@@ -1,7 +1,7 @@
-"""Follows sizes through a graph, further than ONNX's inference: past a batch that has only a name.
+"""Follows sizes through a graph, further than ONNX's inference: past a batch axis with only a name.
 
-Exporters compute what a Reshape is to give from pieces of shapes. A piece that is known becomes a
-constant, and a Reshape whose only unknown size is the batch gets a constant target.
+Exporters compute a Reshape's target from pieces of shapes. A known piece becomes a constant, and a
+Reshape whose only unknown size is the batch gets a constant target.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from service.training.graph.tensor import Array, Dim, Shape
 Types = dict[str, tuple[int, "Shape | None"]]
 """Element type and shape by name."""
 SMALL = 64
-"""Constants of more numbers are no shapes."""
+"""Larger constants are not shapes."""
 
 
 def fold_shapes(model: onnx.ModelProto, keep: Collection[str] = ()) -> None:
-    """Replace known sizes by numbers, and keep the types that were found as the graph's own.
+    """Replace known sizes by numbers, and store the inferred types in the graph.
 
-    keep: initializers that are no numbers of the program.
+    keep: initializers that are not constants of the program.
     """
     graph = model.graph
     weak = infer(model).graph
@@ -76,7 +76,7 @@ def _infer(
     guessed: Types,
     constants: dict[str, onnx.TensorProto],
 ) -> None:
-    """The types of a node's outputs, from those of its inputs and from what was guessed."""
+    """The types of a node's outputs, from those of its inputs and from guesses."""
     for name in filter(None, node.output):
         types[name] = guessed.get(name, (0, None))
     known = all(types[name][0] for name in node.input if name)
@@ -93,7 +93,7 @@ def _infer(
             opset_imports=[helper.make_opsetid("", version)],
         )
     except (shape_inference.InferenceError, onnx.checker.ValidationError):
-        return  # The engine says what is wrong, when it loads the graph.
+        return  # The engine reports the error when it loads the graph.
     for name in filter(None, node.output):
         if name in found:
             kind, shape = type_of(found[name])
@@ -101,7 +101,7 @@ def _infer(
 
 
 def _better(a: Shape | None, b: Shape | None) -> Shape | None:
-    """Of each axis what says more: a number, a name, nothing."""
+    """For each axis the more precise of both: a number, a name, nothing."""
     if a is None or b is None or len(a) != len(b):
         return b if a is None else a
     return tuple(min((x, y), key=_vagueness) for x, y in zip(a, b, strict=True))
@@ -114,7 +114,7 @@ def _vagueness(dim: Dim) -> int:
 
 
 def _sizes(node: onnx.NodeProto, types: Types, sizes: dict[str, Array]) -> Array | None:
-    """The sizes that a node gives, None for what it computes otherwise."""
+    """The sizes that a node computes, None for other values."""
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     if node.op_type == "Shape":
         shape = types[node.input[0]][1]
@@ -135,7 +135,7 @@ def _slice(part: Array, start: Array, end: Array, *others: Array) -> Array:
 
 
 def _of_numbers(function: Callable[[int, int], int], a: Array, b: Array) -> Array:
-    """None where one of both is not a number."""
+    """None if either is not a number."""
     pairs = zip(*(part.ravel() for part in np.broadcast_arrays(a, b)), strict=True)
     found = [
         function(x, y) if isinstance(x, int) and isinstance(y, int) else None for x, y in pairs
@@ -160,7 +160,7 @@ READERS: dict[str, Callable[..., Array]] = {
 def _follow(
     node: onnx.NodeProto, types: Types, sizes: dict[str, Array], graph: onnx.GraphProto
 ) -> None:
-    """What a computed target says of the result's shape."""
+    """What a computed target implies for the result's shape."""
     at = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Resize": 3}.get(node.op_type)
     if at is None or len(node.input) <= at or node.input[at] not in sizes:
         return
@@ -185,7 +185,7 @@ def _follow(
 
 
 def _whole_target(source: Shape | None, target: Shape) -> Shape | None:
-    """A Reshape's target without 0 and -1; None if it cannot be told.
+    """A Reshape's target without 0 and -1; None if unknown.
 
     The symbols of both sides cancel out, and what remains are numbers.
     """

@@ -1,4 +1,4 @@
-"""Removes from a graph what does nothing, what is there twice, and what nobody reads."""
+"""Removes no-ops, duplicates and unused nodes from a graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.training.graph.flow import duplicate, reads, subgraphs
 
 
 def simplify(model: onnx.ModelProto) -> None:
-    """Drop Identity and Dropout that is off, merge equal nodes, drop what nobody reads."""
+    """Drop Identity and inactive Dropout, merge equal nodes, drop unused nodes."""
     graph = model.graph
     fixed = {v.name for v in graph.output}
     fixed.update(name for node in graph.node if any(subgraphs(node)) for name in reads(node))
@@ -37,10 +37,10 @@ def simplify(model: onnx.ModelProto) -> None:
 
 
 def pool_before_relu(model: onnx.ModelProto) -> None:
-    """Let MaxPool go before a Relu that only it reads, which then has fewer numbers to do.
+    """Move MaxPool before a Relu that only it reads, which then has fewer numbers to process.
 
-    Their results are the same, and so are the gradients: where the largest is not above 0 there is
-    none, and elsewhere the same number is the first of the largest.
+    The results are the same, and so are the gradients: if the maximum is not above 0 the gradient
+    is 0, and otherwise the same number is the first maximum.
     """
     graph = model.graph
     readers = Counter(name for node in graph.node for name in reads(node))

@@ -1,9 +1,9 @@
-"""Trains stacks of convolution and pooling in a layout of their own: places first, channels last.
+"""Trains stacks of convolution and pooling in another layout: spatial axes first, channels last.
 
-A place's numbers of all samples and channels then lie together. What a place of a kernel sees of
-the input is a slice of whole rows, and a convolution is a sum of products of matrices. One that a
-MaxPool follows computes each place of the pool's window by itself, so the pool is the largest of
-some tensors. All gradients follow from the rules of these operators.
+A position's numbers for all samples and channels are then contiguous. The input of a kernel
+position is a slice of whole rows, and a convolution is a sum of matrix products. A convolution
+before a MaxPool computes each position in the pool's window separately, so the pool is the maximum
+of some tensors. All gradients follow from the rules of these operators.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from service.training.graph.tensor import Shape, Tensor, product
 from service.training.graph.windows import windows_of
 
 ELEMENTWISE = frozenset(("Clip", "Elu", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"))
-"""Operators that take any layout."""
+"""Operators that work in any layout."""
 MAX_SEEN = 1 << 16
-"""Numbers that the kernels see of a sample, which are kept until the gradients are computed.
+"""Numbers per sample that the kernels read; they are kept until the gradients are computed.
 
-Convolutions that see more take more memory so than the input's, and are hardly faster (measured).
+Convolutions that read more take more memory this way than for the input, and are hardly faster
+(measured).
 """
 
 
@@ -44,7 +45,7 @@ def read_model(model: onnx.ModelProto) -> Builder:
 
 
 def _pooled(model: onnx.ModelProto, graph: Builder) -> dict[str, onnx.NodeProto]:
-    """The pools whose windows lie side by side on what a convolution gives to nobody else."""
+    """The pools with adjacent windows on a convolution's output that nothing else reads."""
     readers = Counter(name for node in graph.nodes for name in reads(node))
     readers.update(value.name for value in model.graph.output)
     made = {name: node for node in graph.nodes for name in node.output if _fits(graph, node)}
@@ -69,7 +70,7 @@ def _fits(graph: Builder, node: onnx.NodeProto) -> bool:
 
 
 def _is_tiling(node: onnx.NodeProto) -> bool:
-    """Do its windows lie side by side? A rest that fills none is left out."""
+    """Are its windows adjacent? A remainder that fills no window is left out."""
     if node.op_type != "MaxPool" or node.domain not in STANDARD or any(node.output[1:]):
         return False
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -86,7 +87,7 @@ def _is_tiling(node: onnx.NodeProto) -> bool:
 class _Rewriting:
     """pools: by the tensor that they read. moved: tensors of the new layout, by their old names.
 
-    both: those that are there in the old layout too.
+    both: those that also exist in the old layout.
     """
 
     model: onnx.ModelProto
@@ -109,7 +110,7 @@ class _Rewriting:
         return self.new
 
     def _rewrite(self, node: onnx.NodeProto) -> bool:
-        """Write it in the new layout, if it is one of those."""
+        """Write the node in the new layout, if it is in a stack."""
         source = node.input[0] if node.input else ""
         if source in self.moved and node.op_type in ELEMENTWISE and node.domain in STANDARD:
             others = [self.new.tensor(name) if name else None for name in node.input[1:]]
@@ -156,7 +157,7 @@ class _Rewriting:
         self.new.append(node, [(t.dtype, t.shape) if t else (0, None) for t in types])
 
     def _bring_back(self, name: str) -> None:
-        """Write the model's own tensor, if only the moved one is there."""
+        """Write the model's own tensor, if only the moved one exists."""
         moved = self.moved.get(name)
         if moved is None or name in self.both:
             return

@@ -1,7 +1,7 @@
 """Products with large weights, written so that the runtime need not rearrange the weights.
 
-It brings the second matrix of a Gemm into an order of its own: for weights that train, at each step
-anew. With the weights as the first matrix it does so with the batch, which is smaller.
+It reorders the second matrix of a Gemm: trainable weights again at each step. With the weights as
+the first matrix it reorders the batch, which is smaller.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from service.training.graph.flow import reads
 from service.training.graph.tensor import product
 
 LARGE = 1 << 16
-"""Elements. A step of an MLP whose weights have more took one thread 0.88 ms on 32 rows, for 1.01,
-and 1.65 on 64, for 1.73, with what the transpositions take."""
+"""Elements.
+
+A step of an MLP with larger weights took one thread 0.88 ms on 32 rows instead of 1.01, and 1.65 on
+64 instead of 1.73, including the transpositions.
+"""
 
 
 def put_weights_first(
     graph: Builder, nodes: Sequence[onnx.NodeProto], weights: Collection[str]
 ) -> Iterator[onnx.NodeProto]:
-    """The nodes, each Gemm of a batch's rows with large transposed weights written so."""
+    """The nodes, with each Gemm of a batch's rows with large transposed weights rewritten."""
     for node in nodes:
         if not _fits(graph, node, weights):
             yield node
@@ -42,12 +45,11 @@ def put_weights_first(
 
 
 def unpack_late(nodes: Sequence[onnx.NodeProto], fed: Collection[str]) -> list[onnx.NodeProto]:
-    """The nodes, with those first that depend on nothing that is fed.
+    """The nodes, with those first that do not depend on inputs.
 
-    ONNX Runtime goes from the outputs backwards, and of a node's inputs takes the one that was
-    written last first. Written beside its product, each DequantizeLinear would run before the
-    layers below it, and all weights would be float32 at once; written first, it runs right before
-    it.
+    ONNX Runtime goes backwards from the outputs, and visits a node's last written input first.
+    Written next to its product, each DequantizeLinear would run before the earlier layers, and all
+    weights would be float32 at once; written first, it runs right before its product.
     """
     moving, fixed, rest = set(fed), [], []
     for node in nodes:
