@@ -30,12 +30,12 @@ TARGET = "target"
 
 @dataclass(frozen=True, slots=True)
 class StepModel:
-    """A step, and what an executor must know of it.
+    """A step, and the metadata that an executor needs.
 
     model: its inputs are `inputs`, `target`, `scalars`, `random`, `parameters` and the statistics
     of `updated` and `frozen`, its outputs the loss, `gradients` and the new statistics.
     updated: running statistic → the output that holds its new value.
-    batch_statistics: what it computes of a row depends on other rows, so it takes whole batches.
+    batch_statistics: a row's results depend on other rows, so it takes whole batches.
     """
 
     model: onnx.ModelProto
@@ -51,7 +51,7 @@ class StepModel:
 
     @property
     def scale_rank(self) -> int:
-        """How many axes the factor on the losses has, none if there is one loss for a batch."""
+        """The number of axes of the factor on the losses; 0 if a batch has a single loss."""
         value = next(each for each in self.model.graph.input if each.name == LOSS_SCALE)
         return len(value.type.tensor_type.shape.dim)
 
@@ -77,9 +77,8 @@ def build_step(
 ) -> StepModel:
     """The training step of a forward model.
 
-    output: the tensor that is compared, the only output if None. batch_statistics:
-    BatchNormalization uses the batch's own, and keeps account of them. frozen: initializers that
-    become inputs.
+    output: the tensor to compare, the only output if None. batch_statistics: BatchNormalization
+    uses the batch's own, and updates the running ones. frozen: initializers that become inputs.
     Raises GraphRefused with every node that has no gradient.
     """
     output = output or model.graph.output[0].name
@@ -114,7 +113,7 @@ def build_step(
 def _in_training(
     model: onnx.ModelProto, parameters: Sequence[str], *, batch_statistics: bool
 ) -> tuple[onnx.ModelProto, tuple[RandomDraw, ...], dict[str, str]]:
-    """With Dropout by draws, and BatchNormalization by the batch's statistics if asked."""
+    """With Dropout masks from inputs, and optionally BatchNormalization by batch statistics."""
     model, draws = draw_dropout(model)
     updated: dict[str, str] = {}
     if batch_statistics:
@@ -131,7 +130,7 @@ def build_evaluation(
     output: str | None = None,
     frozen: Sequence[str] = (),
 ) -> onnx.ModelProto:
-    """The same inputs; outputs the loss and the tensor that is compared."""
+    """The same inputs; the outputs are the loss and the compared tensor."""
     output = output or model.graph.output[0].name
     prepared = prepare(model, None if loss.tensor else output, parameters=parameters)
     users = [v.name for v in prepared.graph.input if v.name != loss.target]
@@ -146,7 +145,7 @@ def build_evaluation(
 def differentiate(
     model: onnx.ModelProto, *, loss: str, parameters: Sequence[str]
 ) -> onnx.ModelProto:
-    """A model that gives the sum of a tensor, and its gradient by each of the parameters."""
+    """A model that computes the sum of a tensor, and its gradient for each parameter."""
     prepared = prepare(model, loss, parameters=parameters)
     users = [v.name for v in prepared.graph.input if v.name not in parameters]
     graph = read_model(prepared)
@@ -166,9 +165,9 @@ def write(
     outputs: dict[str, Tensor],
     frozen: Iterable[str] = (),
 ) -> onnx.ModelProto:
-    """The graph as a model with these inputs and outputs, without what does not lead to them.
+    """The graph as a model with these inputs and outputs, without unused nodes.
 
-    frozen: initializers that become inputs too.
+    frozen: initializers that also become inputs.
     """
     fed = list(inputs)
     inputs = [*fed, *frozen]
@@ -221,7 +220,7 @@ def _append_loss(graph: Builder, output: str, loss: Loss) -> tuple[Compared, lis
 
 
 def _own(graph: Builder, value: Tensor, scale: Tensor) -> Compared:
-    """A loss that the graph makes: of each sample, or one number that is the batch's mean."""
+    """A loss that the graph computes: one per sample, or one number, the batch's mean."""
     if value.shape == ():
         scale = scale * next(iter(graph.inputs)).size(0).squeeze(0).cast_like(value)
         return Compared(value * scale, scale)

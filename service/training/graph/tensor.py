@@ -1,4 +1,4 @@
-"""A tensor of a graph being built: its operators write ONNX nodes, so rules read as maths."""
+"""A tensor of a graph being built: its operators write ONNX nodes, so rules read like maths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLOATS = frozenset(
 
 
 class GraphBuilder(Protocol):
-    """What a tensor needs of the graph it belongs to, a `Builder`."""
+    """What a tensor needs from its graph, a `Builder`."""
 
     opset: int
     nodes: list[onnx.NodeProto]
@@ -49,7 +49,7 @@ class GraphBuilder(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """A name in a graph, with what is known of its type.
+    """A name in a graph, with its known type.
 
     dtype: ONNX element type, 0 if unknown. shape: sizes, symbols, or None for an unknown size;
     None if even the rank is unknown. value: of a constant.
@@ -229,7 +229,7 @@ class Tensor:
         return self.op("Expand", other.dims()).known_like(other)
 
     def known(self, *shape: Dim) -> Tensor:
-        """The same tensor, of whose shape its maker knows more than inference."""
+        """The same tensor, with a shape that the caller knows better than inference."""
         return self.graph.retype(self, shape)
 
     def known_like(self, other: Tensor) -> Tensor:
@@ -257,7 +257,7 @@ class Tensor:
         return self.op("Slice", ints(start), ints(end), ints(axes))
 
     def flip(self, *axes: int) -> Tensor:
-        """Backwards along axes; a trained kernel's, in most uses."""
+        """Reversed along axes; mostly used for trained kernels."""
         if not axes:
             return self
         ints, n, far = self.graph.ints, len(axes), np.iinfo(np.int64).min
@@ -273,7 +273,7 @@ class Tensor:
 
 
 class NotDifferentiable(Exception):
-    """A rule's sentence on why this node has no gradient; the reverse pass adds which node."""
+    """A rule's reason why this node has no gradient; the reverse pass adds the node's name."""
 
 
 def product(sizes: Sequence[int]) -> int:

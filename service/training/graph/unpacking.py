@@ -1,4 +1,4 @@
-"""Weights that are stored in fewer bits, unpacked once more where a gradient needs them."""
+"""Weights stored in fewer bits, unpacked again when a gradient needs them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ UNPACKS = ("Cast", "DequantizeLinear")
 
 
 def unpacked_late(matrix: Tensor, g: Tensor) -> Tensor:
-    """The matrix; one that is unpacked from initializers is unpacked once more, when g is there.
+    """The matrix; one unpacked from initializers is unpacked again, once g exists.
 
-    Else it would wait unpacked since the forward pass, as all others would: float32 as a whole.
+    Otherwise all such weights would stay unpacked in float32 from the forward pass on.
     """
     node = _maker(matrix)
     if node is None or any(name not in matrix.graph.constants for name in node.input if name):
         return matrix
     packed, *others = (matrix.graph.tensor(name) if name else None for name in node.input)
     given: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    assert packed is not None  # ONNX's checker has seen it
+    assert packed is not None  # ONNX's checker has verified it
     if node.op_type == "DequantizeLinear" and len(others) == 1 and others[0] is not None:
         # 1.19.2 writes a QuantizeLinear of uint8 behind one of int8 that has no zero point.
         kind = helper.tensor_dtype_to_np_dtype(packed.dtype)
@@ -33,10 +33,10 @@ def unpacked_late(matrix: Tensor, g: Tensor) -> Tensor:
 
 
 def late(packed: Tensor, g: Tensor) -> Tensor:
-    """The same tensor, which is not there before g is.
+    """The same tensor, which does not exist before g does.
 
-    ONNX Runtime runs what depends on initializers alone at any time it likes. The size of g's batch
-    is not known to it, nor that the difference with itself is 0.
+    ONNX Runtime may run nodes that depend only on initializers at any time. It knows neither the
+    size of g's batch, nor that its difference with itself is 0.
     """
     batch = g.size(0)
     if packed.shape is None or batch.value is not None:

@@ -1,4 +1,4 @@
-"""Where the windows of a convolution or pooling lie, one axis after the other."""
+"""The positions of the windows of a convolution or pooling, axis by axis."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WindowShape:
 
     @property
     def attributes(self) -> dict[str, list[int]]:
-        """Of a Conv or ConvTranspose with the same windows."""
+        """Attributes of a Conv or ConvTranspose with the same windows."""
         return {
             "strides": list(self.strides),
             "dilations": list(self.dilations),
@@ -47,12 +47,12 @@ class WindowShape:
 
     @property
     def is_point(self) -> bool:
-        """One place at a time, all of them: a product of matrices."""
+        """One position, stride 1, no pads: a matrix product."""
         ones = {*self.kernel, *self.strides} == {1}
         return ones and not any(self.pads)
 
     def share(self, axis: int, size: int, count: int) -> Array:
-        """Which numbers each window holds, as 0 and 1. Shape: (count, size)."""
+        """Which numbers each window contains, as 0 and 1. Shape: (count, size)."""
         i = axis - 2
         starts = np.arange(count)[:, None] * self.strides[i] - self.befores[i]
         offsets = np.arange(self.kernel[i]) * self.dilations[i]
@@ -63,7 +63,7 @@ class WindowShape:
 def windows_of(node: Node, kernel: tuple[int, ...], x: Tensor, y: Tensor) -> WindowShape:
     """Of a convolution or pooling of x to y.
 
-    Raises NotDifferentiable if its pads hang on sizes that are not known.
+    Raises NotDifferentiable if its pads depend on unknown sizes.
     """
     n = len(kernel)
     strides = tuple(node.attribute("strides") or [1] * n)

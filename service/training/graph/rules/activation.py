@@ -1,6 +1,6 @@
 """Activations: g is the gradient of the output y, f reads a float attribute.
 
-At a kink the gradient is PyTorch's: 0 at ReLU's; 1 at both bounds of Clip, as torch.clamp has it.
+At a kink the gradient is PyTorch's: 0 for ReLU; 1 at both bounds of Clip, as in torch.clamp.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SLOPES: dict[str, Callable[[Attribute, Tensor, Tensor], Tensor]] = {
 
 
 def rule_of(slope: Callable[[Attribute, Tensor, Tensor], Tensor]) -> GradientRule:
-    """The gradient is g times the slope."""
+    """The gradient is g times the derivative."""
 
     def rule(node: Node, g: Tensor) -> Gradients:
         return [g * slope(node.attribute, node.y, node.x)]
@@ -92,7 +92,7 @@ def gelu(node: Node, g: Tensor) -> Gradients:
 
 
 def clip(node: Node, g: Tensor) -> Gradients:
-    """1 inside and at the bounds, where y = x; a bound gets what is beyond it."""
+    """1 inside and at the bounds, where y = x; a bound gets the gradients from beyond it."""
     x, low, high = node.x, node.optional(1), node.optional(2)
     below = (g * _mask(x < low, g)).sum() if low is not None and node.wants(1) else None
     above = (g * _mask(x > high, g)).sum() if high is not None and node.wants(2) else None
@@ -108,7 +108,7 @@ def prelu(node: Node, g: Tensor) -> Gradients:
 
 
 def dropout(node: Node, g: Tensor) -> Gradients:
-    """Switched off where it is part of the graph: training draws its mask as a Mul."""
+    """Inactive as a node of the graph: in training its mask is a Mul."""
     if (training := node.optional(2)) is not None and (
         training.value is None or bool(training.value)
     ):

@@ -1,8 +1,8 @@
-"""One direction of an LSTM, GRU or RNN: back through time, a step of a Scan after the other.
+"""One direction of an LSTM, GRU or RNN: back through time, one Scan step per time step.
 
-All gates of all steps follow at once from the outputs that the operator gave, so that a step back
-holds one product of matrices, and the gradients of the weights are one product over all steps.
-Names: T steps, N samples, I inputs, H hidden, K = H times the number of gates.
+All gates of all steps are computed at once from the operator's outputs, so that a backward step has
+one matrix product, and the gradients of the weights are one product over all steps. Names: T steps,
+N samples, I inputs, H hidden, K = H times the number of gates.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
 class Direction:
     """One of a layer's directions.
 
-    x: (T, N, I). weights: (K, I), recurrent: (K, H), biases of both: (K,). before: the state that
-    each step saw, (T, N, H). start: the first state, (N, H). by_y: (T, N, H), by_last: (N, H), the
+    x: (T, N, I). weights: (K, I), recurrent: (K, H), biases of both: (K,). before: the state before
+    each step, (T, N, H). start: the first state, (N, H). by_y: (T, N, H), by_last: (N, H), the
     gradients of the outputs. inside: 1 where a step is within its sequence, (T, N, 1).
     """
 
@@ -57,7 +57,7 @@ class Direction:
         return value if self.inside is None else value * self.inside
 
     def kept(self, value: Tensor) -> Tensor:
-        """1 past the end of a sequence, where a state stays as it is."""
+        """1 past the end of a sequence, where a state does not change."""
         return value if self.inside is None else self.masked(value) + (1 - self.inside)
 
     @property
@@ -65,11 +65,11 @@ class Direction:
         return fixed(self.recurrent, 1)
 
     def inputs(self) -> Tensor:
-        """What the gates get of x, (T, N, K)."""
+        """The part of x in the gates, (T, N, K)."""
         return self.x @ self.weights.transpose(1, 0) + self.bias
 
     def states(self) -> Tensor:
-        """What the gates get of the state before, (T, N, K)."""
+        """The part of the previous state in the gates, (T, N, K)."""
         return self.before @ self.recurrent.transpose(1, 0) + self.recurrent_bias
 
     def gates(self, values: Tensor) -> list[Tensor]:
@@ -81,7 +81,7 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class CellGradients:
-    """Gradients of one direction. by_input, by_state: of what the gates get, (T, N, K)."""
+    """Gradients of one direction. by_input, by_state: of these parts of the gates, (T, N, K)."""
 
     by_input: Tensor
     by_state: Tensor
@@ -118,7 +118,7 @@ def rnn_direction(d: Direction) -> CellGradients:
 
 
 def gru_direction(d: Direction) -> CellGradients:
-    """h = (1 - z)·g + z·h₋, where the gates are z, r and g; r is put before or behind R."""
+    """h = (1 - z)·g + z·h₋, where the gates are z, r and g; r is applied before or after R."""
     behind = bool(d.node.attribute("linear_before_reset", 0))
     f, g = d.activations
     of_x, of_h = d.gates(d.inputs()), d.gates(d.states())

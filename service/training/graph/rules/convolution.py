@@ -15,7 +15,7 @@ from service.training.graph.windows import WindowShape, windows_of
 
 
 def convolution(node: Node, g: Tensor) -> Gradients:
-    """Conv: by x a transposed convolution of g, by the weights products of x and g."""
+    """Conv: for x a transposed convolution of g, for the weights products of x and g."""
     x, weight = node.x, node.given(1)
     windows = windows_of(node, _kernel(node), x, node.y)
     groups = node.attribute("group", 1)
@@ -27,7 +27,7 @@ def convolution(node: Node, g: Tensor) -> Gradients:
 
 
 def transposed(node: Node, g: Tensor) -> Gradients:
-    """ConvTranspose: the gradient of a convolution, so the other way about."""
+    """ConvTranspose: the gradient of a convolution, so the reverse."""
     x, weight = node.x, node.given(1)
     windows = _transposed_windows(node)
     groups = node.attribute("group", 1)
@@ -43,7 +43,7 @@ def _kernel(node: Node) -> tuple[int, ...]:
 
 
 def _transposed_windows(node: Node) -> WindowShape:
-    """Pads may be told by the size of the output instead."""
+    """The output's size may determine the pads instead."""
     plain = windows_of(node, _kernel(node), node.y, node.x)
     if not node.attribute("output_shape"):
         return plain
@@ -95,7 +95,7 @@ def _by_input(g: Tensor, weight: Tensor, x: Tensor, windows: WindowShape, groups
 def _by_input_of_any_size(
     g: Tensor, weight: Tensor, x: Tensor, windows: WindowShape, groups: int
 ) -> Tensor:
-    """Without pads, then cropped or filled up to the size that x has when it runs."""
+    """Without pads, then cropped or padded to the run-time size of x."""
     attributes = {"strides": list(windows.strides), "dilations": list(windows.dilations)}
     full = g.op("ConvTranspose", weight, group=groups, **attributes)
     graph, n = g.graph, len(windows.kernel)
@@ -108,9 +108,9 @@ def _by_input_of_any_size(
 def weight_gradient(
     x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape, groups: int
 ) -> Tensor:
-    """Each weight's product of x and g over all samples and places.
+    """Each weight's product of x and g over all samples and positions.
 
-    Written by what is known of the sizes: matrices for each place of a small kernel, else a
+    The form depends on the known sizes: matrices for each position of a small kernel, else a
     convolution of x by g.
     """
     sized = g.shape is not None and all(isinstance(d, int) for d in g.shape[2:])
@@ -129,7 +129,7 @@ def weight_gradient(
 MANY_PLACES = 49
 """Kernels larger than 7 by 7 would make graphs of very many nodes."""
 MANY_POINTS = 128
-"""From this many places on, a product for each sample is faster than to bring samples together."""
+"""From this many positions on, one product per sample is faster than merging the samples."""
 
 
 def _by_samples(x: Tensor, g: Tensor, weight: Tensor) -> Tensor:
@@ -141,7 +141,7 @@ def _by_samples(x: Tensor, g: Tensor, weight: Tensor) -> Tensor:
 
 
 FEW_CHANNELS = 8
-"""Up to this many, one product with all places side by side is faster than one for each."""
+"""Up to this many, one product with all positions side by side is faster than one for each."""
 
 
 def _by_matrices(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Tensor:
@@ -160,7 +160,7 @@ def _by_matrices(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> 
 
 
 def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Tensor:
-    """Each channel has a kernel of its own: sums of products, place by place."""
+    """Each channel has its own kernel: sums of products, position by position."""
     axes = [0, *windows.axes]
     parts = [
         (part * g).sum(axes).unsqueeze(1)
@@ -170,13 +170,13 @@ def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Te
 
 
 WIDE = 64
-"""From this width on, products of whole rows compute too much that is not read."""
+"""From this width on, products of whole rows compute too many unused results."""
 
 
 def _depthwise_by_rows(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Tensor:
     """For each row of the kernel, x's rows times g's: every column of x with every one of g.
 
-    A 0/1 matrix then adds those pairs of columns that a place of the kernel brings together.
+    A 0/1 matrix then adds the pairs of columns that meet at a position of the kernel.
     """
     channels, counts = fixed(weight, 0), [fixed(g, axis) for axis in (2, 3)]
     wide = _with_borders(x.swap(0, 1), windows)
@@ -197,7 +197,7 @@ def _depthwise_by_rows(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShap
 
 
 def _is_depthwise(weight: Tensor, groups: int) -> bool:
-    """Has each channel a kernel of its own?"""
+    """Does each channel have its own kernel?"""
     return weight.shape is not None and weight.shape[:2] == (groups, 1)
 
 
@@ -208,7 +208,7 @@ def _with_borders(x: Tensor, windows: WindowShape) -> Tensor:
 
 
 def _shifted(x: Tensor, g: Tensor, windows: WindowShape) -> list[Tensor]:
-    """What each place of the kernel sees of x, which has borders. In the shape of g's places."""
+    """The part of x, with borders, that each kernel position reads, in the spatial shape of g."""
     counts = [fixed(g, axis) for axis in windows.axes]
     ints, axes = x.graph.ints, list(windows.axes)
     steps = None if set(windows.strides) == {1} else ints(windows.strides)
@@ -226,7 +226,7 @@ def _shifted(x: Tensor, g: Tensor, windows: WindowShape) -> list[Tensor]:
 def _by_convolution(
     x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape, groups: int
 ) -> Tensor:
-    """x's channels are the samples and its samples the channels; strides and dilations swap."""
+    """x's channels become the samples and its samples the channels; strides and dilations swap."""
     ins = fixed(weight, 1)
     if groups > 1:
         places = [x.size(axis) for axis in windows.axes]

@@ -1,4 +1,4 @@
-"""Operators of one number from one or two: a line is a rule, g is the gradient of the output y."""
+"""Elementwise operators of one or two inputs: a line is a rule, g is the gradient of output y."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.training.graph.tensor import FLOATS, Tensor
 Part: TypeAlias = "Callable[..., Tensor] | None"
 
 NO_SLOPE = frozenset(("Ceil", "Floor", "Round", "Sign"))
-"""Constant wherever they have a derivative, so nothing flows through them, as in PyTorch."""
+"""Constant wherever they have a derivative, so their gradient is 0, as in PyTorch."""
 
 PARTS: dict[str, tuple[Part, ...]] = {
     "Abs": (lambda g, y, x: g * x.sign(),),
@@ -24,7 +24,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "Asinh": (lambda g, y, x: g / (x * x + 1).sqrt(),),
     "Atan": (lambda g, y, x: g / (x * x + 1),),
     "Atanh": (lambda g, y, x: g / (1 - x * x),),
-    # What is quantized has the gradient of what it stands for.
+    # A quantized value has the gradient of the value that it represents.
     "Cast": (lambda g, y, x: g.cast_like(x) if x.dtype in FLOATS else g,),
     "Cos": (lambda g, y, x: -g * x.op("Sin"),),
     "Cosh": (lambda g, y, x: g * x.op("Sinh"),),
@@ -66,7 +66,7 @@ def rule_of(parts: tuple[Part, ...]) -> GradientRule:
 
 
 def power(node: Node, g: Tensor) -> Gradients:
-    """b·a^(b-1) and y·ln a, which PyTorch takes as 0 where a = 0 and b ≥ 0."""
+    """b·a^(b-1) and y·ln a, which is 0 where a = 0 and b ≥ 0, as in PyTorch."""
     a, exponent = node.given(0), node.given(1)
     b = exponent.cast_like(a)
     constant = _one_number(exponent)
@@ -92,7 +92,7 @@ def mean(node: Node, g: Tensor) -> Gradients:
 
 
 def extreme(node: Node, g: Tensor) -> Gradients:
-    """Max or Min of many: those that are equal share the gradient, as in PyTorch."""
+    """Max or Min of many: equal ones share the gradient, as in PyTorch."""
     if len(node.inputs) == 1:
         return [g]
     masks = [node.given(i).equal(node.y).cast_like(g) for i in range(len(node.inputs))]

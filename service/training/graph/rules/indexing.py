@@ -1,4 +1,4 @@
-"""Operators that choose by index: the gradient is added back to where it was chosen from."""
+"""Operators that select by index: the gradient is added back at the selected positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FEW_ROWS = 64
 
 
 def gather(node: Node, g: Tensor) -> Gradients:
-    """Slices along an axis: of constant places by a 0/1 matrix, of others by adding rows."""
+    """Slices along an axis: a 0/1 matrix for constant indices, else adding rows."""
     x, places = node.x, node.given(1)
     axis = x.axis(node.attribute("axis", 0))
     size = x.shape[axis] if x.shape is not None else None
@@ -50,7 +50,7 @@ def _added_rows(g: Tensor, x: Tensor, places: Tensor, axis: int) -> Tensor:
 def _summed_rows(rows: Tensor, places: Tensor, count: Tensor, width: Tensor) -> Tensor:
     """Rows added up by place, (count, width). places: (n, 1).
 
-    ScatterND would do it in one go, but ONNX Runtime's loses sums where its threads meet.
+    ScatterND would do it in one step, but ONNX Runtime's loses sums when its threads collide.
     """
     graph = rows.graph
     zeros = graph.numbers(0, rows.dtype).op("Expand", graph.vector(count, width))
@@ -66,14 +66,14 @@ def _turned_back(rows: Tensor, axis: int) -> Tensor:
 
 
 def gather_elements(node: Node, g: Tensor) -> Gradients:
-    """Each number is added to where it came from."""
+    """Each number is added to its origin."""
     axis = node.attribute("axis", 0)
     back = node.x.zeros().op("ScatterElements", node.given(1), g, axis=axis, reduction="add")
     return [back.known_like(node.x), None]
 
 
 def gather_nd(node: Node, g: Tensor) -> Gradients:
-    """Slices by index vectors; leading axes that are shared become part of the index."""
+    """Slices by index vectors; shared leading axes become part of the index."""
     x, index = node.x, node.given(1)
     for axis in reversed(range(node.attribute("batch_dims", 0))):
         index = _with_own_place(index, axis)
@@ -94,7 +94,7 @@ def gather_nd(node: Node, g: Tensor) -> Gradients:
 
 
 def _with_own_place(index: Tensor, axis: int) -> Tensor:
-    """The index with one number more in front: where along a shared axis it is."""
+    """The index with one more number in front: its position along a shared axis."""
     graph, numbers = index.graph, index.graph.numbers
     count = index.size(axis).squeeze(0)
     own = graph.op("Range", numbers(0, INT64), count, numbers(1, INT64))
@@ -130,14 +130,14 @@ def _reduction(node: Node) -> str:
 
 
 def top_k(node: Node, g: Tensor) -> Gradients:
-    """Back to the places that the operator tells."""
+    """Back to the positions that the operator returns."""
     axis = node.attribute("axis", -1)
     back = node.x.zeros().op("ScatterElements", node.output(1), g, axis=axis)
     return [back.known_like(node.x), None]
 
 
 def compress(node: Node, g: Tensor) -> Gradients:
-    """Slices, or single numbers, that a row of booleans keeps."""
+    """Slices, or single numbers, selected by a row of booleans."""
     x, axis = node.x, node.attribute("axis")
     places = node.given(1).op("NonZero").squeeze(0)
     if axis is not None:

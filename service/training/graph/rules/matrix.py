@@ -1,4 +1,4 @@
-"""Products of matrices: Gemm, MatMul, Einsum."""
+"""Matrix products: Gemm, MatMul, Einsum."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _by_each(
 
 
 def _by_weight(a: Tensor, g: Tensor, b: Tensor) -> Tensor:
-    """Where one matrix multiplies every row: one product over all rows instead of a sum of many."""
+    """If one matrix multiplies every row: one product over all rows instead of a sum of many."""
     return multiply(_rows(a, b, 0), _rows(g, b, 1), ta=True).known_like(b)
 
 
@@ -114,7 +114,7 @@ def _by_operand(node: Node, g: Tensor, index: int, terms: list[str], result: str
 
 
 def _sizes(node: Node, terms: list[str]) -> dict[str, Dim]:
-    """The size of each letter: of those that are broadcast, the one that is not 1."""
+    """The size of each letter; among broadcast sizes, the one that is not 1."""
     sizes: dict[str, Dim] = {}
     for index, term in enumerate(terms):
         for letter, dim in zip(term, node.given(index).shape or (), strict=True):

@@ -79,7 +79,7 @@ def _count(starts: Tensor) -> int:
 
 
 def _places(node: Node, at: int, axis: int) -> Tensor:
-    """Where along one axis the slice takes from, when it runs."""
+    """The slice's indices along one axis, computed at run time."""
     graph = node.graph
     size = node.x.size(axis).squeeze(0)
     zero, one = graph.numbers(0, size.dtype), graph.numbers(1, size.dtype)
@@ -92,7 +92,7 @@ def _places(node: Node, at: int, axis: int) -> Tensor:
 
 
 def pad(node: Node, g: Tensor) -> Gradients:
-    """A crop; where the border repeats what is inside, the repeats are added to it."""
+    """A crop; if the border repeats inner numbers, the repeats are added to them."""
     x, mode = node.x, node.attribute("mode", "constant")
     pads = node.given(1)
     axes = x.axes(node.numbers(3, "axes"))

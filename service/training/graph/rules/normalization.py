@@ -1,4 +1,4 @@
-"""Normalizations: of a batch by kept statistics, of a layer, of an instance, of neighbours."""
+"""Normalizations: of a batch by stored statistics, of a layer, of an instance, of neighbours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def standardized_gradient(
 
 
 def batch(node: Node, g: Tensor) -> Gradients:
-    """With kept statistics: a scale and a shift for each channel."""
+    """With stored statistics: a scale and a shift for each channel."""
     x, scale, _, mean, variance = (node.given(i) for i in range(5))
     inner = range(1, x.rank - 1)
     others = [a for a in range(x.rank) if a != 1]
@@ -41,14 +41,14 @@ def batch(node: Node, g: Tensor) -> Gradients:
 
 
 def layer(node: Node, g: Tensor) -> Gradients:
-    """Over the last axes; the operator gives its mean and 1/deviation when it is asked."""
+    """Over the last axes; the operator has optional outputs for its mean and 1/deviation."""
     x, scale = node.x, node.given(1)
     axes = list(range(x.axis(node.attribute("axis", -1)), x.rank))
     inverse = node.output(2).cast_like(x)
     standard = (x - node.output(1).cast_like(x)) * inverse
     by_x = None
     if node.wants(0) and len(axes) == 1 and isinstance(x.shape and x.shape[-1], int):
-        # Means over the last axis are products with a vector, of half the time.
+        # Means over the last axis are products with a vector, which take half the time.
         share = (scale / fixed(x, -1)).unsqueeze(1)
         level, tilt = g @ share, (g * standard) @ share
         by_x = (g * scale - level - standard * tilt) * inverse
@@ -67,7 +67,7 @@ def _by_scale_and_shift(node: Node, g: Tensor, standard: Tensor) -> list[Tensor 
 
 
 def instance(node: Node, g: Tensor) -> Gradients:
-    """Each channel of each sample over its places."""
+    """Each channel of each sample over its positions."""
     x, scale = node.x, node.given(1)
     axes = list(range(2, x.rank))
     centred = x - x.mean(axes, keep=True)

@@ -1,4 +1,4 @@
-"""Pooling: the gradient goes to the largest number of a window, or to all by their share."""
+"""Pooling: the gradient goes to a window's maximum, or to all numbers by their share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from service.training.graph.windows import WindowShape, windows_of
 
 
 def max_pool(node: Node, g: Tensor) -> Gradients:
-    """To the first of the largest, whose place the operator tells when it is asked.
+    """To the first maximum, whose index is an optional output of the operator.
 
-    Places count through the whole tensor. Windows that tile it put each number back; others add.
+    Indices count through the whole tensor. Windows that tile it put each number back; others add.
     """
     windows, x = _windows(node), node.x
     if _is_tiling(node, windows) and len(windows.kernel) == 2:
@@ -31,9 +31,9 @@ def max_pool(node: Node, g: Tensor) -> Gradients:
 
 
 def _to_firsts(node: Node, g: Tensor, kernel: tuple[int, ...]) -> Tensor:
-    """By numbers that fall within each window: the largest of those that are equal to the maximum.
+    """By descending numbers in each window: the largest of those at its maximum, so the first.
 
-    Faster than to ask for places: pooling with them takes ten times as long as without.
+    Faster than requesting indices: pooling with them takes ten times as long as without.
     """
     x = node.x
     shape = {"kernel_shape": list(kernel), "strides": list(kernel)}
@@ -67,7 +67,7 @@ def max_unpool(node: Node, g: Tensor) -> Gradients:
 
 
 def global_max_pool(node: Node, g: Tensor) -> Gradients:
-    """To the first of the largest."""
+    """To the first maximum."""
     x = node.x
     rows = x.reshape(*(x.size(a) for a in (0, 1)), -1)
     first = rows.op("ArgMax", axis=2, keepdims=1)
@@ -78,7 +78,7 @@ def global_max_pool(node: Node, g: Tensor) -> Gradients:
 
 
 def average_pool(node: Node, g: Tensor) -> Gradients:
-    """To all numbers of a window alike; windows are a matrix along each axis."""
+    """Equally to all numbers of a window; windows are a matrix along each axis."""
     windows = _windows(node)
     for axis in windows.axes:
         size, count = fixed(node.x, axis), fixed(node.y, axis)
@@ -93,7 +93,7 @@ def average_pool(node: Node, g: Tensor) -> Gradients:
 
 
 def _spread(windows: WindowShape, axis: int, size: int, count: int) -> Array:
-    """How many places of each window are in the input or its pads; a ceiling may reach beyond."""
+    """The number of positions of each window in the input or its pads; a ceiling may go beyond."""
     i = axis - 2
     starts = np.arange(count)[:, None] * windows.strides[i]
     places = starts + np.arange(windows.kernel[i]) * windows.dilations[i]
@@ -142,7 +142,7 @@ def _windows(node: Node) -> WindowShape:
 
 
 def _is_tiling(node: Node, windows: WindowShape) -> bool:
-    """Do the windows cover all of x, side by side?"""
+    """Do adjacent windows cover all of x?"""
     if any(windows.pads) or set(windows.dilations) != {1} or windows.strides != windows.kernel:
         return False
     sizes = zip(windows.axes, windows.kernel, strict=True)

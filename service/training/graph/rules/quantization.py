@@ -1,8 +1,8 @@
 """Quantized operators, straight through: rounding counts as the identity (Bengio et al. 2013).
 
-What is quantized by x / scale has the slope 1 / scale, and what brings it back has the slope scale.
-Scales and zero points count as constants. Frozen weights are unpacked once more where a gradient
-needs them, so that none waits unpacked from the forward pass to the backward one.
+Quantizing by x / scale has the derivative 1 / scale, and dequantizing has the derivative scale.
+Scales and zero points count as constants. Frozen weights are unpacked again when a gradient needs
+them, so that none stays unpacked between forward and backward pass.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from service.training.graph.tensor import FLOAT, NotDifferentiable, Tensor
 from service.training.graph.unpacking import late
 
 STRAIGHT_THROUGH = frozenset(("DynamicQuantizeLinear", "MatMulInteger", "QuantizeLinear"))
-"""Their first output is of integers, and gradients flow through it all the same."""
+"""Their first output is integer, but gradients flow through it."""
 MIDDLE = 8
-"""The zero point of four bits that have none."""
+"""The default zero point of four bits."""
 
 
 def quantize(node: Node, g: Tensor) -> Gradients:
-    """x / scale, rounded; what is clipped has no slope. Relu may have become such a clip."""
+    """x / scale, rounded; clipped values have the gradient 0. Relu may have become such a clip."""
     scaled, zero = node.x / _scale(node, g), node.optional(2)
     if zero is not None:
         scaled = scaled + zero.cast(FLOAT)

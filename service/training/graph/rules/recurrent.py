@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN: a layer's directions, taken apart and put together again."""
+"""LSTM, GRU and RNN: a layer's directions, separated and joined again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Ta
 
 
 def recurrent(node: Node, *gradients: Tensor | None) -> Gradients:
-    """Each direction for itself; a layer with two has them along an axis of its tensors."""
+    """Each direction separately; a layer with two has them along an axis of its tensors."""
     _check(node)
     by_y, by_last, by_cell = [*gradients, None, None][:3]
     directions = [
@@ -33,7 +33,7 @@ def recurrent(node: Node, *gradients: Tensor | None) -> Gradients:
 
 
 def _check(node: Node) -> None:
-    """Raises NotDifferentiable for what no exporter writes."""
+    """Raises NotDifferentiable for forms that no exporter writes."""
     for name in ("clip", "input_forget", "layout"):
         if node.attribute(name):
             raise NotDifferentiable(f"it has {name}")
@@ -87,7 +87,7 @@ def _take(value: Tensor, index: int, axis: int = 0) -> Tensor:
 
 
 def _state(node: Node, index: int, value: Tensor | None) -> Tensor:
-    """One direction's state, (N, H); zeros if it is not given."""
+    """One direction's state, (N, H); zeros if it is absent."""
     if value is not None:
         return _take(value, index)
     recurrent = node.given(2)
@@ -109,7 +109,7 @@ def _inside(node: Node, y: Tensor) -> Tensor | None:
 
 
 def _before(y: Tensor, start: Tensor, inside: Tensor | None, backward: bool) -> Tensor:
-    """The state that each step saw: the output of the step before it in its direction."""
+    """The state before each step: the output of the previous step in its direction."""
     first = start.unsqueeze(0)
     far = 1 << 60
     if not backward:
@@ -131,7 +131,7 @@ def _differentiated(node: Node, index: int, d: Direction, by_cell: Tensor | None
 
 
 def _gathered(found: list[tuple[Direction, CellGradients]]) -> Gradients:
-    """Gradients of the node's inputs; all but that of x with an axis of directions."""
+    """Gradients of the node's inputs; all except that of x have an axis of directions."""
     by_x = [f.by_input @ d.weights for d, f in found]
     by_weights = [multiply(rows_of(f.by_input), rows_of(d.x), ta=True) for d, f in found]
     by_recurrent = [

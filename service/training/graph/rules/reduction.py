@@ -68,7 +68,7 @@ def log_sum(node: Node, g: Tensor) -> Gradients:
 
 
 def extreme(node: Node, g: Tensor) -> Gradients:
-    """ReduceMax, ReduceMin: those that are equal share, as in torch.amax."""
+    """ReduceMax, ReduceMin: equal numbers share the gradient, as in torch.amax."""
     mask = node.x.equal(_kept(node, node.y)).cast_like(g)
     axes = axes_of(node)
     return [mask * (_kept(node, g) / mask.sum(axes, keep=True)) if axes else g]

@@ -62,7 +62,7 @@ def _block_sums(g: Tensor, blocks: dict[int, int]) -> Tensor:
 
 
 def interpolation(node: Node, size: int, count: int, scale: float) -> Array:
-    """How much of each number goes into each result. Shape: (count, size)."""
+    """The weight of each number in each result. Shape: (count, size)."""
     places = _places(node, size, count, scale)
     mode = node.attribute("mode", "nearest")
     if mode == "nearest":
@@ -95,7 +95,7 @@ def _cubic(distance: Array, a: float) -> Array:
 
 
 def _places(node: Node, size: int, count: int, scale: float) -> Array:
-    """Where each result lies between the numbers that it is made of."""
+    """The position of each result between the numbers that it is computed from."""
     at = np.arange(count)
     half = (at + 0.5) / scale - 0.5
     mode = node.attribute("coordinate_transformation_mode", "half_pixel")

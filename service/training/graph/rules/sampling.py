@@ -19,10 +19,10 @@ from service.training.graph.tensor import INT64, Array, NotDifferentiable, Tenso
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Where an image is read along one of its axes.
+    """The positions at which an image is read along one axis.
 
-    at: in pixels, (N, *counts). slope: of `at` by the grid's coordinate. size, stride: of the axis,
-    int64 vectors of one number.
+    at: in pixels, (N, *counts). slope: derivative of `at` by the grid's coordinate. size, stride:
+    of the axis, int64 vectors of one number.
     """
 
     at: Tensor
@@ -74,7 +74,7 @@ def _axes(node: Node, x: Tensor, grid: Tensor) -> list[Axis]:
 
 
 def _pixels(node: Node, coordinate: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
-    """From -1 … 1 to pixels, and the slope of that. Padding moves them back inside."""
+    """From -1 … 1 to pixels, and the derivative. Padding moves them back inside."""
     aligned = bool(node.attribute("align_corners", 0))
     slope = (size - 1) * 0.5 if aligned else size * 0.5
     at = (coordinate + 1) * slope - (0.0 if aligned else 0.5)
@@ -94,7 +94,7 @@ def _pixels(node: Node, coordinate: Tensor, size: Tensor) -> tuple[Tensor, Tenso
 
 
 def _share(part: Tensor, corner: int) -> Tensor:
-    """How much of a corner is read along an axis. part: the distance from the lower one."""
+    """A corner's weight along an axis. part: the distance from the lower one."""
     return part if corner else 1 - part
 
 
@@ -132,7 +132,7 @@ def _times(factors: list[Tensor]) -> Tensor:
 
 
 def col2im(node: Node, g: Tensor) -> Gradients:
-    """Columns of overlapping blocks are added up to an image: each reads its own block of g."""
+    """Columns of overlapping blocks are added to form an image: each reads its own block of g."""
     kernel = node.numbers(2, "block_shape")
     assert kernel is not None
     rank = len(kernel)
@@ -162,7 +162,7 @@ def _blocks(sizes: list[int], kernel: list[int], strides: list[int], dilations: 
 
 
 def affine_grid(node: Node, g: Tensor) -> Gradients:
-    """The grid is a product of theta, (N, axes, axes + 1), and every position of a plain one."""
+    """The grid is a product of theta, (N, axes, axes + 1), and every position of a plain grid."""
     sizes = [fixed(node.y, axis) for axis in range(1, node.y.rank - 1)]
     aligned = node.attribute("align_corners", 0)
     axes = [_from_minus_one_to_one(size, aligned=bool(aligned)) for size in reversed(sizes)]
