@@ -1,4 +1,4 @@
-"""Frees a batch axis that was exported with a fixed size, and proves that it may be free."""
+"""Makes a batch axis with a fixed size variable, and verifies that this is valid."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from service.training.graph.flow import reads
 
 BATCH = "batch"
 BROADCASTING = ("Add", "And", "Cast", "Div", "Equal", "Gather", "Mul", "Or", "Sub", "Where")
-"""Operators that take one row for all rows. What they make of it is compared in the end."""
+"""Operators that broadcast one row to all rows. Their results are compared in the end."""
 
 
 def release(graph: Graph, notes: list[str]) -> None:
     """Name axis 0 of every input `batch`; if it was fixed, compare many rows with single ones.
 
-    Raises GraphRefused if the graph holds the size inside.
+    Raises GraphRefused if the graph contains the size.
     """
     fixed = {value.name: dims[0] for value in graph.inputs if (dims := graph.dims(value.name))}
     sizes = {size for size in fixed.values() if size is not None}
@@ -54,9 +54,9 @@ def _name_axis(graph: Graph) -> None:
 
 
 def _free_shapes(graph: Graph, original: onnx.ModelProto, size: int) -> None:
-    """Let the batch be what is left in every Reshape to a constant shape that holds its size.
+    """Infer the batch in every Reshape to a constant shape that contains its size.
 
-    Which axis that is, a run tells: what becomes of one changed row.
+    A run determines the axis: by the effect of one changed row.
     """
     reshapes = [
         node
@@ -73,7 +73,7 @@ def _free_shapes(graph: Graph, original: onnx.ModelProto, size: int) -> None:
 def _freed(
     graph: Graph, original: onnx.ModelProto, reshapes: Sequence[onnx.NodeProto], size: int
 ) -> list[list[int] | None]:
-    """The shape to reshape to, with -1 for the axis of the batch; None where there is none."""
+    """The target shape, with -1 for the axis of the batch; None if there is none."""
     model = trial.inference_form(original)
     del model.graph.output[:]
     model.graph.output.extend(
@@ -88,7 +88,7 @@ def _freed(
 
 
 def _without_batch(moved: NDArray[np.bool_], size: int) -> list[int] | None:
-    """moved: which numbers one of the batch's rows moves."""
+    """moved: which numbers change with one of the batch's rows."""
     for axis in sorted(range(moved.ndim), key=lambda axis: moved.shape[axis] != size):
         touched = moved.any(axis=tuple(a for a in range(moved.ndim) if a != axis)).sum()
         if touched and touched * size == moved.shape[axis]:
@@ -97,7 +97,7 @@ def _without_batch(moved: NDArray[np.bool_], size: int) -> list[int] | None:
 
 
 def _broadcast_equal_rows(graph: Graph, size: int) -> None:
-    """Keep one row of constants that are the same for each row of the batch, as positions are."""
+    """Keep one row of constants that are equal for each row of the batch, such as positions."""
     for tensor in graph.proto.initializer:
         value = graph.array(tensor.name)
         if value is None or value.ndim < 2 or len(value) != size or is_weight(graph, tensor.name):
@@ -110,7 +110,7 @@ def _broadcast_equal_rows(graph: Graph, size: int) -> None:
 
 
 def _drop_zero_states(graph: Graph) -> None:
-    """Leave out initial states of zeros, which have the size of the batch and are the default."""
+    """Drop initial states of zeros, which have the size of the batch and are the default."""
     for node in graph.proto.node:
         if is_default(node, "LSTM", "GRU", "RNN"):
             for slot in range(5, min(len(node.input), 7)):
@@ -133,7 +133,7 @@ def _is_zero(graph: Graph, name: str) -> bool:
 
 
 def _prove(graph: Graph, original: onnx.ModelProto, size: int) -> None:
-    """Rows must not depend on how many there are: two and three batches at once, and one by one."""
+    """Rows must not depend on their number: two and three batches at once, and one by one."""
     free = trial.inference_form(graph.model)
     single = trial.inference_form(original)
     for batches in (2, 3):

@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 
 class Whole(Exception):
-    """Why something is frozen below what trains, and cannot be cut off; for people."""
+    """Why a frozen part exists but cannot be cut off; for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Layout:
 
 @dataclass(slots=True)
 class Frontier:
-    """The nodes above the cut, and what crosses it.
+    """The nodes after the cut, and the tensors that cross it.
 
     suffix: names of the nodes that depend on a trainable parameter, and of those that would not
-    give one row a sample. edge: tensors that they read from below, in graph order. measured:
-    tensors below of which the suffix needs the shape alone.
+    give one row per sample. edge: tensors that they read from before the cut, in graph order.
+    measured: tensors before the cut of which the suffix needs only the shape.
     """
 
     suffix: set[str]
@@ -45,11 +45,11 @@ class Frontier:
 
 
 def find(graph: Graph, trainable: Iterable[str]) -> Frontier | None:
-    """The frontier of a graph whose nodes have names; None if nothing lies below it.
+    """The frontier of a graph whose nodes have names; None if nothing is before it.
 
-    A tensor that no input leads to, or that does not hold rows, is made above the cut, with what
-    it is made from. So is a live Dropout right at the cut: it costs nothing there, and goes on
-    dropping. Raises GraphRefused if the graph does not run, and Whole if what lies below does not
+    A tensor that depends on no input, or that does not hold rows, is computed after the cut, with
+    its inputs. So is an active Dropout right at the cut: it costs nothing there, and stays active.
+    Raises GraphRefused if the graph does not run, and Whole if the part before the cut does not
     hold rows.
     """
     unfit: list[str] = []
@@ -105,7 +105,7 @@ def _above(graph: Graph, trainable: Iterable[str]) -> set[str]:
 
 
 def _closure(graph: Graph, names: Iterable[str]) -> set[str]:
-    """The names and every tensor, of any type, that depends on one of them."""
+    """The names, and every tensor, of any type, that depends on one of them."""
     found = set(names)
     for node in graph.proto.node:
         if not found.isdisjoint(reads(node)):
@@ -114,7 +114,7 @@ def _closure(graph: Graph, names: Iterable[str]) -> set[str]:
 
 
 def _edge(graph: Graph, above: set[str]) -> tuple[list[str], list[str]]:
-    """What the nodes above read from below: tensors, and those whose shape alone they want."""
+    """The tensors that the suffix reads from the prefix, and those it needs only the shape of."""
     nodes = [node for node in graph.proto.node if node.name in above]
     made = {name for node in nodes for name in node.output} | set(graph.initializers)
     tensors: dict[str, None] = {}
@@ -127,7 +127,7 @@ def _edge(graph: Graph, above: set[str]) -> tuple[list[str], list[str]]:
 
 
 def _stays_above(graph: Graph, name: str, fed: set[str]) -> bool:
-    """Does it hold the same for every sample, or cost nothing to make again?"""
+    """Is it the same for every sample, or free to recompute?"""
     dims, node = graph.dims(name), graph.producer(name)
     if node is None:
         return False

@@ -1,4 +1,4 @@
-"""A graph under edit: who makes a tensor, who reads it, what is known of its type."""
+"""A graph being edited: a tensor's producer, its readers, and its known type."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Graph:
         self.proto = model.graph
         self.measured: dict[str, onnx.ValueInfoProto] = {}
         self.constants: set[str] = set()
-        """Initializers that came as Constant nodes: numbers of the program, not parameters."""
+        """Initializers from Constant nodes: constants of the program, not parameters."""
         self.parameters: set[str] = set()
         """Initializers that the exporter says were parameters, or were computed from some."""
         self._count = 0
@@ -34,7 +34,7 @@ class Graph:
         self.refresh()
 
     def refresh(self) -> None:
-        """Rebuild the indices and infer shapes anew, measured ones where inference is weak."""
+        """Rebuild the indices and infer shapes again, using measured ones where inference fails."""
         made = {name for node in self.proto.node for name in node.output}
         ends = {value.name for value in self.proto.output}
         known = [v for name, v in self.measured.items() if name in made and name not in ends]
@@ -62,7 +62,7 @@ class Graph:
 
     @property
     def inputs(self) -> list[onnx.ValueInfoProto]:
-        """What a caller feeds, in graph order."""
+        """The inputs that a caller feeds, in graph order."""
         return [v for v in self.proto.input if v.name not in self.initializers]
 
     @property
@@ -95,7 +95,7 @@ class Graph:
         return int(self._types[name].elem_type) if name in self._types else None
 
     def dims(self, name: str) -> Dims | None:
-        """Shape with None for what is not fixed; None if even the rank is unknown."""
+        """Shape with None for sizes that are not fixed; None if even the rank is unknown."""
         if name in self.initializers:
             return tuple(self.initializers[name].dims)
         tensor = self._types.get(name)
@@ -104,7 +104,7 @@ class Graph:
         return tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
 
     def flow(self, sources: Iterable[str]) -> set[str]:
-        """The sources, and every float tensor that a gradient would come back from to them."""
+        """The sources, and every float tensor from which a gradient would reach them."""
         return flow(self.proto.node, sources, lambda name: self.elem_type(name) in (None, *FLOATS))
 
     def array(self, name: str) -> NDArray[np.generic] | None:
@@ -130,14 +130,14 @@ class Graph:
         return name
 
     def replace(self, replacements: Mapping[str, Sequence[onnx.NodeProto]]) -> None:
-        """Put other nodes in the place of those named, and refresh."""
+        """Replace the named nodes by others, and refresh."""
         if not replacements:
             return
         nodes = [new for node in self.proto.node for new in replacements.get(node.name, (node,))]
         self.set_nodes(nodes)
 
     def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
-        """Take over a new list of nodes, and refresh."""
+        """Set a new list of nodes, and refresh."""
         copies = [duplicate(node) for node in nodes]
         del self.proto.node[:]
         self.proto.node.extend(copies)
@@ -187,5 +187,5 @@ def is_default(node: onnx.NodeProto, *op_types: str) -> bool:
 
 
 def input_at(node: onnx.NodeProto, index: int) -> str:
-    """The input's name, empty if it is not given."""
+    """The input's name, empty if it is absent."""
     return str(node.input[index]) if index < len(node.input) else ""

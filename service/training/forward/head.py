@@ -1,4 +1,4 @@
-"""The last layer of a classifier: one row of weights for each class, found and given other rows."""
+"""Finds a classifier's last layer, with one row of weights per class, and changes its rows."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ PLACE = "/model/graph/output"
 TOLERANCE = 1e-4
 """Largest difference of an old class's logits, as a share of 1 + the largest of them."""
 POOLS = ("Identity", "Flatten", "Squeeze", "Reshape", "GlobalAveragePool", "ReduceMean", "Dropout")
-"""What may follow the layer: none of these mixes classes, where axis 1 stays that of classes."""
+"""Operators that may follow the layer: none mixes classes if axis 1 stays the class axis."""
 REMEDY = "register a model that has the classes you want under another name, and send the samples"
 ROWS = (1, 3)
 
 
 @dataclass(frozen=True, slots=True)
 class HeadLayer:
-    """The layer's initializers. axis: of the weight, along which the classes lie; of the bias it is
-    the last. features: what the layer reads. shapes: of reshapes behind it, which name the count.
+    """The layer's initializers. axis: the weight's class axis; the bias's is the last. features:
+    the layer's input. shapes: of later reshapes, which contain the number of classes.
     """
 
     weight: str
@@ -44,9 +44,9 @@ class HeadLayer:
 
 
 def describe(model: onnx.ModelProto, output: str, ids: Sequence[int], known: int) -> ClassHead:
-    """The head as an engine must know it. known: how many classes the upload had.
+    """The head's description for an engine. known: the number of classes in the upload.
 
-    Raises GraphRefused if there is none that could get other rows.
+    Raises GraphRefused if there is none whose rows can change.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -67,10 +67,10 @@ def change(
 ) -> tuple[onnx.ModelProto, int]:
     """The model with a row for each of these classes: its own by index, a neutral one for others.
 
-    And how many classes it had.
+    Also returns how many classes it had.
 
     ids: an id below the number of the upload's classes is the class with this index. Raises
-    GraphRefused with the operator that is in the way, or if an old class's logits would change.
+    GraphRefused with the blocking operator, or if an old class's logits would change.
     """
     name = output or uploaded.graph.output[0].name
     try:
@@ -114,7 +114,7 @@ def _changed(
 
 
 def find(graph: Graph, output: str, classes: int) -> HeadLayer:
-    """The layer that makes the logits. Raises GraphRefused if it is none that can grow."""
+    """The layer that computes the logits. Raises GraphRefused if it cannot grow."""
     name, shapes = output, []
     node = graph.producer(name)
     while node is not None and is_default(node, *POOLS):
@@ -160,7 +160,7 @@ def _layer(
 
 
 def _fault(graph: Graph, node: onnx.NodeProto, found: HeadLayer, classes: int) -> str | None:
-    """Why the layer cannot get other rows, None if it can."""
+    """Why the layer's rows cannot change, None if they can."""
     for name in filter(None, (found.weight, found.bias)):
         if graph.elem_type(name) != FLOAT or name not in graph.initializers:
             return f'reads "{name}", which is no float32 initializer'
@@ -190,7 +190,7 @@ def _require_classes(graph: Graph, name: str, classes: int) -> None:
 
 
 def _naming(graph: Graph, name: str, classes: int) -> list[str]:
-    """The shape of a reshape, if it names the number of classes. Raises GraphRefused."""
+    """The shape of a reshape, if it contains the number of classes. Raises GraphRefused."""
     shape = graph.array(name)
     if shape is None:
         raise refuse(PLACE, f'the shape "{name}" is computed by the model; {REMEDY}')
@@ -219,7 +219,7 @@ def _set(graph: Graph, name: str, value: NDArray[np.generic]) -> None:
 def _compare(
     old: onnx.ModelProto, new: onnx.ModelProto, output: str, pairs: Sequence[tuple[int, int]]
 ) -> None:
-    """Raises GraphRefused unless the logits of the classes that stay are what they were."""
+    """Raises GraphRefused unless the logits of the remaining classes are unchanged."""
     then, now = (list(each) for each in zip(*pairs, strict=True)) if pairs else ([], [])
     graph = Graph(_giving(old, output))
     fixed = (graph.dims(graph.inputs[0].name) or (None,))[0]
@@ -233,7 +233,7 @@ def _compare(
 
 
 def _giving(model: onnx.ModelProto, output: str) -> onnx.ModelProto:
-    """A copy as it infers, whose one output this is."""
+    """An inference copy with this as its only output."""
     copy = trial.inference_form(model)
     del copy.graph.output[:], copy.graph.value_info[:]
     copy.graph.output.append(onnx.helper.make_empty_tensor_value_info(output))

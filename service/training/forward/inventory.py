@@ -15,7 +15,7 @@ from service.training.protocol.messages.preparation import Parameter
 def parameters(
     graph: Graph, names: Sequence[str], halves: Partition | None, inert: Sequence[Inert]
 ) -> tuple[Parameter, ...]:
-    """In graph order, those of subgraphs last. inert: what no weight slot holds."""
+    """In graph order, those of subgraphs last. inert: initializers in no weight slot."""
     above = graph.initializers if halves is None else halves.suffix.initializers
     found = {name: graph.initializers[name].dims for name in (*names, *frozen(graph, names))}
     shapes = {name: tuple(found[name]) for name in graph.initializers if name in found}
@@ -43,10 +43,10 @@ def frozen(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def frozen_scalars(listed: Sequence[Parameter]) -> int:
-    """How many numbers do not train."""
+    """The number of values that do not train."""
     return sum(prod(each.shape) for each in listed if not each.trains)
 
 
 def scalars(graph: Graph, names: Sequence[str]) -> int:
-    """How many numbers these initializers hold."""
+    """The number of values in these initializers."""
     return sum(prod(graph.initializers[name].dims) for name in names)

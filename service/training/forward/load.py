@@ -17,7 +17,7 @@ MAX_MODEL_BYTES = 1 << 30
 
 
 def load(path: Path) -> onnx.ModelProto:
-    """Parse and check a forward model; every tensor must lie inside the file.
+    """Parse and check a forward model; every tensor must be inside the file.
 
     Raises GraphRefused.
     """
@@ -29,7 +29,7 @@ def load(path: Path) -> onnx.ModelProto:
 
 
 def parse(path: Path) -> onnx.ModelProto:
-    """The protobuf as it is, with external data left alone."""
+    """The unchanged protobuf, without loading external data."""
     size = path.stat().st_size
     if size > MAX_MODEL_BYTES:
         raise refuse("/model", f"the model has {size} bytes, at most {MAX_MODEL_BYTES} are taken")
@@ -45,7 +45,7 @@ def parse(path: Path) -> onnx.ModelProto:
 
 
 def refuse_external(model: onnx.ModelProto, root: str = "/model") -> None:
-    """Raises GraphRefused with the place of every tensor whose data lies outside of the file."""
+    """Raises GraphRefused with the location of every tensor whose data are outside the file."""
     try:
         places = [*external_tensors(model)]
     except UnicodeDecodeError as error:
@@ -55,7 +55,7 @@ def refuse_external(model: onnx.ModelProto, root: str = "/model") -> None:
 
 
 def external_tensors(model: onnx.ModelProto) -> Iterator[str]:
-    """JSON pointers of all tensors that name data outside of the file."""
+    """JSON pointers of all tensors with data outside the file."""
     yield from _in_graph(model.graph, "/model/graph")
     for function in model.functions:
         yield from _in_nodes(function.node, pointer("model", "functions", function.name))

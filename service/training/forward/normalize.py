@@ -1,4 +1,4 @@
-"""The normal form of an upload: what it computes, with nothing left to open or to look up."""
+"""The normal form of an upload: the same computation, self-contained and inlined."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from service.training.graph.passes.folding import fold
 from storage.errors import Problem
 
 OLDEST, NEWEST = 13, 21
-"""Since 13, Softmax, ReduceSum, Squeeze and Split are those of today."""
+"""Since 13, Softmax, ReduceSum, Squeeze and Split have their current form."""
 
 
 def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
-    """Functions inlined, opset and IR within bounds, constants folded, parameters as they were.
+    """Functions inlined, opset and IR within bounds, constants folded, parameters unchanged.
 
     Raises GraphRefused if the opset cannot be converted.
     """
@@ -57,7 +57,7 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
 def select_output(
     graph: Graph, output: str | None, notes: list[str], *, loss: str | None = None
 ) -> str:
-    """Make the chosen tensor the only output and drop what does not lead to it.
+    """Make the chosen tensor the only output and drop nodes that do not lead to it.
 
     output: the name of any float tensor, None for the only output of the graph. loss: a tensor that
     stays as a second output, since training lowers it.
@@ -126,11 +126,11 @@ def _cut(graph: Graph, outputs: Sequence[str], notes: list[str]) -> None:
 
 
 def spell_out(graph: Graph) -> None:
-    """Write the order of axes where it is left out, and Identity where no axis moves.
+    """Write the order of axes if it is left out, and Identity if no axis moves.
 
-    1.19.2 fuses every Transpose beside a Gemm as if it swapped two axes, and looks up the order
-    beside a MatMul without asking whether it is there (measured). One whose input has a rank that
-    is not known yet stays as it is.
+    1.19.2 fuses every Transpose next to a Gemm as if it swapped two axes, and reads the order next
+    to a MatMul without checking whether it exists (measured). One whose input has an unknown rank
+    is not changed.
     """
     replaced: dict[str, Sequence[onnx.NodeProto]] = {}
     for node in graph.proto.node:

@@ -1,7 +1,7 @@
-"""What PyTorch's exporter wrote down of a model: which of its numbers were parameters, and whose.
+"""PyTorch's exporter's records of a model: which values were parameters, and whose.
 
 `torch.onnx.export(…, dynamo=True)` keeps the program's signature in the graph's properties, for
-each value what it was there or what it was computed from, and for each node its call.
+each value its origin there, and for each node its call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPECIFICATION = re.compile(r"^(\w+): (PARAMETER|BUFFER) target='([^']+)'", re.M
 _ARGUMENT = re.compile(r"%(\w+)")
 _QUOTED = re.compile(r"['\"]([^'\"]+)['\"]")
 _NUMBERED = re.compile(r"val_\d+")
-"""How the exporter calls what has no name in the program."""
+"""The exporter's names for values without a name in the program."""
 
 
 class Origins:
@@ -33,7 +33,7 @@ class Origins:
         self._values = {value.name: _properties(value) for value in model.graph.value_info}
 
     def is_parameter(self, name: str) -> bool | None:
-        """Was the initializer a parameter, or computed from one? None if nothing is told."""
+        """Was the initializer a parameter, or computed from one? None if unknown."""
         value = self._values.get(name, {})
         if _SOURCES in value:
             return not self.parameters.isdisjoint(self.sources(name))
@@ -45,17 +45,17 @@ class Origins:
         return False if known else None
 
     def sources(self, name: str) -> set[str]:
-        """The initializer's name and those of what it was computed from."""
+        """The names of the initializer and of the values that it was computed from."""
         return {name, *_QUOTED.findall(self._values.get(name, {}).get(_SOURCES, ""))}
 
     def arguments(self, node: onnx.NodeProto) -> list[str]:
-        """Names of what the call took that the node was written for, in order."""
+        """Names of the arguments of the node's call, in order."""
         _, _, call = _properties(node).get(_CALL, "").partition("(args = ")
         return [self._names.get(each, each) for each in _ARGUMENT.findall(call)]
 
 
 def recorded(model: onnx.ModelProto) -> dict[str, bool]:
-    """Initializer → was it a parameter? Without those of which nothing is told."""
+    """Initializer → was it a parameter? Without unknown ones."""
     origins = Origins(model)
     told = {each.name: origins.is_parameter(each.name) for each in model.graph.initializer}
     return {name: parameter for name, parameter in told.items() if parameter is not None}

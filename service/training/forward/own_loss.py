@@ -20,9 +20,9 @@ LABEL_DTYPES = ("float32", "int64")
 
 
 def inputs_of(graph: onnx.GraphProto, output: str, *, shapes: bool = True) -> set[str]:
-    """Every tensor that leads to the output; the inputs among them are what apps send.
+    """Every tensor that leads to the output; apps send the inputs among them.
 
-    shapes: those too of which only the shape is wanted.
+    shapes: also those of which only the shape is used.
     """
     needed = {output}
     for node in reversed(graph.node):
@@ -54,7 +54,7 @@ def count_rows_by_inputs(graph: onnx.GraphProto, output: str) -> None:
 def _shape(
     graph: onnx.GraphProto, node: onnx.NodeProto, dims: Sequence[int | None], counted: str
 ) -> list[onnx.NodeProto]:
-    """What Shape gives of an input of these sizes, with the rows of another one."""
+    """The result of Shape for an input of these sizes, with the rows of another one."""
     limits = {each.name: each.i for each in node.attribute}
     name = node.output[0]
 
@@ -79,7 +79,7 @@ def _dims(value: onnx.ValueInfoProto) -> list[int | None]:
 
 
 def target_spec(specs: Sequence[TensorSpec], classes: tuple[str, ...] | None) -> TargetSpec:
-    """What a label is. specs: the inputs that only the loss reads.
+    """The label's description. specs: the inputs that only the loss reads.
 
     Raises GraphRefused.
     """
@@ -106,7 +106,7 @@ def target_spec(specs: Sequence[TensorSpec], classes: tuple[str, ...] | None) ->
 
 
 def check_shape(graph: Graph, loss: str) -> bool:
-    """Whether the loss has a number for each sample, found by running two rows and three.
+    """Whether the loss is one number per sample, determined by running two rows and three.
 
     Raises GraphRefused if it has neither that nor is one number.
     """
@@ -127,7 +127,7 @@ def check_shape(graph: Graph, loss: str) -> bool:
 def only(
     model: onnx.ModelProto, outputs: Iterable[str], *, leading_to: Iterable[str] = ()
 ) -> onnx.ModelProto:
-    """A copy with these outputs alone, and what leads to them. leading_to: what else stays."""
+    """A copy with only these outputs, and the nodes that lead to them. leading_to: also kept."""
     copy = duplicate(model)
     graph, names = copy.graph, set(outputs)
     declared = [duplicate(value) for value in graph.output if value.name in names]

@@ -1,4 +1,4 @@
-"""Cuts a graph in two: what is frozen runs once for each sample, what trains runs at each step."""
+"""Cuts a graph in two: the frozen part runs once per sample, the trainable part at each step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = 3
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Two models that compute, one after the other, what the whole did.
+    """Two models that together, in sequence, compute the same as the whole.
 
     prefix: in its inference form; its outputs, (batch, …) each, are the suffix's inputs in the
     same order. tensors: their names in the whole graph.
@@ -36,7 +36,7 @@ class Partition:
 def divide(graph: Graph, trainable: Iterable[str]) -> Partition | None:
     """Cut at the frontier; None if nothing is frozen below it.
 
-    Raises Whole if what is cannot be cut off.
+    Raises Whole if the frozen part cannot be cut off.
     """
     try:
         found = frontier.find(graph, trainable)
@@ -88,7 +88,7 @@ class _Cut:
         model = self._model([*b.nodes, *nodes])
         model.graph.input.extend(self._values())
         model.graph.output.extend(self._graph.proto.output)
-        # Measured by the whole graph; the suffix alone may not know the shapes of its inputs' kin.
+        # Measured on the whole graph; the suffix alone may not know the shapes of related tensors.
         suffix = Graph(model)
         suffix.measured = dict(self._graph.measured)
         suffix.constants = set(self._graph.constants)
@@ -98,7 +98,7 @@ class _Cut:
         return suffix
 
     def _known_shapes(self, b: _Builder) -> dict[str, str]:
-        """The output of each Shape node whose tensor stays below → one made of the batch size."""
+        """The output of each Shape node on a prefix tensor → one computed from the batch size."""
         known = {}
         for node in self._graph.proto.node:
             if node.name in self._found.suffix and node.op_type == "Shape":
@@ -127,13 +127,13 @@ class _Cut:
 
 
 def row_shape(layout: Layout) -> tuple[int, ...]:
-    """Of one sample's row: what is left of the shape, after the factor if there is one."""
+    """One sample's row: the rest of the shape, after the factor if there is one."""
     before, after = layout.shape[: layout.axis], layout.shape[layout.axis + 1 :]
     return (*before, *([layout.factor] if layout.factor > 1 else []), *after)
 
 
 def _is_plain(graph: Graph, name: str, layout: Layout) -> bool:
-    """Rows as they are, made by a node: an input that is passed through needs another name."""
+    """Unchanged rows, copied by a node: an input that is passed through needs another name."""
     return (layout.axis, layout.factor) == (0, 1) and graph.producer(name) is not None
 
 
@@ -157,7 +157,7 @@ def _from_rows(b: _Builder, rows: str, layout: Layout) -> str:
 
 
 def _shape(b: _Builder, rows: str, node: onnx.NodeProto, layout: Layout) -> str:
-    """What Shape gives for a tensor of this layout, told from the rows of another."""
+    """The result of Shape for a tensor of this layout, computed from another's rows."""
     limits = {a.name: a.i for a in node.attribute}
     axes = range(len(layout.shape))[slice(limits.get("start", 0), limits.get("end"))]
     batch = b.op("Slice", b.op("Shape", rows), b.ints([0]), b.ints([1]))
@@ -168,7 +168,7 @@ def _shape(b: _Builder, rows: str, node: onnx.NodeProto, layout: Layout) -> str:
 
 
 def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    """Let a node, and those in its subgraphs, read other tensors."""
+    """Make a node, and those in its subgraphs, read other tensors."""
     node.input[:] = [names.get(name, name) for name in node.input]
     for graph in subgraphs(node):
         for inner in graph.node:
@@ -178,7 +178,7 @@ def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 
 def _check_rows(graph: Graph, partition: Partition) -> None:
-    """Each row is that of its sample, whatever the rows beside it. Raises Whole if it is not."""
+    """Each row depends only on its sample, not on other rows. Raises Whole if it does not."""
     whole = trial.draw(graph, ROWS, seed=ROWS)
     singles = [{name: value[at : at + 1] for name, value in whole.items()} for at in range(ROWS)]
     try:
@@ -208,7 +208,7 @@ def _duplicate(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 class _Builder:
-    """Writes the nodes beside the cut; each method gives the name of what it makes."""
+    """Writes the nodes at the cut; each method returns the name of its result."""
 
     def __init__(self, graph: Graph, prefix: str) -> None:
         self.graph = graph

@@ -1,4 +1,4 @@
-"""Which of the chosen parameters the loss reaches, and what stands between it and them."""
+"""Which of the chosen parameters a gradient reaches, and what blocks the others."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def keep_reached(
     end: str,
     through_quantized: bool = False,
 ) -> tuple[tuple[str, ...], list[Problem]]:
-    """Those of the names that `end` depends on smoothly, and what is wrong with the rest.
+    """The names that `end` depends on differentiably, and what is wrong with the rest.
 
-    A pattern all of whose parameters lie behind a stop is wrong, and so is a quantized operator
-    behind a default choice; any other parameter without a gradient is left out, with a note.
-    through_quantized: gradients may go through quantized operators, as if these did not round.
+    A pattern is wrong if all its parameters are blocked, and so is a default choice with quantized
+    operators; any other parameter without a gradient is left out, with a note. through_quantized:
+    gradients may go through quantized operators, as if these did not round.
     """
     live = _reached(graph, names, end)
     stops = {name: _stops(graph, name) for name in names if name not in live}
@@ -47,7 +47,7 @@ def keep_reached(
             if is_quantized(node) and not moving.isdisjoint(reads(node))
         }
     if patterns is None:
-        # Whoever names nothing would take a head that trains for a model that does.
+        # Without named parameters, a user would believe that the whole model trains.
         problems |= {node.name: _stop_problem(node) for node in quantized_layers(graph)}
     for index, pattern in enumerate(patterns or ()):
         found = matching(names, pattern)
@@ -68,7 +68,7 @@ def blocked(
 ) -> tuple[Problem, ...]:
     """Every node between the parameters and `end` that has no gradient.
 
-    has_shapes: of all tensors. Without them only operators are told that never have one.
+    has_shapes: of all tensors. Without them only operators that never have one are reported.
     """
     if not names:
         return ()
@@ -89,7 +89,7 @@ def blocked(
 
 
 def _reached(graph: Graph, names: Sequence[str], end: str) -> set[str]:
-    """Those that `end` depends on by a gradient."""
+    """The names from which a gradient path leads to `end`."""
     moving = graph.flow(names)
     wanted, read = {end}, set[str]()
     for node in reversed(graph.proto.node):
@@ -101,7 +101,7 @@ def _reached(graph: Graph, names: Sequence[str], end: str) -> set[str]:
 
 
 def _stops(graph: Graph, name: str) -> list[onnx.NodeProto]:
-    """Nodes that read what moves with the parameter and give nothing that does."""
+    """Nodes that read tensors depending on the parameter, but pass on no gradient."""
     moving = graph.flow([name])
     return [
         node

@@ -1,4 +1,4 @@
-"""Reads a forward model: its signature, what of it trains, and where it is cut."""
+"""Reads a forward model: its signature, its trainable part, and where it is cut."""
 
 from __future__ import annotations
 
@@ -36,11 +36,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class ForwardModel:
-    """A graph that is to train. frozen: float32 parameters that do not, statistics included.
-
-    graph: gives its output, and its loss where that is the model's own, named loss_output. prefix:
-    what runs before it, once a sample, and gives its inputs; None if the graph is whole. cut:
-    where it was cut, or would have been if that paid. frozen_parameters: on both sides.
+    """A graph to train. frozen: float32 parameters that do not train, including statistics. graph:
+    computes its output, and its loss if the model has its own, named loss_output. prefix: runs
+    before it, once per sample, and computes its inputs; None if the graph is whole. cut: where it
+    was cut, or would have been if that paid off. frozen_parameters: on both sides.
     """
 
     graph: Graph
@@ -59,14 +58,14 @@ class ForwardModel:
 
     @property
     def model(self) -> onnx.ModelProto:
-        """With the shapes that a run has told, which another Graph of it would forget."""
+        """With the shapes measured by a run, which another Graph of it would lose."""
         return self.graph.model
 
     @property
     def inference(self) -> onnx.ModelProto:
-        """What training exports, with the weights as they were uploaded; the loss is left out.
+        """The model that training exports, with the uploaded weights and without the loss.
 
-        Weights that only the loss reads stay: whoever measures the model needs them.
+        Weights that only the loss reads stay: measuring the model needs them.
         """
         form = trial.inference_form(self.model)
         if self.loss_output is None:
@@ -85,7 +84,7 @@ def read_forward(
     classes: tuple[str, ...] | None = None,
     divide: bool = False,
 ) -> ForwardModel:
-    """The model in its normal form, cut in two where that was asked for and pays.
+    """The model in its normal form, cut in two if that was requested and pays off.
 
     patterns: names of the parameters that train, or globs over them; None for every weight.
     lora: adapters, which train too. loss_output: the tensor that is the loss, where that is
@@ -124,7 +123,7 @@ def read_forward(
 def _open(
     uploaded: onnx.ModelProto, output: str | None, notes: list[str], loss_output: str | None
 ) -> tuple[Graph, str]:
-    """The normal form that gives what trains, and the name of this."""
+    """The normal form that computes the trained tensor, and that tensor's name."""
     graph = normalize(uploaded, notes)
     output = select_output(graph, output, notes, loss=loss_output)
     if loss_output is not None:
@@ -135,7 +134,7 @@ def _open(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the spec asks for. end: where the gradient begins."""
+    """The spec's choices. end: where the gradient begins."""
 
     loss: str
     loss_output: str | None
@@ -151,7 +150,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What is known of a graph that can train. row: shape of one row of the output.
+    """The description of a trainable graph. row: shape of one row of the output.
 
     below: may other parameters lie below the trainable ones?
     """
@@ -191,7 +190,7 @@ def _read(graph: Graph, wanted: _Wanted, notes: list[str]) -> _Read:
 def _signature(
     graph: Graph, wanted: _Wanted, fed: tuple[TensorSpec, ...], row: tuple[int, ...]
 ) -> tuple[tuple[TensorSpec, ...], TargetSpec]:
-    """What apps send, and what a label is. fed: all inputs. Raises GraphRefused."""
+    """The inputs that apps send, and the label. fed: all inputs. Raises GraphRefused."""
     if wanted.loss_output is None:
         return fed, signature.target_spec(wanted.loss, row, wanted.classes)
     leading = own_loss.inputs_of(graph.proto, wanted.output)
@@ -203,7 +202,7 @@ def _signature(
 def _shapes(
     graph: Graph, output: str, *, problems: list[Problem], notes: list[str]
 ) -> tuple[tuple[TensorSpec, ...] | None, tuple[int, ...] | None]:
-    """What goes in, and the shape of one row of the output; None where it cannot be told.
+    """The inputs, and the shape of one row of the output; None if unknown.
 
     The graph is then of any batch size, and knows the shapes of all tensors.
     """
@@ -240,7 +239,7 @@ def _chosen(
         notes += untrained.lone_biases(graph, names)
         return names, True
     notes += untrained.notes(inert)
-    # Where every weight trains, what lies below the first is a few cheap operators.
+    # If every weight trains, only a few cheap operators come before the first.
     return names, len(names) < len(selected) or any(each.is_stuck for each in inert)
 
 
@@ -261,7 +260,7 @@ def _divide(
 
 
 def _settle(graph: Graph, wanted: _Wanted, read: _Read) -> Graph:
-    """Declare output and loss with their shapes, and drop what no node reads any more."""
+    """Declare output and loss with their shapes, and drop unused initializers."""
     shapes: dict[str, list[str | int]] = {wanted.output: [batch_axis.BATCH, *read.row]}
     if wanted.loss_output is not None:
         shapes[wanted.loss_output] = [batch_axis.BATCH] if read.signature.loss_of_samples else []

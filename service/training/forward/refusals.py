@@ -1,4 +1,4 @@
-"""What of a model cannot be trained, and what to do about it."""
+"""Which parts of a model cannot be trained, and what to do about it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _WITH_GRADIENT = frozenset((*RULES, *LOWERED, *OPENED))
 
 
 def has_gradient(node: onnx.NodeProto) -> bool:
-    """Is there a rule for this operator, or is it written out by others that have one?"""
+    """Is there a rule for this operator, or is it expanded into operators that have one?"""
     return name_of(node) in _WITH_GRADIENT or is_written_out(node)
 
 
 def draws(graph: Graph) -> list[Problem]:
-    """A problem for each node that draws random numbers of its own.
+    """A problem for each node that draws its own random numbers.
 
-    The runtime seeds them when a session is made: a job that was paused would draw others, a
-    sample's features would keep what was drawn once, and no two versions would answer alike.
+    The runtime seeds them when a session is created: a resumed job would draw others, a sample's
+    features would keep the first draw, and no two versions would give the same answer.
     """
     return [
         Problem(
@@ -50,7 +50,7 @@ def draws(graph: Graph) -> list[Problem]:
 
 
 def is_random(node: onnx.NodeProto) -> bool:
-    """Does the operator give something else each time?"""
+    """Does the operator give a different result each time?"""
     return is_default(node, *_RANDOM)
 
 

@@ -1,8 +1,8 @@
-"""Gives a graph the parameters back that exporters merged, left out or copied.
+"""Restores parameters that exporters merged, left out or copied.
 
-Initializers that are equal when a model is exported become one, even a fresh bias and a running
-mean, and a bias of zeros goes. Trained on, each would have had a way of its own. A parameter that
-is read as it is and transposed becomes two, which would part.
+Initializers that are equal at export become one, even a fresh bias and a running mean, and a bias
+of zeros is dropped. In training, each would have changed separately. A parameter that is read both
+directly and transposed becomes two, which would diverge.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from service.training.forward.origins import Origins
 from service.training.graph.flow import duplicate
 
 _WITH_BIAS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1}
-"""Operator → the axis of its weight that a bias has the length of."""
+"""Operator → the axis of its weight whose length a bias has."""
 
 _COMPUTED = "onnx::"
-"""How TorchScript's exporter begins the names of what it computed from parameters."""
+"""Prefix of TorchScript's exporter for values computed from parameters."""
 _IN_ORDER = (*_WITH_BIAS, "BatchNormalization", "InstanceNormalization", "LayerNormalization")
-"""Operators that read what is learned behind their first input, in the order of the calls."""
+"""Operators that read learned values after their first input, in the order of the calls."""
 
 
 def restore(model: onnx.ModelProto) -> None:
-    """Split what was merged, write the biases of zeros again, and tie what was copied."""
+    """Split merged parameters, restore biases of zeros, and tie copied ones."""
     origins = Origins(model)
     if origins.parameters:
         _split_merged(model, origins)
@@ -83,7 +83,7 @@ def _meant(
         return None
     missing = [each for each in arguments if each not in known]
     if not origins.is_parameter(name) and name not in origins.buffers:
-        return None  # A number of the program, such as the ones inside of a GroupNorm.
+        return None  # A constant of the program, such as the ones inside a GroupNorm.
     held = [each for each in arguments if each in origins.parameters | origins.buffers]
     if node.op_type in _IN_ORDER and len(held) + 1 == len(node.input):
         return held[index - 1] if index and held[index - 1] in missing else None
@@ -124,8 +124,8 @@ def _bias_size(node: onnx.NodeProto, weight: onnx.TensorProto) -> int:
 def _split_copies(model: onnx.ModelProto) -> None:
     """Initializers in place of the Identity that TorchScript's exporter writes for equal ones.
 
-    Tensors of differing values stay tied, as somebody may have tied them, unless they are read in
-    modules that differ by a number alone: layers that were copied, as nn.TransformerEncoder does.
+    Tensors of differing values stay tied, as the author may have tied them, unless they are read in
+    modules whose names differ only by a number: copied layers, as in nn.TransformerEncoder.
     """
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     ends = {value.name for value in model.graph.output}
@@ -167,7 +167,7 @@ def _are_copies(first: str, second: str) -> bool:
 
 
 def _tie_transposed(model: onnx.ModelProto, origins: Origins) -> None:
-    """A Transpose in place of each matrix that is another one's copy."""
+    """A Transpose in place of each matrix that is a copy of another one."""
     matrices = [
         (tensor.name, numpy_helper.to_array(tensor))
         for tensor in model.graph.initializer
@@ -226,6 +226,6 @@ def _are_one(source: str, name: str, origins: Origins) -> bool:
 
 
 def _names(graph: onnx.GraphProto) -> set[str]:
-    """Of everything that the graph has."""
+    """All names in the graph."""
     held = (*graph.initializer, *graph.input)
     return {each.name for each in held} | {name for node in graph.node for name in node.output}

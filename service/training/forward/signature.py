@@ -1,4 +1,4 @@
-"""What goes into the model and what its labels are."""
+"""The model's inputs and its labels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _APPLIED_AGAIN = {
 
 
 def input_specs(graph: Graph, names: Sequence[str]) -> tuple[TensorSpec, ...]:
-    """These inputs without their batch axis. Raises GraphRefused with all that is wrong."""
+    """These inputs without their batch axis. Raises GraphRefused with all problems."""
     problems = [problem for name in names for problem in _input_problems(graph, name)]
     if not names:
         problems.append(Problem("/model/graph/input", "the graph has no input to train on"))
@@ -76,7 +76,10 @@ def _input_problems(graph: Graph, name: str) -> list[Problem]:
 def target_spec(
     loss: str, output_shape: Sequence[int], classes: tuple[str, ...] | None
 ) -> TargetSpec:
-    """What a label is. output_shape: of one row. Raises GraphRefused if the loss does not fit."""
+    """The label's description.
+
+    output_shape: of one row. Raises GraphRefused if the loss does not fit.
+    """
     name = TARGET_NAME.get(loss, "target")
     if loss != "cross_entropy":
         if classes is not None:
@@ -103,7 +106,7 @@ def target_spec(
 
 
 def class_axis_note(loss: str, output_shape: Sequence[int]) -> list[str]:
-    """Which axis holds the classes, where there are others: nothing else tells a swap from a shape.
+    """Which axis holds the classes if there are others: a swap cannot be detected otherwise.
 
     output_shape: of one row.
     """
@@ -122,7 +125,7 @@ def _shown(output_shape: Sequence[int]) -> str:
 
 
 def _turned(output_shape: Sequence[int]) -> str:
-    """What to do if the last axis holds the classes; nothing if it cannot."""
+    """Advice if the last axis may hold the classes; empty if it cannot."""
     if len(output_shape) < 2 or output_shape[-1] < 2:
         return ""
     *positions, count = output_shape
@@ -147,7 +150,7 @@ def measured_output_shape(graph: Graph, output: str) -> tuple[int, ...]:
 
 
 def check_last_operator(graph: Graph, output: str, loss: str) -> None:
-    """Raises GraphRefused if the loss would apply again what the graph's end applies."""
+    """Raises GraphRefused if the loss would repeat the graph's last operator."""
     node = graph.producer(output)
     while node is not None and is_default(node, "Identity", "Squeeze", "Reshape", "Flatten"):
         node = graph.producer(node.input[0])
@@ -161,7 +164,7 @@ def check_last_operator(graph: Graph, output: str, loss: str) -> None:
 
 
 def specification_problems(loss: str, optimizer: str) -> list[Problem]:
-    """Names of loss and optimizer that are not known."""
+    """Unknown names of loss and optimizer."""
     problems = []
     if loss not in LOSSES:
         problems.append(Problem("/spec/loss", f'no loss "{loss}"; choose {", ".join(LOSSES)}'))

@@ -22,7 +22,7 @@ from service.training.graph.flow import reads
 from storage.errors import Problem
 
 LAYERS = ("Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN")
-"""Operators that count as a layer; what comes behind one, up to the next, belongs to it."""
+"""Operators that count as a layer; those after one, up to the next, belong to it."""
 
 
 def select(graph: Graph, patterns: Sequence[str] | None) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def select(graph: Graph, patterns: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def matching(names: Iterable[str], pattern: str) -> set[str]:
-    """The name that is spelt like the pattern, else those that the glob fits."""
+    """The name equal to the pattern, else those that match the glob."""
     every = set(names)
     return {pattern} if pattern in every else {name for name in every if fnmatchcase(name, pattern)}
 
@@ -100,7 +100,7 @@ def _matching(graph: Graph, patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _layer_count(pattern: str) -> int:
-    """How many of the last layers the pattern asks for, 0 if it is a glob."""
+    """The number of last layers that the pattern selects, 0 if it is a glob."""
     if pattern == "head":
         return 1
     match = re.fullmatch(r"last:([1-9][0-9]{0,5})", pattern)
@@ -108,10 +108,10 @@ def _layer_count(pattern: str) -> int:
 
 
 def last_layers(graph: Graph, count: int) -> set[str]:
-    """The weights that are read from the `count`-th last layer on, in graph order.
+    """The weights read from the `count`-th last layer on, in graph order.
 
     A layer is an operator with a matrix or a kernel that trains: a convolution, a product, a
-    recurrence. Norms and biases behind it belong to it.
+    recurrence. Norms and biases after it belong to it.
     """
     first = {name: first_reader(graph, name) for name in _weights(graph)}
     places = {node.name: place for place, node in enumerate(graph.proto.node)}
@@ -127,7 +127,7 @@ def _unmatched(pattern: str, names: Sequence[str]) -> str:
 
 
 def _refuse_other_precisions(graph: Graph, names: Sequence[str] | None = None) -> None:
-    """Raises GraphRefused if weights of another precision are to train, or lie above the names."""
+    """Raises GraphRefused if weights of another precision are to train, or come after the names."""
     wrong = other_precisions(graph)
     if names is not None:
         moving = graph.flow(names)

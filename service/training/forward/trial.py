@@ -41,7 +41,7 @@ def run_all(
 
 
 def session(model: onnx.ModelProto, *, optimized: bool = False) -> Any:
-    """The model in one thread. Raises what `engine_errors` names."""
+    """The model in one thread. Raises the exceptions in `engine_errors`."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -53,13 +53,13 @@ def session(model: onnx.ModelProto, *, optimized: bool = False) -> Any:
 
 
 def run_named(model: onnx.ModelProto, batches: Sequence[Feeds]) -> list[Feeds]:
-    """All outputs by name, for each of the feeds: what a model that comes after it is fed."""
+    """All outputs by name, for each of the feeds: the feeds of a subsequent model."""
     names = [value.name for value in model.graph.output]
     return [dict(zip(names, outputs, strict=True)) for outputs in run_all(model, batches)]
 
 
 def engine_errors() -> tuple[type[Exception], ...]:
-    """What ONNX Runtime raises: its own classes have no common root but Exception."""
+    """ONNX Runtime's exceptions: its own classes have no common root except Exception."""
     own = [
         value
         for value in vars(native).values()
@@ -69,14 +69,14 @@ def engine_errors() -> tuple[type[Exception], ...]:
 
 
 def sentence(error: Exception) -> str:
-    """The engine's own words, on one line, without places in its source; at most 900 characters."""
+    """The engine's message, on one line, without source locations; at most 900 characters."""
     return _SOURCE.sub("", " ".join(str(error).split()))[:900]
 
 
 def draw(graph: Graph, rows: int, *, seed: int = 0, flag: bool = True) -> Feeds:
     """Random inputs that the graph can take: floats near zero, token ids inside their table.
 
-    flag: the value of all booleans, which are masks of one sense or the other.
+    flag: the value of all booleans, which are masks of either meaning.
     """
     rng = np.random.default_rng(seed)
     feeds = {value.name: _draw(graph, value.name, rows, rng) for value in graph.inputs}
@@ -156,7 +156,7 @@ def inference_form(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def trains(node: onnx.NodeProto, graph: onnx.GraphProto) -> bool:
-    """Is it a Dropout that is on, or a BatchNormalization on batch statistics?"""
+    """Is it an active Dropout, or a BatchNormalization on batch statistics?"""
     if is_default(node, "BatchNormalization"):
         return bool(attribute(node, "training_mode", 0)) or len([*filter(None, node.output)]) > 1
     if not is_default(node, "Dropout") or not input_at(node, 2):

@@ -1,4 +1,4 @@
-"""Weights that nobody left out and that do not train: how large they are, and why."""
+"""Weights that do not train although nobody excluded them: their sizes, and the reasons."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WITH_BIAS = ("Conv", "ConvTranspose", "Gemm")
 
 @dataclass(frozen=True, slots=True)
 class Inert:
-    """Learned numbers where no weight is looked for. node: the one of the main graph that reads."""
+    """Learned values outside weight slots. node: the reader in the main graph."""
 
     name: str
     shape: tuple[int, ...]
@@ -41,10 +41,10 @@ class Inert:
 
 
 def find(graph: Graph) -> list[Inert]:
-    """What fused and foreign operators and subgraphs read, and tables where none are usual.
+    """Inputs of fused and foreign operators and of subgraphs, and tables in unusual positions.
 
-    Matrices and larger tensors; vectors of other domains' operators too. And weights of other
-    precisions than float32, which may lie below what trains.
+    Matrices and larger tensors; vectors of other domains' operators too. Also weights of other
+    precisions than float32, which may come before the trainable part.
     """
     others = [
         Inert(name, tuple(graph.initializers[name].dims), first_reader(graph, name))
@@ -77,7 +77,7 @@ def notes(inert: Sequence[Inert]) -> list[str]:
 
 
 def lone_biases(graph: Graph, names: Sequence[str]) -> list[str]:
-    """A note on the biases that train while the matrix before them does not."""
+    """A note on biases that train while the matrix before them does not."""
     pairs = [
         f'"{name}" trains without its matrix "{matrix}"'
         for name in names
@@ -122,7 +122,7 @@ def _cause(inert: Inert) -> str:
 
 
 def _matrices(graph: Graph, bias: str) -> Iterator[str]:
-    """The initializers that the product reads to which the bias is added."""
+    """The initializers read by the product that the bias is added to."""
     for node in graph.consumers(bias):
         if is_default(node, *_WITH_BIAS) and input_at(node, 2) == bias:
             yield _origin(graph, node.input[1])
@@ -134,7 +134,7 @@ def _matrices(graph: Graph, bias: str) -> Iterator[str]:
 
 
 def _origin(graph: Graph, name: str) -> str:
-    """What the tensor was before it was turned or reshaped."""
+    """The tensor before it was transposed or reshaped."""
     node = graph.producer(name)
     while node is not None and is_default(node, *PASS_THROUGH):
         name = node.input[0]

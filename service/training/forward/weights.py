@@ -1,4 +1,4 @@
-"""Which initializers are weights: learned numbers in a place where an operator takes them."""
+"""Which initializers are weights: learned values in an operator's weight slot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATISTICS_SLOTS = (3, 4)
 """Running mean and variance of BatchNormalization: they never train."""
 
 MASK_FROM = 1e4
-"""Weights are smaller than this, what a mask adds is larger."""
+"""Weights are smaller than this, values that a mask adds are larger."""
 
 _OTHER_FLOATS = {
     onnx.TensorProto.FLOAT16: "float16",
@@ -40,7 +40,7 @@ _OTHER_FLOATS = {
 _ELEMENTWISE = ("Add", "Mul")
 LINEAR = ("MatMul", "Conv", "ConvTranspose", "Gemm", "Einsum")
 _WAVES = ("Cos", "Sin")
-"""Of positions: tables of the program."""
+"""Names of positions: tables of the program."""
 PASS_THROUGH = frozenset(
     ("Transpose", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Concat", "Slice", "Expand")
 )
@@ -66,13 +66,13 @@ def other_precisions(graph: Graph) -> dict[str, str]:
 
 
 def adopt_constants(graph: Graph) -> None:
-    """Take Constant nodes for parameters where there are no others: some tools write them so."""
+    """Treat Constant nodes as parameters if there are no others: some tools write them this way."""
     if not any(is_weight(graph, name) for name in graph.initializers):
         graph.constants -= {name for name in graph.constants if _could_train(graph, name)}
 
 
 def first_reader(graph: Graph, name: str) -> onnx.NodeProto:
-    """The operator that uses the weight, behind those that only pass it on."""
+    """The operator that uses the weight, after those that only pass it on."""
     node = graph.consumers(name)[0]
     while is_default(node, *PASS_THROUGH) and graph.consumers(node.output[0]):
         node = graph.consumers(node.output[0])[0]
@@ -114,7 +114,7 @@ def _makes_weight(graph: Graph, node: onnx.NodeProto) -> bool:
 
 
 def _is_group_step(graph: Graph, node: onnx.NodeProto) -> bool:
-    """InstanceNormalization as the inside of an exported GroupNorm, whose weights come after it."""
+    """InstanceNormalization inside an exported GroupNorm, whose weights come after it."""
     if not is_default(node, "InstanceNormalization"):
         return False
     scale, bias = graph.array(node.input[1]), graph.array(node.input[2])
@@ -142,7 +142,7 @@ def _is_elementwise_weight(
 
 
 def is_mask(graph: Graph, name: str) -> bool:
-    """Does it hold minus infinity or its stand-ins, as attention masks do?"""
+    """Does it hold minus infinity or substitutes for it, as attention masks do?"""
     value = graph.array(name)
     return value is not None and not bool(np.all(np.abs(value.astype(np.float32)) < MASK_FROM))
 

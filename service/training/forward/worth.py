@@ -1,4 +1,4 @@
-"""Whether a cut pays: what reading the features costs against what running the prefix costs."""
+"""Whether a cut pays off: the cost of reading features against the cost of running the prefix."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from service.training.graph.tensor import FLOATS
 from service.training.protocol.messages.preparation import Cut
 
 READ_BYTES_PER_S = 200e6
-"""What an eMMC or a cheap SSD reads at random; rows in the page cache come faster."""
+"""Random read speed of an eMMC or a cheap SSD; rows in the page cache are faster."""
 ROWS, RUNS = 8, 3
 
 
 def weigh(graph: Graph, partition: Partition) -> Cut:
     """The cut in figures. Raises Whole if the runtime's optimizer cannot take the prefix.
 
-    It pays if a row of features is read sooner than it is made. Reading the sample itself is saved,
-    too.
+    It pays off if a row of features is read faster than it is computed. Reading the sample itself
+    is saved too.
     """
     try:
         milliseconds = _milliseconds(graph, partition.prefix)
@@ -67,7 +67,7 @@ def row_bytes(values: Iterable[onnx.ValueInfoProto]) -> int:
 
 
 def _milliseconds(graph: Graph, prefix: onnx.ModelProto) -> float:
-    """The quickest run, a row, on one thread, optimized as the training child runs it."""
+    """The fastest run, per row, on one thread, optimized as in the training child."""
     session = trial.session(prefix, optimized=True)
     feeds = trial.draw(graph, ROWS)
     times = []
