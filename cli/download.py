@@ -1,4 +1,4 @@
-"""Writes a file that the daemon sends: in one move, its SHA-256 checked."""
+"""Writes a file that the daemon sends: atomically, with its SHA-256 checked."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def save(
     sha256: str | None = None,
     show: bool = True,
 ) -> int:
-    """Write the answer to a GET to `output`, which appears whole or not at all.
+    """Write the answer to a GET to `output`, completely or not at all.
 
-    sha256: what the body must have; None for what its ETag says, if there is one. show: whether a
-    bar tells how far it is. Returns the number of bytes.
+    sha256: of the body; None to use its ETag, if there is one. show: whether to show a progress
+    bar. Returns the number of bytes.
     """
     partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
     try:

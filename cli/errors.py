@@ -19,13 +19,13 @@ COMMANDS = {
     "GET /v1/jobs": "`honed jobs list`",
     "GET /v1/tokens": "`honed tokens list`",
 }
-"""What a person types where an app asks a route."""
+"""The command for people that corresponds to a route."""
 
 
 class Failure(click.ClickException):
     """The command failed; the message is ready to be read. Click ends with exit code 1.
 
-    faults: JSON pointer and detail of each thing that is wrong; the message tells them too.
+    faults: JSON pointer and detail of each problem; the message contains them too.
     """
 
     def __init__(self, message: str, faults: Iterable[tuple[str, str]] = ()) -> None:
@@ -42,14 +42,14 @@ class Failure(click.ClickException):
 
 
 def from_error(error: HoneError) -> Failure:
-    """A failure with everything that one of our errors says."""
+    """A failure with the full content of one of our errors."""
     return Failure(
         _join(error.detail, ((problem.pointer, problem.detail) for problem in error.problems))
     )
 
 
 def from_response(response: httpx.Response) -> Failure:
-    """A failure with all that a problem document (RFC 9457) says. The body must have been read."""
+    """A failure with the content of a problem document (RFC 9457). The body must have been read."""
     if "json" not in response.headers.get("content-type", ""):
         return Failure(f"HTTP {response.status_code} {response.reason_phrase}: {response.text}")
     document = response.json()
@@ -64,9 +64,9 @@ def from_response(response: httpx.Response) -> Failure:
 
 
 def _join(text: str, faults: Iterable[tuple[str, str]]) -> str:
-    """The faults below the text; one that the text tells already adds only its place.
+    """The faults below the text; one that the text already contains adds only its place.
 
-    What is wrong at many places in the same way is told once.
+    The same fault at many places is reported once.
     """
     listed = list(faults)
     if len(listed) == 1 and listed[0][1] in text:

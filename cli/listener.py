@@ -1,6 +1,6 @@
-"""Which user's program listens on a port, or a Unix socket, of this machine.
+"""Finds which user's program listens on a port or Unix socket of this machine.
 
-While the daemon is down, any user may listen in its place, and would be handed token and samples.
+While the daemon is down, any user may listen in its place, and would receive token and samples.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ LISTENS = "0A"
 """State of a socket, as in the kernel's include/net/tcp_states.h."""
 
 SOCKET_OF_SERVICE = Path("/run/honed/api.sock")
-"""Of the daemon that runs as a service, as systemd/honed.socket has it."""
+"""Socket of the daemon as a service, as in systemd/honed.socket."""
 CONNECT_TIMEOUT_S = 5.0
 
 Address = IPv4Address | IPv6Address
 
 
 def strangers(host: str, port: int, *, data_dir: Path, procfs_root: Path) -> set[int]:
-    """Users whose programs listen there, but for this one, root and the data folder's owner.
+    """Users whose programs listen there, except this one, root and the data folder's owner.
 
-    Empty where the system does not tell (it does on Linux), and where nobody listens.
+    Empty if the system does not report them (Linux does), or if nobody listens.
     """
     trusted = {ROOT, *_owner(data_dir)}
     if hasattr(os, "geteuid"):
@@ -47,13 +47,13 @@ def strangers(host: str, port: int, *, data_dir: Path, procfs_root: Path) -> set
 def living_socket(settings: Settings) -> Path | None:
     """The Unix socket on which this machine's daemon listens; None if there is none.
 
-    Who has no data folder asks the daemon that runs as a service. Raises Failure if the program
-    that listens there is of neither this user nor root, nor of whom folder and socket belong to.
+    A user without a data folder uses the daemon that runs as a service. Raises Failure unless the
+    listener's user is this user, root, or the owner of folder and socket.
     """
     if sys.platform != "linux":
         return None
     paths = [socket_path(settings)]
-    # Path.exists raises where a folder may not be looked into.
+    # Path.exists raises if a folder may not be searched.
     if settings.socket is None and not os.path.exists(settings.data_dir):  # noqa: PTH110
         paths.append(SOCKET_OF_SERVICE)
     for path in paths:
@@ -70,7 +70,7 @@ def living_socket(settings: Settings) -> Path | None:
 
 
 def _owners(path: Path) -> set[int]:
-    """Of the folder, and of the socket if nobody else could have put it there."""
+    """Owner of the folder, and of the socket if nobody else could have created it."""
     owners = _owner(path.parent)
     try:
         is_open = bool(path.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
@@ -80,7 +80,7 @@ def _owners(path: Path) -> set[int]:
 
 
 def _listening_user(path: Path) -> int | None:
-    """Of the program that listens on a Unix socket; None if nobody does, or it may not be asked."""
+    """User whose program listens on a Unix socket; None if nobody does, or access is denied."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(CONNECT_TIMEOUT_S)
         try:

@@ -1,4 +1,4 @@
-"""The command `honed`. Modules load what is heavy only when a command needs it."""
+"""The command `honed`. Modules import heavy dependencies only when a command needs them."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ COMMANDS = {
     "versions": "cli.commands.versions.versions",
     "watch-input": "cli.commands.device.watch_input",
 }
-"""Each command's module, where it stands under its own name, with _ for -."""
+"""Each command's module, which contains it under its own name, with _ for -."""
 
 
 class Commands(Group):
-    """Loads a command when it is called; shows errors of ours as text, not as a traceback."""
+    """Loads a command when it is called; shows our own errors as text, not as a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The names, for the help."""

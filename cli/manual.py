@@ -79,7 +79,7 @@ def _options(command: click.Command) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text as roff prints it: a dot or an apostrophe at the start of a line is no command."""
+    """Text escaped for roff: a dot or an apostrophe at the start of a line is not a command."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join(f"\\&{line}" if line[:1] in ".'" else line for line in text.split("\n"))
 

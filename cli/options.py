@@ -17,7 +17,7 @@ from service.training.hyperparameters import CHOSEN, declared
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 MAX_SENTENCE = 200
-"""Characters of a command's help where all commands are listed."""
+"""Characters of a command's help in the list of commands."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -28,7 +28,7 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's. Raises UsageError with the name that comes nearest."""
+        """Like click's. Raises UsageError with the nearest name."""
         name = args[0]
         known = self.list_commands(ctx)
         if name in known or name.startswith("-"):
@@ -96,14 +96,14 @@ _FILTERS: dict[str, dict[str, Any]] = {
 
 
 def filters(command: Command) -> Command:
-    """Add the options that say which samples."""
+    """Add the options that select samples."""
     for name, option in reversed(_FILTERS.items()):
         command = click.option(f"--{name}", name, **option)(command)
     return command
 
 
 def hyperparameters(command: Command) -> Command:
-    """Add the options that say how a job trains; the model's defaults replace those not given."""
+    """Add the options that say how a job trains; the model's defaults replace omitted ones."""
     for name, kind, about, default in reversed(list(declared())):
         option = f"--{name.replace('_', '-')}"
         unless = " unless the job chooses" if name in CHOSEN else ""
@@ -136,7 +136,7 @@ class HeadChoice(click.ParamType["str | dict[str, Any]"]):
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | dict[str, Any]:
-        """As a request has it."""
+        """As in a request."""
         kind, colon, k = value.partition(":")
         if value == "auto":
             return value
@@ -148,7 +148,7 @@ class HeadChoice(click.ParamType["str | dict[str, Any]"]):
 class Time(click.ParamType[str]):
     """A time from now, as 30d, or a moment in RFC 3339.
 
-    ahead: whether it is to come.
+    ahead: whether it must be in the future.
     """
 
     name = "time"
@@ -170,7 +170,7 @@ class Time(click.ParamType[str]):
 
 
 def _taken(kind: Any) -> dict[str, Any]:
-    """What click makes an option of, for a type that may be None."""
+    """The type for click, for a type that may be None."""
     if Head in get_args(kind):
         return {"type": HeadChoice()}
     if isinstance(kind, UnionType):
@@ -187,7 +187,7 @@ def _taken(kind: Any) -> dict[str, Any]:
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:
-    """Only what has a value, as JSON has it."""
+    """Only options with a value, as in JSON."""
     return {
         name: dict(value) if name == "rate_factors" else value
         for name, value in values.items()

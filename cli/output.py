@@ -23,14 +23,14 @@ def echo(value: Any, show: Callable[[Any], None], *, as_json: bool) -> None:
 
 
 def echo_done(told: str, *, as_json: bool, **facts: Any) -> None:
-    """What was done where the answer has no body: one line, or the facts as JSON."""
+    """The result of a request whose answer has no body: one line, or the facts as JSON."""
     echo(facts, lambda _: click.echo(told), as_json=as_json)
 
 
 def echo_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Left-aligned columns under their headers; a missing value is a dash.
 
-    That there are no rows is said on stderr, so that scripts read none.
+    If there are no rows, a message on stderr says so, so that scripts read none.
     """
     cells = [list(headers), *([plain(value) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]

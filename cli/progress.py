@@ -15,7 +15,7 @@ LINE_INTERVAL_S = 10.0
 
 
 class MeteredFile:
-    """A file that tells how much of it was read."""
+    """A file that reports how much of it was read."""
 
     def __init__(self, file: IO[bytes], advance: Advance) -> None:
         self._file = file
@@ -23,7 +23,7 @@ class MeteredFile:
         self.fileno = file.fileno
 
     def read(self, size: int = -1) -> bytes:
-        """Like the file's own."""
+        """Like the file's method."""
         data = self._file.read(size)
         self._advance(len(data))
         return data
@@ -41,7 +41,7 @@ class Lines:
         self._told = ""
 
     def __call__(self, amount: int) -> None:
-        """Move on by this."""
+        """Advance by this."""
         self._reached += amount
         if self._length and self._clock() - self._told_at >= LINE_INTERVAL_S:
             self._told_at = self._clock()
@@ -52,7 +52,10 @@ class Lines:
 
 @contextmanager
 def bar(length: int, label: str, *, show: bool = True) -> Iterator[Advance]:
-    """A bar of `length` units; the value moves it on. Lines where stderr is no terminal."""
+    """A bar of `length` units, advanced by calls of the value.
+
+    Lines if stderr is not a terminal.
+    """
     if not show:
         yield _ignore
         return

@@ -31,7 +31,7 @@ def render() -> str:
 
 
 def walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    """A command and all below it, each with its words."""
+    """A command and its subcommands, each with its name."""
     yield path, command
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -61,7 +61,7 @@ def description(command: click.Command) -> str:
 
 
 def meaning(option: click.Option) -> str:
-    """What an option does, with its default and its variable."""
+    """An option's help, with its default and its variable."""
     told = option.help or ""
     if isinstance(option.default, str | int | float) and not option.is_flag:
         told += f" Default: {option.default}."
@@ -71,7 +71,7 @@ def meaning(option: click.Option) -> str:
 
 
 def value(option: click.Option) -> str:
-    """What stands behind an option's name, with a space before it; nothing for a flag."""
+    """The text after an option's name, with a leading space; empty for a flag."""
     if option.is_flag:
         return ""
     if isinstance(option.type, click.Choice) and option.metavar is None:

@@ -1,4 +1,4 @@
-"""What the operating system asks of a command."""
+"""Signals from the operating system to a command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def termination_as_interrupt() -> Iterator[None]:
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """SIGINT and SIGTERM wait for the end of the block: what is made in it is also noted in it."""
+    """SIGINT and SIGTERM wait for the end of the block, so that its results are recorded."""
     waiting: list[int] = []
     before = {
         number: signal.signal(number, lambda each, _frame: waiting.append(each))

@@ -141,7 +141,7 @@ def _judge(before: Path, after: Path, *, version: int) -> None:
 
 
 def _learned(labels: Any, old: Any, new: Any) -> list[int]:
-    """Rows that only the new version reads right, each of another digit."""
+    """Rows that only the new version reads right, each a different digit."""
     rows: dict[int, int] = {}
     for row in ((old != labels) & (new == labels)).nonzero()[0]:
         rows.setdefault(int(labels[row]), int(row))
@@ -149,7 +149,7 @@ def _learned(labels: Any, old: Any, new: Any) -> list[int]:
 
 
 def _pages(client: Client) -> dict[str, str]:
-    """Where a daemon can be looked at in a browser: a title and a path each."""
+    """The daemon's pages for a browser: a title and a path each."""
     pages = {"Docs": "/docs"}
     dashboard = client.answer("/dashboard")
     if dashboard is not None and dashboard.status_code == 200:

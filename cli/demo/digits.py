@@ -28,7 +28,7 @@ def kept_back() -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def read(model: Path, images: NDArray[Any]) -> NDArray[Any]:
-    """What a model reads, (n,) int64, as any app asks it: by plain ONNX Runtime inference."""
+    """A model's predictions, (n,) int64, as in any app: by plain ONNX Runtime inference."""
     from service.training.engines.runtime import onnxruntime
 
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])

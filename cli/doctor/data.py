@@ -1,4 +1,4 @@
-"""`honed doctor --verify` and `--repair`: all that is kept, read and compared with its digests."""
+"""`honed doctor --verify` and `--repair`: read all stored data and compare them with digests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TO_PUT_BACK = "register the same file under another name: that puts back what a 
 
 
 def verify(client: Client) -> Iterator[Check]:
-    """Let the daemon read all that it keeps, and wait until it has."""
+    """Have the daemon read all its data, and wait until it has finished."""
     if client.answer("/healthz") is None:
         yield Check("data", "fail", "nothing was read: the daemon does not run", "honed serve")
         return
@@ -44,9 +44,9 @@ def verify(client: Client) -> Iterator[Check]:
 
 
 def repair(client: Client, *, asks: bool) -> Iterator[Check]:
-    """Read everything in the data folder of a stopped daemon, and give up what is damaged.
+    """Read everything in the data folder of a stopped daemon, and delete damaged data.
 
-    asks: whether a person is asked before anything is deleted.
+    asks: whether to ask for confirmation before anything is deleted.
     """
     from service.backup.repair import repair as give_up
     from storage.disk.permissions import OWNER_ONLY_UMASK

@@ -67,7 +67,7 @@ def doctor(client: Client, *, verify: bool, repairs: bool, yes: bool, as_json: b
 
 
 def all_checks(client: Client, *, verify: bool) -> Iterator[Check]:
-    """Every check, the cheap ones first. verify: read all that is kept as well."""
+    """Every check, the cheap ones first. verify: also read all stored data."""
     yield check_python(sys.version_info[:3])
     yield check_runtime(installed_version)
     yield check_engine_runs()
@@ -89,8 +89,8 @@ def all_checks(client: Client, *, verify: bool) -> Iterator[Check]:
 
 
 def check_data_dir(folder: Path) -> Iterator[Check]:
-    """Writable, on a disk of this machine, with room."""
-    # Path.exists raises where a folder may not be looked into.
+    """Writable, on a local disk, with free space."""
+    # Path.exists raises if a folder may not be searched.
     parents = (folder, *folder.absolute().parents)
     existing = next(path for path in parents if os.path.exists(path))  # noqa: PTH110
     yield _writable(folder, existing)
@@ -116,7 +116,7 @@ def check_daemon(client: Client) -> Iterator[Check]:
 
 
 def check_database(client: Client) -> Iterator[Check]:
-    """Whether a backup had to take the place of a damaged database."""
+    """Whether a backup had to replace a damaged database."""
     response = client.answer("/readyz")
     if response is None or response.is_error:
         return
@@ -129,7 +129,7 @@ def check_database(client: Client) -> Iterator[Check]:
 
 
 def check_data(client: Client) -> Iterator[Check]:
-    """What the daemon knows to be damaged."""
+    """The damage that the daemon knows of."""
     response = client.answer("/readyz")
     if response is None or response.is_error:
         return

@@ -1,7 +1,7 @@
-"""Trains one step, and says so: `python -m cli.doctor.engine_probe FOLDER`.
+"""Trains one step and reports it: `python -m cli.doctor.engine_probe FOLDER`.
 
-A process of its own, since an engine that is broken may crash natively, and in the sandbox, as jobs
-are. FOLDER: an empty one, to write into.
+A separate process, since a broken engine may crash natively, and sandboxed like jobs. FOLDER: an
+empty one, to write into.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ DOES_NOT_EXIST, ACCESS_DENIED, NOT_ACTIVE = 1060, 5, 1062
 RESTART_AFTER_MS = 5_000
 FORGET_FAILURES_AFTER_S = 86_400
 PRESHUTDOWN_MS = 60_000
-"""How long the system's end waits: a running job saves a checkpoint first."""
+"""How long a shutdown waits: a running job saves a checkpoint first."""
 STOP_TIMEOUT_S = 90
 
 
@@ -96,19 +96,19 @@ class ControlManager:
 
 
 def register(name: str, handler: Callable[[int, int, Any], None]) -> Any:
-    """Have Windows call the handler, in its own thread; a handle to report with."""
+    """Register a handler that Windows calls in its own thread; returns a handle for reports."""
     return servicemanager.RegisterServiceCtrlHandler(name, handler, True)
 
 
 def report(handle: Any, status: tuple[int, ...]) -> None:
-    """Tell Windows how the service fares: SERVICE_STATUS of winsvc.h."""
+    """Report the service's state to Windows: SERVICE_STATUS of winsvc.h."""
     win32service.SetServiceStatus(handle, status)
 
 
 def host(make: Callable[[Any], object]) -> None:
     """Be the process of the service until it ends. make: called with its arguments, in a thread.
 
-    Raises Failure if it was not Windows that started this process as a service.
+    Raises Failure if Windows did not start this process as a service.
     """
     with _told("be the process of", "a service"):
         servicemanager.Initialize()
@@ -127,7 +127,7 @@ def _configure(service: Any) -> None:
     for level, value in (
         (win32service.SERVICE_CONFIG_DESCRIPTION, DESCRIPTION),
         (win32service.SERVICE_CONFIG_FAILURE_ACTIONS, failures),
-        # An end with an error is a failure too, not a crash alone.
+        # An exit with an error is also a failure, not only a crash.
         (win32service.SERVICE_CONFIG_FAILURE_ACTIONS_FLAG, True),
         (win32service.SERVICE_CONFIG_PRESHUTDOWN_INFO, PRESHUTDOWN_MS),
         (win32service.SERVICE_CONFIG_DELAYED_AUTO_START_INFO, True),

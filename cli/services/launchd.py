@@ -1,4 +1,4 @@
-"""Hone as a service of launchd, on macOS: of the person who asks, while they are logged in."""
+"""Hone as a launchd service on macOS: for the calling user, while logged in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cli.services.systemd import installed_program, write
 LABEL = "honed"
 TIMEOUT_S = 120
 NOT_FOUND = {3, 113}
-"""What launchctl exits with where it knows no such service: bootout, print."""
+"""Exit codes of launchctl for an unknown service: bootout, print."""
 
 
 class Agent:
@@ -27,7 +27,7 @@ class Agent:
         self._domain = f"gui/{os.getuid()}"
 
     def install(self) -> Iterator[str]:
-        """Write the file and start the service; tells each step. Raises Failure."""
+        """Write the file and start the service; reports each step. Raises Failure."""
         if self.path.exists():
             raise Failure(f"{self.path} is there: `honed service uninstall --user` comes first")
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ class Agent:
         yield f"removed {self.path}"
 
     def status(self) -> dict[str, str]:
-        """What launchd knows of the service: `running`. Raises Failure."""
+        """The service's state in launchd: `running`. Raises Failure."""
         said = self._launchctl("print", f"{self._domain}/{LABEL}", may_be_missing=True)
         states = [line.split(" = ")[1] for line in said.splitlines() if "\tstate = " in line]
         return {LABEL: states[0] if states else "not installed"}
@@ -56,7 +56,7 @@ class Agent:
             "ProgramArguments": [str(program), "serve"],
             "EnvironmentVariables": {"HONED_LOG_FORMAT": "json"},
             "RunAtLoad": True,
-            # After a crash; not after an end in order.
+            # After a crash; not after a clean exit.
             "KeepAlive": {"SuccessfulExit": False},
             # A running job saves a checkpoint first.
             "ExitTimeOut": 60,

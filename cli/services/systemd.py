@@ -1,4 +1,4 @@
-"""Hone as a service of systemd: which files that takes, and what systemd is asked to do."""
+"""Hone as a systemd service: its files, and the calls to systemd."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from service.processes.interpreter import APPLICATION
 
 TEMPLATES = APPLICATION / "systemd"
 PROGRAM = "/opt/honed/bin/honed"
-"""In the templates, where the real program is named instead."""
+"""Placeholder in the templates for the real program."""
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
-"""What the unit hides from the service (ProtectHome)."""
+"""Folders that the unit hides from the service (ProtectHome)."""
 TIMEOUT_S = 1000
-"""Longer than a first start may take, by the unit."""
+"""Longer than the unit allows for a first start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The service of the machine, or of the person who asks.
+    """The system service, or the calling user's service.
 
-    root: of the system that it is installed into; of another one than this, systemd is only told
-    to start it when that boots.
+    root: of the target system; if it is not this one, the service is only enabled for its boot.
     """
 
     is_user: bool = False
@@ -38,7 +37,7 @@ class Service:
         return ("honed.service",) if self.is_user else ("honed.socket", "honed.service")
 
     def files(self, *, tcp: bool) -> Mapping[Path, Path]:
-        """Where each file goes → what it is made from."""
+        """Each file's destination → its source."""
         if self.is_user:
             return {self._units / "honed.service": TEMPLATES / "user.service"}
         named = {self._units / name: TEMPLATES / name for name in self.units}
@@ -48,7 +47,7 @@ class Service:
         return named
 
     def install(self, *, tcp: bool = False) -> Iterator[str]:
-        """Write the files and start the service; tells each step. Raises Failure."""
+        """Write the files and start the service; reports each step. Raises Failure."""
         program = self._program()
         if not tcp and not self.is_user:
             self._drop_in.unlink(missing_ok=True)
@@ -78,7 +77,7 @@ class Service:
             self._systemctl("daemon-reload")
 
     def status(self) -> dict[str, str]:
-        """What systemd knows of each unit: `active (running)`. Raises Failure."""
+        """Each unit's state in systemd: `active (running)`. Raises Failure."""
         return {unit: self._state(unit) for unit in self.units}
 
     @property
@@ -93,7 +92,7 @@ class Service:
 
     @property
     def _is_running(self) -> bool:
-        """Whether it is for the system that runs here, under systemd."""
+        """Whether the target is this running system, under systemd."""
         return self.root == Path("/") and Path("/run/systemd/system").is_dir()
 
     def _program(self) -> Path:
@@ -129,7 +128,7 @@ def installed_program() -> Path:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that everybody may read, and its folder. Raises Failure."""
+    """Write a world-readable file, and its folder. Raises Failure."""
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""Hone as a service of Windows: what is asked of the service control manager."""
+"""Hone as a Windows service: the calls to the service control manager."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cli.errors import Failure
 
 NAME = "honed"
 ACCOUNT = rf"NT SERVICE\{NAME}"
-"""A virtual account: it has no password, belongs to the service alone, and goes with it."""
+"""A virtual account: it has no password, belongs only to the service, and is removed with it."""
 SYSTEM, ADMINISTRATORS = "S-1-5-18", "S-1-5-32-544"
-"""Their names differ from language to language."""
+"""Their names depend on the language."""
 ICACLS_TIMEOUT_S = 600
 
 
 class Manager(Protocol):
-    """The service control manager. Every call raises Failure with the words of Windows."""
+    """The service control manager. Every call raises Failure with Windows' message."""
 
     def state(self, name: str) -> str | None:
         """`running`, `stopped`…; None if there is no such service."""
@@ -52,9 +52,9 @@ class WindowsService:
         self.folder = Path(os.environ.get("PROGRAMDATA", r"C:\ProgramData")) / "Hone"
 
     def install(self) -> Iterator[str]:
-        """Create the service, close its folder to others, start it; tells each step.
+        """Create the service, restrict its folder, start it; reports each step.
 
-        Raises Failure; a service that was created and cannot have its folder is taken back.
+        Raises Failure; if its folder cannot be restricted, the created service is removed.
         """
         if self._manager.state(NAME) is not None:
             raise Failure(
@@ -86,16 +86,19 @@ class WindowsService:
         yield f"removed {NAME}; its data stay in {self.folder}"
 
     def status(self) -> dict[str, str]:
-        """What the service control manager knows of it: `running`. Raises Failure."""
+        """Its state in the service control manager: `running`. Raises Failure."""
         return {NAME: self._manager.state(NAME) or "not installed"}
 
     def _command(self, program: str) -> str:
-        """What Windows starts. -I leaves out Python's folders and variables of others."""
+        """The command that Windows starts.
+
+        -I excludes other users' Python folders and variables.
+        """
         arguments = ["-I", "-m", "honed", "service", "run", "--data-dir", str(self.folder / "data")]
         return subprocess.list2cmdline([program, *arguments])
 
     def _close_folder(self) -> None:
-        """To all but system, administrators and service: samples and the token lie there."""
+        """Restrict it to system, administrators and service: it holds samples and the token."""
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
         granted = [f"*{SYSTEM}:(OI)(CI)F", f"*{ADMINISTRATORS}:(OI)(CI)F", f"{ACCOUNT}:(OI)(CI)M"]
         command = ["icacls", str(self.folder), "/inheritance:r", "/grant:r", *granted]
@@ -110,10 +113,10 @@ class WindowsService:
 
 
 def interpreter() -> tuple[str, dict[str, str]]:
-    """The Python that Windows can start as a service, and the variables by which it is ours.
+    """The Python that Windows can start as a service, and the variables of our environment.
 
     In a virtual environment python.exe starts the real one as its child, which Windows does not
-    take for the service. The variable tells the real one, as it does in multiprocessing.
+    accept as the service. The variable names the environment, as in multiprocessing.
     """
     if sys.prefix == sys.base_prefix:
         return sys.executable, {}

@@ -1,4 +1,4 @@
-"""The process of the service on Windows: tells the service control manager how the daemon fares."""
+"""The service's process on Windows: reports the daemon's state to the service control manager."""
 
 from __future__ import annotations
 
@@ -20,23 +20,26 @@ STOP_MS = 60_000
 MOST_LOG_BYTES = 10 * 2**20
 
 Run = Callable[[threading.Event, Callable[[list[str]], None]], int]
-"""The daemon, until the event is set; calls the function once it listens. Returns the exit code."""
+"""Runs the daemon until the event is set; calls the function once it listens.
+
+Returns the exit code.
+"""
 
 
 class Framework(Protocol):
-    """What pywin32's servicemanager and win32service give the process of a service."""
+    """The functions of pywin32's servicemanager and win32service for a service's process."""
 
     def register(self, name: str, handler: Callable[[int, int, Any], None]) -> Any:
-        """Have Windows call the handler, in its own thread; a handle to report with."""
+        """Register a handler that Windows calls in its own thread; returns a handle for reports."""
 
     def report(self, handle: Any, status: tuple[int, ...]) -> None:
         """SetServiceStatus."""
 
 
 class HostedDaemon:
-    """What pywin32 makes in the thread of the service, and runs.
+    """The object that pywin32 creates and runs in the service's thread.
 
-    A stop, and a shutdown before Windows stops other services, end the daemon in order.
+    A stop, and a shutdown before Windows stops other services, end the daemon cleanly.
     """
 
     def __init__(self, name: str, *, framework: Framework, run: Run) -> None:
@@ -54,7 +57,7 @@ class HostedDaemon:
             raise RuntimeError(f"the daemon ended with {exit_code}")
 
     def control(self, control: int, _event_type: int, _data: Any) -> None:
-        """What Windows asks, while the daemon runs."""
+        """Handle Windows' requests while the daemon runs."""
         if control in (STOP, SHUTDOWN, PRESHUTDOWN):
             self._report(STOP_PENDING, wait_ms=STOP_MS)
             self._asked_to_stop.set()
@@ -68,7 +71,7 @@ class HostedDaemon:
 
 
 def log_to(path: Path) -> None:
-    """A service has no stderr: what goes there goes to a file, of which the one before is kept."""
+    """A service has no stderr: its output goes to a file, and the previous file is kept."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and path.stat().st_size > MOST_LOG_BYTES:
         path.replace(path.with_suffix(".1.log"))

@@ -18,7 +18,7 @@ TRAINING_VERSION, MIN_RUNTIME = "1.19.2", (1, 22)
 MIN_ONNX = (1, 21)
 STRICT_TABLES = (3, 37, 0)
 WAL_RACE = (3, 7, 0), (3, 51, 2)
-"""SQLite may corrupt a WAL database that two connections write: first and last such release."""
+"""SQLite may corrupt a WAL database with two writers: first and last such release."""
 SANDBOX_PROBE = command("service.processes.sandbox")
 LAST_WORDS = 400
 
@@ -27,7 +27,7 @@ InstalledVersion = Callable[[str], "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at. remedy: what to do unless it is ok."""
+    """One check. remedy: what to do unless it is ok."""
 
     name: str
     status: Literal["ok", "warn", "fail"]
@@ -44,7 +44,7 @@ def check_python(current: tuple[int, int, int]) -> Check:
 
 
 def check_runtime(installed: InstalledVersion) -> Check:
-    """Exactly one package may own `onnxruntime`; which one says what can be trained."""
+    """Exactly one package may own `onnxruntime`; it decides what can be trained."""
     found = [name for name in RUNTIMES if installed(name)]
     if not found:
         return Check("runtime", "fail", "no onnxruntime is installed", "pip install onnxruntime")
@@ -60,7 +60,7 @@ def check_runtime(installed: InstalledVersion) -> Check:
 
 
 def check_sandbox() -> Check:
-    """What keeps children, which work on models and pictures of strangers, from doing harm."""
+    """The sandbox of children, which process untrusted models and pictures."""
     if sys.platform != "linux":
         return _no_sandbox("children may do all that this user may", "it needs Linux")
     done = subprocess.run(
