@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Scale = Literal["htk", "slaney"]
 
 FLOOR = 1e-10
-"""The least power that a logarithm is taken of: -100 dB."""
+"""The minimum power for logarithms: -100 dB."""
 ZEROS, ROLLOFF = 6, 0.99
 """Zero crossings of the sinc on each side, and the cut-off as a share of the lower Nyquist rate."""
 OUTPUTS_AT_ONCE = 1 << 14
@@ -25,7 +25,7 @@ SLANEY_STEP, SLANEY_BREAK, SLANEY_LOG = 200 / 3, 1000.0, np.log(6.4) / 27
 
 @dataclass(frozen=True)
 class Spectrum:
-    """How a spectrum is taken. Sizes in samples, frequencies in Hz.
+    """The parameters of a spectrum. Sizes in samples, frequencies in Hz.
 
     coefficients: of an MFCC; None for log-mel bands. natural: logarithms to the base e instead of
     decibels. centred: frame t is centred on sample t * hop_size, with the signal mirrored beyond
@@ -113,9 +113,9 @@ def cosines(mels: int, coefficients: int) -> Floats:
 
 
 def resample(signal: NDArray[Any], rate: int, to: int, *, samples: int) -> NDArray[np.float32]:
-    """The first `samples` samples at rate `to`; zeros stand beyond the signal's ends.
+    """The first `samples` samples at rate `to`; the signal is zero beyond its ends.
 
-    A sinc under a Hann window, as torchaudio.functional.resample has it by default. Memory does not
+    A Hann-windowed sinc, the default of torchaudio.functional.resample. Memory does not
     depend on the rates' ratio. Source: Smith, Digital Audio Resampling.
     """
     made = np.zeros(samples, np.float32)

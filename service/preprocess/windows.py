@@ -1,7 +1,7 @@
-"""Kind `windows`: stretches of a recording of sensors, standardized by channel.
+"""Kind `windows`: sections of a sensor recording, standardized by channel.
 
 A CSV of many rows is cut into windows when it is uploaded (service/samples/ingest/csv_windows.py);
-tensors are windows already.
+tensors are already windows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from service.preprocess.standardize import Standardize
 from storage.records.signatures import TensorSpec
 
 CHOICES = {"layout": ("time_first", "channels_first"), "label": ("majority", "last")}
-"""What may be chosen; the first is the default."""
+"""The choices; the first is the default."""
 FIELDS = (*STANDARDIZE_FIELDS, *CHOICES, "length", "stride")
 
 

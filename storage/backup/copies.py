@@ -42,7 +42,7 @@ class Copies:
 
     @contextmanager
     def making(self) -> Iterator[None]:
-        """Hold deletions back while the block makes a copy: they would miss it."""
+        """Delay deletions while the block makes a copy: they would miss it."""
         with self._lock:
             yield
 
@@ -77,9 +77,9 @@ class Copies:
                 _change(path, lambda transaction: move_samples(transaction, model_id, pack, move))
 
     def forget_models(self, kept: Callable[[], Iterable[int]]) -> None:
-        """Delete every model but those that are kept from the daemon's own backups.
+        """Delete all models except those in `kept` from the daemon's own backups.
 
-        kept: their ids, asked for when no backup can be made that has a newer one.
+        kept: their ids, read when no backup with a newer one can be made.
         """
         with self._lock:
             marks = ", ".join(str(int(model_id)) for model_id in kept())
@@ -92,7 +92,7 @@ class Copies:
 
 
 def require_room_for_copy(database: Path) -> None:
-    """Raises StorageFull unless a copy leaves as much again free: others write meanwhile."""
+    """Raises StorageFull unless a copy leaves the same space free again: others write meanwhile."""
     with file_faults("cannot ask the disk for its free space"):
         needed = 2 * database.stat().st_size
         free = shutil.disk_usage(database.parent).free
@@ -103,7 +103,7 @@ def require_room_for_copy(database: Path) -> None:
 
 
 def copy_database(source: sqlite3.Connection, target: Path) -> None:
-    """Copy what `source` sees, which is in a transaction that has read, into a new file; durable.
+    """Copy the snapshot of `source`, which is in a read transaction, into a new file; durable.
 
     The copy is one file, without a log. Raises StorageFull, StorageBroken.
     """
@@ -121,7 +121,7 @@ def copy_database(source: sqlite3.Connection, target: Path) -> None:
 
 
 def check_copy(path: Path) -> None:
-    """Raises DatabaseDamaged unless every table and index of a copy is whole."""
+    """Raises DatabaseDamaged unless every table and index of a copy is intact."""
     try:
         # A connection that may write rolls back a change that a crash has interrupted.
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
