@@ -28,6 +28,7 @@ COMMANDS = {
     "doctor": "cli.doctor.doctor",
     "drift": "cli.commands.samples.drift",
     "events": "cli.commands.device.events",
+    "federate": "cli.commands.federate",
     "federation": "cli.commands.models.federation",
     "fetch": "cli.commands.versions.fetch",
     "gate": "cli.commands.models.settings",

@@ -56,12 +56,12 @@ class Service:
             yield f"wrote {path}"
         if not self.is_user:
             _run("systemd-sysusers", f"--root={self.root}")
-        if self._is_running:
-            self._systemctl("daemon-reload")
-            self._systemctl("enable", "--now", *self.units)
+        if self.is_running:
+            self.systemctl("daemon-reload")
+            self.systemctl("enable", "--now", *self.units)
             yield f"started {', '.join(self.units)}"
         else:
-            self._systemctl("enable", *self.units)
+            self.systemctl("enable", *self.units)
             yield f"enabled {', '.join(self.units)}: they start with the system in {self.root}"
 
     def uninstall(self) -> Iterator[str]:
@@ -69,12 +69,12 @@ class Service:
         there = [path for path in self.files(tcp=True) if path.exists()]
         if not there:
             raise Failure(f"there is no service of Hone in {self._units}")
-        self._systemctl("disable", *(["--now"] if self._is_running else []), *self.units)
+        self.systemctl("disable", *(["--now"] if self.is_running else []), *self.units)
         for path in there:
             path.unlink()
             yield f"removed {path}"
-        if self._is_running:
-            self._systemctl("daemon-reload")
+        if self.is_running:
+            self.systemctl("daemon-reload")
 
     def status(self) -> dict[str, str]:
         """Each unit's state in systemd: `active (running)`. Raises Failure."""
@@ -91,7 +91,7 @@ class Service:
         return self._units / "honed.service.d" / "tcp.conf"
 
     @property
-    def _is_running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the target is this running system, under systemd."""
         return self.root == Path("/") and Path("/run/systemd/system").is_dir()
 
@@ -106,13 +106,14 @@ class Service:
         return program
 
     def _state(self, unit: str) -> str:
-        said = self._systemctl("show", "--property=LoadState,ActiveState,SubState", unit)
+        said = self.systemctl("show", "--property=LoadState,ActiveState,SubState", unit)
         found = dict(line.partition("=")[::2] for line in said.splitlines() if "=" in line)
         if found.get("LoadState") != "loaded":
             return "not installed"
         return f"{found['ActiveState']} ({found['SubState']})"
 
-    def _systemctl(self, *arguments: str) -> str:
+    def systemctl(self, *arguments: str) -> str:
+        """What systemctl says. Raises Failure."""
         where = ["--user"] if self.is_user else []
         if self.root != Path("/"):
             where = [f"--root={self.root}"]

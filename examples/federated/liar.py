@@ -6,8 +6,8 @@ import numpy as np
 from flwr.app import ArrayRecord
 from honed_flower import client_app
 from honed_flower.__main__ import main
+from honed_flower.records import pack as pack_update
 from honed_flower.updates import METADATA
-from honed_flower.updates import pack as pack_update
 from safetensors.numpy import load, save
 
 TIMES = np.float32(10)

@@ -50,12 +50,14 @@ WITHOUT_COMMAND: dict[Operation, str] = {
 }
 """Operations that no command calls, and why."""
 
-NOT_ASKING = {"artifacts", "demo", "restore", "serve", "watch-input"} | {
-    f"service {what}" for what in ("install", "run", "status", "uninstall")
-}
-"""Commands that ask no daemon, or one of their own."""
+NOT_ASKING = (
+    {"artifacts", "demo", "restore", "serve", "watch-input"}
+    | {f"service {what}" for what in ("install", "run", "status", "uninstall")}
+    | {"federate join", "federate leave"}
+)
+"""Commands that ask no daemon, or one of their own, or install what is tested elsewhere."""
 
-WITHOUT_JSON = {"dashboard", "demo", "serve", "watch-input"} | {
+WITHOUT_JSON = {"dashboard", "demo", "serve", "watch-input", "federate join", "federate leave"} | {
     f"service {what}" for what in ("install", "run", "uninstall")
 }
 """Commands that run until they are stopped, or tell a person what they do."""
@@ -76,6 +78,7 @@ gate pets mode=always
 quota pets max_samples=5000
 retention pets max_versions=9
 federation pets allowed=true superlink=fl.example:9092 epsilon=8
+federate status
 samples add picky {out}/photo.png --label dark
 samples show picky 1 --thumbnail {out}/small.png
 samples add pets {out}/samples.npz

@@ -109,7 +109,7 @@ def _device(client: Client, context: Context) -> Device:
         str(model),
         superlink=None if superlink is None else str(superlink),
         stopped=STOPPED,
-        note=lambda round_id: [tell(round_id) for tell in NOTED] and None,
+        note=_note,
     )
 
 
@@ -120,3 +120,8 @@ def _asked(question: Callable[[], Any]) -> Any:
     except Exception as error:
         logger.warning("%s", error)
         raise RuntimeError(reason(error)) from error
+
+
+def _note(round_id: int | None) -> None:
+    for tell in NOTED:
+        tell(round_id)

@@ -41,7 +41,7 @@ from honed_flower.supernode import Membership, SuperNode, read_key
 
 logger = logging.getLogger("honed_flower")
 POLL_S = 0.5
-WATCH_S = 1.0
+WATCH_S = 3.0
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 

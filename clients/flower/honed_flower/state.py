@@ -17,7 +17,8 @@ class State:
     def __init__(self, folder: Path, **facts: Any) -> None:
         self._path = folder / NAME
         before = read_state(folder)
-        kept = {name: before[name] for name in ("replies", "bytes", "round_id") if name in before}
+        names = ("replies", "bytes", "round_id")
+        kept: dict[str, Any] = {name: before[name] for name in names if name in before}
         self.facts: dict[str, Any] = {"replies": 0, "bytes": 0, **kept, **facts, "pid": os.getpid()}
 
     def update(self, **facts: Any) -> None:

@@ -33,7 +33,7 @@ class OfUpdates(FedAvg):
     """
 
     clip_norm: float | None = None
-    max_samples: int = 10_000
+    max_samples: int = 1000
     _sent: Tensors
 
     def configure_train(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ def _header(content: bytes) -> bytes:
     return content[8 : 8 + int.from_bytes(content[:8], "little")]
 
 
-def _from_int8(stored: Mapping[str, NDArray]) -> Tensors:
+def _from_int8(stored: Mapping[str, NDArray[Any]]) -> Tensors:
     names = sorted(set(stored) - {SCALES})
     scales = stored[SCALES].astype(np.float32)
     return {
@@ -65,7 +66,7 @@ def _from_int8(stored: Mapping[str, NDArray]) -> Tensors:
     }
 
 
-def _from_places(stored: Mapping[str, NDArray], shapes: Shapes) -> Tensors:
+def _from_places(stored: Mapping[str, NDArray[Any]], shapes: Shapes) -> Tensors:
     """Its metadata has shapes too, but who sends may say anything: ours decide how much memory."""
     sizes = {name: prod(shapes[name]) for name in sorted(shapes)}
     flat = np.zeros(sum(sizes.values()), np.float32)

@@ -6,6 +6,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from support import wait_until
 EXAMPLE = Path(__file__).parents[3] / "examples" / "federated"
 sys.path.append(str(EXAMPLE))
 from cameras import digits, network, seen_by  # noqa: E402
-from machines import MODEL, Device, Program, SuperLink  # noqa: E402
+from machines import MODEL, Device, Program, SuperLink, certificates  # noqa: E402
 
 DEVICES = 3
 LONG = 10**8
@@ -79,8 +80,8 @@ def begin(superlink: SuperLink, name: str, **settings: object) -> str:
     )
 
 
-def weights(superlink: SuperLink, name: str) -> dict[str, np.ndarray]:
-    model = onnx.load(superlink.folder / name / "global.onnx")
+def weights(file: Path) -> dict[str, np.ndarray]:
+    model = onnx.load(file)
     return {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
 
 
@@ -102,18 +103,13 @@ def test_the_sum_that_the_server_sees_is_the_mean_of_the_updates(
     assert superlink.finish(begin(superlink, "plain")) == "finished:completed"
     run = begin(superlink, "secure", secure_aggregation=True)
     assert superlink.finish(run) == "finished:completed"
-    plain, secure, start = (
-        weights(superlink, "plain"),
-        weights(superlink, "secure"),
-        {each.name: numpy_helper.to_array(each) for each in _start(superlink).graph.initializer},
+    start, plain, secure = (
+        weights(superlink.folder / each)
+        for each in ("m.onnx", "plain/global.onnx", "secure/global.onnx")
     )
     for name, values in plain.items():
         assert np.abs(values - start[name]).max() > 1e-3
         np.testing.assert_allclose(secure[name], values, atol=1e-4)
-
-
-def _start(superlink: SuperLink) -> onnx.ModelProto:
-    return onnx.load(superlink.folder / "m.onnx")
 
 
 def test_what_secure_aggregation_cannot_do_ends_the_run_before_its_first_round(
@@ -175,11 +171,8 @@ def test_a_superlink_that_vanishes_ends_the_training(
 def test_a_server_with_another_certificate_is_refused(
     superlink: SuperLink, devices: list[Device], folder: Path, flower: Path
 ) -> None:
-    other = SuperLink.__new__(SuperLink)
-    from machines import certificates
-
+    other = copy(superlink)
     other.certificates = certificates(folder / "others")
-    other.programs, other.address = superlink.programs, superlink.address
     stranger = Device(folder / "stranger")
     try:
         stranger.register(MODEL, network())
@@ -221,3 +214,16 @@ def test_a_node_that_was_killed_stops_what_it_had_begun(
     device.join(superlink, patience=5)
     wait_until(lambda: stopped(device), "the round to be stopped", deadline_s=60)
     superlink.flwr("stop", run, "here")
+
+
+def test_a_daemon_that_was_killed_goes_on_with_its_round(
+    superlink: SuperLink, devices: list[Device]
+) -> None:
+    before = [each.rounds_sent() for each in devices]
+    run = begin(superlink, "resumed", max_steps=4000, epochs=0)
+    device = devices[1]
+    wait_until(device.is_stepping, "a round in its middle")
+    device.daemon.kill()
+    device.start()
+    assert superlink.finish(run) == "finished:completed"
+    assert [each.rounds_sent() for each in devices] == [each + 1 for each in before]

@@ -1,0 +1,189 @@
+"""`honed federate`: take part in a federation of Flower, in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.errors import Failure
+from cli.options import Group, as_json
+from cli.output import echo, echo_table
+from cli.services.bridge import BridgeService
+from service.processes.interpreter import APPLICATION
+
+PACKAGES = ("honed-client", "honed-flower")
+CHECKOUT = ("clients/python", "clients/flower")
+"""Where these lie beside the program that runs from a checkout."""
+SCOPE = "federate"
+
+
+@click.group(cls=Group)
+def federate() -> None:
+    """Take part in a federation of Flower, and show how that goes; docs/federated.md."""
+
+
+@federate.command("join")
+@click.argument("superlink")
+@click.option("--model", required=True, help="The model that takes part.")
+@click.option(
+    "--root-certificates",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+    help="Certificate authority of the SuperLink, PEM. Default: those of the system.",
+)
+@click.option("--service", "is_service", is_flag=True, help="As a service of yours, of systemd.")
+@click.pass_obj
+def join(
+    client: Client, superlink: str, *, model: str, root_certificates: Path | None, is_service: bool
+) -> None:
+    """Take part in the federation of SUPERLINK (HOST:PORT), until Ctrl-C.
+
+    The first time, Flower is installed beside the data folder, 300 MB. The model needs consent to
+    this federation, which `honed federation` gives.
+    """
+    _require_consent(client, model, superlink)
+    folder = _folder(client)
+    program = _installed(folder / "environment")
+    command = [str(program), "join", superlink, "--model", model, "--folder", str(folder / model)]
+    if root_certificates is not None:
+        command += ["--root-certificates", str(root_certificates)]
+    variables = {**_address(client), "HONED_TOKEN": _token(client, folder / model, model)}
+    if is_service:
+        for step in BridgeService(model).install(command, variables, folder / model):
+            click.echo(step)
+        return
+    sys.exit(_run(command, variables))
+
+
+@federate.command("leave")
+@click.argument("model")
+@click.pass_obj
+def leave(client: Client, model: str) -> None:
+    """Stop the service of MODEL and revoke its token. Its key stays, for another time."""
+    for step in BridgeService(model).uninstall():
+        click.echo(step)
+    file = _folder(client) / model / "token.json"
+    if file.exists():
+        client.request("DELETE", f"/v1/tokens/{json.loads(file.read_text('utf-8'))['id']}")
+        file.unlink()
+        click.echo("revoked its token")
+
+
+@federate.command("status")
+@as_json
+@click.pass_obj
+def status(client: Client, *, as_json: bool) -> None:
+    """Show what takes part in which federation, and what was sent."""
+    states = [
+        {"model": file.parent.name, **json.loads(file.read_text("utf-8"))}
+        for file in sorted(_folder(client).glob("*/state.json"))
+    ]
+    echo(states, _echo_states, as_json=as_json)
+
+
+def _echo_states(states: list[dict[str, Any]]) -> None:
+    echo_table(
+        ("MODEL", "SUPERLINK", "NOW", "REPLIES", "BYTES", "LAST"),
+        [
+            (
+                *(each["model"], each.get("superlink"), _now(each)),
+                *(each["replies"], each["bytes"], each.get("last")),
+            )
+            for each in states
+        ],
+    )
+
+
+def _now(state: dict[str, Any]) -> str:
+    if not _is_alive(state.get("pid")):
+        return "not running"
+    if not state.get("connected"):
+        return "no message yet"
+    return str(state.get("doing") or f"waiting since {_ago(state.get('last_at'))}")
+
+
+def _is_alive(pid: int | None) -> bool:
+    import psutil
+
+    return pid is not None and psutil.pid_exists(pid)
+
+
+def _ago(at: float | None) -> str:
+    return "the start" if at is None else f"{time.time() - at:.0f} s ago"
+
+
+def _require_consent(client: Client, model: str, superlink: str) -> None:
+    found = client.get(model_path(model, "federation"))
+    if found["allowed"] and found["superlink"] == superlink:
+        return
+    to = f"to {found['superlink']}" if found["allowed"] else "to none"
+    raise Failure(
+        f"{model!r} has consent {to}; give it with `honed federation {model} allowed=true "
+        f"superlink={superlink} epsilon=8 clip_norm=1 noise_multiplier=2`, on your own terms: "
+        "docs/federated.md explains each"
+    )
+
+
+def _folder(client: Client) -> Path:
+    """Beside the data folder: environment, keys and states."""
+    return client.settings.data_dir.with_name(client.settings.data_dir.name + "-federate")
+
+
+def _installed(environment: Path) -> Path:
+    """The program honed-flower, installed if it is not there. Raises Failure."""
+    scripts = environment / ("Scripts" if os.name == "nt" else "bin")
+    done = environment / ".installed"
+    if not done.exists():
+        packages = [str(APPLICATION / each) for each in CHECKOUT]
+        if not all(Path(each).is_dir() for each in packages):
+            packages = list(PACKAGES)
+        click.echo(f"installing Flower in {environment}, 300 MB …", err=True)
+        for command in _installing(environment, scripts, packages):
+            if subprocess.run(command, check=False).returncode:
+                raise Failure(f"{' '.join(command)} failed; its lines above say why")
+        done.touch()
+    return scripts / ("honed-flower.exe" if os.name == "nt" else "honed-flower")
+
+
+def _installing(environment: Path, scripts: Path, packages: list[str]) -> Iterator[list[str]]:
+    yield [sys.executable, "-m", "venv", str(environment)]
+    pip = [str(scripts / "python"), "-m", "pip", "install", "--quiet"]
+    yield [*pip, "--disable-pip-version-check", *packages]
+
+
+def _address(client: Client) -> dict[str, str]:
+    """How the bridge finds the daemon that this command asks."""
+    if client.socket is not None:
+        return {"HONED_SOCKET": str(client.socket)}
+    return {"HONED_URL": client.url}
+
+
+def _token(client: Client, folder: Path, model: str) -> str:
+    """One that may take part with this model and nothing else, made if there is none."""
+    file = folder / "token.json"
+    if not file.exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        body = {"name": f"federate {model}", "scopes": [SCOPE], "models": [model]}
+        made = client.post("/v1/tokens", body)
+        file.touch(0o600)
+        file.write_text(json.dumps({"id": made["id"], "secret": made["secret"]}), "utf-8")
+    secret: str = json.loads(file.read_text("utf-8"))["secret"]
+    return secret
+
+
+def _run(command: list[str], variables: dict[str, str]) -> int:
+    """Until it ends; Ctrl-C reaches it too."""
+    kept = {name: each for name, each in os.environ.items() if not name.startswith("HONED_")}
+    with subprocess.Popen(command, env={**kept, **variables}) as process:
+        while True:
+            with suppress(KeyboardInterrupt):
+                return process.wait()
