@@ -33,6 +33,7 @@ from service.models.promotion_hook import PromotionHook
 from service.models.registry import Registry
 from service.models.retention import prune_all
 from service.models.variants import VariantMaker
+from service.models.version_comparison import VersionComparison
 from service.policy.device_monitor import DeviceMonitor
 from service.prediction.predictor import Predictor
 from service.processes.children import Children
@@ -156,6 +157,7 @@ class Daemon:
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store, self.children)
         self.ranking = SampleRanking(self.store, self.settings, self.children)
+        self.versions = VersionComparison(self.store, self.settings, self.children)
         self.drift = DriftWatch(self.store, self.settings, self.children, self.monitor)
         self.deadlines = Deadlines(self.store, self.scheduler)
         self.measuring = Measuring(self.store, self.settings, self.children)

@@ -17,10 +17,13 @@ from api.access.scopes import ScopedRoute, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.files import IMMUTABLE, REVALIDATE, file_answer, is_known
 from api.openapi import answers
+from api.routes.models.presenting import comparison_body
 from api.schemas import Page, VersionBody
+from api.schemas.versions import ComparisonBody
 from api.waiting import client_of
 from service.access.principal import Scope
 from service.daemon import Daemon
+from service.models.version_comparison import MOST_SAMPLES
 from storage.records.versions import VARIANTS, VariantName, Version
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["versions"], route_class=ScopedRoute)
@@ -40,6 +43,7 @@ VariantAsked = Annotated[
         + ". Made when first asked for."
     ),
 ]
+MostSamples = Annotated[int, Query(ge=0, le=MOST_SAMPLES, description="Most samples of each side.")]
 Answer = Callable[[], Awaitable[Response]]
 KNOWN: dict[int | str, dict[str, Any]] = {
     304: {"description": "The asker has it: `If-None-Match` names its ETag."}
@@ -67,6 +71,23 @@ def list_versions(
 def show_version(number: Number, model: TheModel, store: TheStore) -> VersionBody:
     """Its metrics, aliases, and whether and why it was promoted."""
     return present.version(store.versions.get(model.id, number))
+
+
+@router.get(
+    "/versions/{number}/comparison/{other}",
+    summary="Compare two versions",
+    responses=answers("busy", "child_died", "not_found"),
+)
+@needs(Scope.MODELS_READ)
+async def compare_versions(
+    number: Number, other: Number, model: TheModel, daemon: TheDaemon, limit: MostSamples = 100
+) -> ComparisonBody:
+    """Both are measured on today's labelled validation samples, `number` before and `other` after.
+
+    Also tells which samples changed sides. Takes as long as both need to run; the answer is kept
+    while the samples stay the same.
+    """
+    return comparison_body(model, await daemon.versions.compare(model, number, other), limit)
 
 
 @router.get(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -74,6 +74,50 @@ class VersionBody(Body):
     provenance: dict[str, Any]
     classes: list[str] | None
     variants: list[VariantBody]
+
+
+class ChangedSampleBody(Body):
+    """A validation sample of which two versions say something else.
+
+    label, before, after: a class index, or the first eight numbers; null where a sample has no one
+    answer. before_error, after_error: what `by` of the comparison names.
+    """
+
+    id: int
+    label: Any
+    before: Any
+    after: Any
+    before_error: float | None
+    after_error: float | None
+
+
+class ChangedSamples(Body):
+    """Samples that changed to the same side: how many, and those that changed most."""
+
+    total: int
+    items: list[ChangedSampleBody]
+
+
+class ComparisonBody(Body):
+    """Two versions on the same validation samples, as they are now. samples: how many were used.
+
+    left_out: further ones, of classes that one version does not know. before, after: the metrics.
+    classes: names, by the index that labels, metrics and confusion matrices have. by: what of a
+    sample was compared. `class`: the prediction is right or wrong, and the error is the loss;
+    `worse` became wrong, `better` became right. Else the error rose or fell: `share`, that of a
+    sample which is wrong; `absolute`, the mean absolute error; `loss`, of a loss of the model's.
+    """
+
+    model: str
+    versions: list[int]
+    samples: int
+    left_out: int
+    by: Literal["class", "share", "absolute", "loss"]
+    classes: list[str] | None
+    before: dict[str, Any]
+    after: dict[str, Any]
+    worse: ChangedSamples
+    better: ChangedSamples
 
 
 class PredictionBody(Body):

@@ -95,7 +95,7 @@ def evaluate_task(
         candidate=str(candidate),
         baseline=str(store.integrity.file(baseline.file.sha256)),
         measurement=measurement(model, store),
-        baseline_classes=_classes(model, baseline),
+        baseline_classes=classes_known(model, baseline),
         seen_up_to=_seen_up_to(baseline, store) if gate_policy(model).hold_on_drift else None,
         limits=limits,
     )
@@ -117,7 +117,7 @@ def convert_task(
         variant=variant,
         work_dir=str(work_dir),
         measurement=measurement(model, store),
-        classes=_classes(model, version),
+        classes=classes_known(model, version),
         adapted=adapted,
         limits=short_task_limits(settings),
     )
@@ -138,7 +138,7 @@ def rank_task(
         measurement=measurement(model, store),
         newest=newest,
         what=what,
-        classes=_classes(model, version),
+        classes=classes_known(model, version),
         limits=short_task_limits(settings),
     )
 
@@ -160,7 +160,7 @@ def _seen_up_to(version: Version, store: Store) -> int | None:
     return None if version.job_id is None else store.jobs.get(version.job_id).watermark
 
 
-def _classes(model: Model, version: Version) -> tuple[int, ...] | None:
+def classes_known(model: Model, version: Version) -> tuple[int, ...] | None:
     """Those that a version tells apart, None if these are the model's."""
     ids = version.target.ids
     return None if ids == model.signature.target.ids else ids

@@ -32,6 +32,7 @@ WORK = {
     "diagnose": ("service.training.preparation.diagnosis", "diagnose"),
     "train": ("service.training.job", "run"),
     "evaluate": ("service.training.evaluation.evaluate", "evaluate"),
+    "compare": ("service.training.evaluation.compare", "compare"),
     "rank": ("service.training.evaluation.ranking", "rank"),
     "drift": ("service.training.evaluation.drift", "drift"),
     "convert": ("service.training.export.convert", "convert"),

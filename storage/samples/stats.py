@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import groupby
 from operator import itemgetter
 
@@ -31,6 +32,11 @@ GROUP BY prefix HAVING count(*) > 1 ORDER BY first LIMIT ?
 _OF_PREFIX = """
 SELECT sha256, id FROM samples WHERE model_id = ? AND substr(sha256, 1, 8) = ?
 ORDER BY sha256, id LIMIT 1000
+"""
+
+_VALIDATION = """
+SELECT id, label FROM samples
+WHERE model_id = ? AND split = 'validation' AND label IS NOT NULL AND quarantine IS NULL ORDER BY id
 """
 
 LabelCount = tuple[Split, int | None, int]
@@ -70,6 +76,14 @@ class SampleStats:
         return self._number(
             "SELECT count(*) FROM samples WHERE model_id = ? AND quarantine IS NOT NULL", model_id
         )
+
+    def validation_digest(self, model_id: int) -> str:
+        """Another one whenever what versions are measured on by their labels is another."""
+        digest = hashlib.sha256()
+        with self._readers.snapshot() as connection:
+            for row in connection.execute(_VALIDATION, (model_id,)):
+                digest.update(repr(tuple(row)).encode())
+        return digest.hexdigest()
 
     def duplicates(self, model_id: int, limit: int) -> list[tuple[str, list[int]]]:
         """(SHA-256, ids) of samples with the same content, by their first id; at most `limit`.

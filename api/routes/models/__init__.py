@@ -1,1 +1,1 @@
-"""Routes of models: diagnosis and registration, the models themselves, two versions compared."""
+"""Routes of models: diagnosis, registration, and the models themselves."""

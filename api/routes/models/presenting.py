@@ -17,8 +17,11 @@ from api.schemas.diagnosis import (
     SuggestedBody,
     TensorBody,
 )
+from api.schemas.versions import ChangedSampleBody, ChangedSamples, ComparisonBody
+from service.models.version_comparison import SideBySide
 from service.training.protocol.messages.diagnosis import Diagnosed, Suggested
-from storage.records.models import NamedLoss
+from service.training.protocol.messages.versions import ChangedSample
+from storage.records.models import Model, NamedLoss
 
 
 def diagnosis_body(found: Diagnosed) -> DiagnosisBody:
@@ -65,6 +68,28 @@ def _suggested(found: Suggested) -> SuggestedBody:
         output=found.output,
         classes=None if found.classes is None else list(found.classes),
         preprocess=list(found.preprocess),
+    )
+
+
+def comparison_body(model: Model, compared: SideBySide, limit: int) -> ComparisonBody:
+    """Two versions, and up to `limit` samples of each side."""
+    found, classes = compared.found, model.signature.target.classes
+
+    def changed(total: int, samples: tuple[ChangedSample, ...]) -> ChangedSamples:
+        items = [ChangedSampleBody(**asdict(each)) for each in samples[:limit]]
+        return ChangedSamples(total=total, items=items)
+
+    return ComparisonBody(
+        model=model.name,
+        versions=[compared.before.version, compared.after.version],
+        samples=found.samples,
+        left_out=found.left_out,
+        by=found.by,
+        classes=None if classes is None else list(classes),
+        before=found.before,
+        after=found.after,
+        worse=changed(found.worse, found.worse_samples),
+        better=changed(found.better, found.better_samples),
     )
 
 

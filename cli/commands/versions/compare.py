@@ -7,53 +7,71 @@ from typing import Any
 import click
 
 from cli import completion
-from cli.client import Client
+from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
 from cli.options import as_json, model_argument, version_argument
 from cli.output import echo, echo_table
 
 PER_CLASS = ("precision", "recall")
-Metrics = dict[str, Any]
+SIDES = {
+    "class": ("became wrong", "became right"),
+    "share": ("are wrong in more places", "are wrong in fewer places"),
+    "absolute": ("have a larger error", "have a smaller error"),
+    "loss": ("have a larger loss", "have a smaller loss"),
+}
+"""What became of samples that are worse, and of those that are better."""
 
 
 @click.command()
 @model_argument
 @version_argument
 @click.argument("other", default="latest", shell_complete=completion.versions)
+@click.option("--samples", default=10, help="Most samples to list of each side.")
 @as_json
 @click.pass_obj
-def compare(client: Client, model: str, version: str, other: str, *, as_json: bool) -> None:
-    """Compare VERSION of MODEL with OTHER, numbers or aliases, by their metrics.
+def compare(
+    client: Client, model: str, version: str, other: str, *, samples: int, as_json: bool
+) -> None:
+    """Compare VERSION of MODEL with OTHER, numbers or aliases, on today's validation samples.
 
-    If one was what the other had to beat, both were measured on the same samples. Else the figures
-    are those of when each was made, on the validation samples of that time. Precision and recall of
-    each class are shown if both versions tell as many classes apart.
+    Shows the metrics of both, precision and recall of each class, and the samples that changed
+    sides. What each reached when it was made, `honed versions show` tells.
     """
-    pair = [find_version(client, model, which) for which in (version, other)]
-    before, after, same_samples = measured(*pair)
-    rows = [
-        {"metric": name, "version": old, "other": new, "difference": _difference(old, new)}
-        for name, old, new in _rows(before, after, pair[1]["classes"])
+    pair = [find_version(client, model, which)["version"] for which in (version, other)]
+    path = model_path(model, "versions", pair[0], "comparison", pair[1])
+    echo(client.get(path, limit=samples), _echo, as_json=as_json)
+
+
+def _echo(found: dict[str, Any]) -> None:
+    headers = [f"VERSION {number}" for number in found["versions"]]
+    rows = _rows(found["before"], found["after"], found["classes"])
+    echo_table(
+        ("METRIC", *headers, "DIFFERENCE"),
+        ((name, old, new, _difference(old, new)) for name, old, new in rows),
+    )
+    for side, what in zip(("worse", "better"), SIDES[found["by"]], strict=True):
+        changed = found[side]
+        click.echo(f"\n{changed['total']:,} of {found['samples']:,} samples {what}")
+        if changed["items"]:
+            echo_table(
+                ("SAMPLE", "LABEL", *headers, "ERROR BEFORE", "AFTER"),
+                (_changed(each, found["classes"]) for each in changed["items"]),
+            )
+    if left_out := found["left_out"]:
+        click.echo(f"{left_out:,} of classes that one does not know are left out", err=True)
+
+
+def _changed(sample: dict[str, Any], classes: list[str] | None) -> list[Any]:
+    answers = [
+        classes[value] if classes and isinstance(value, int) else value
+        for value in (sample["label"], sample["before"], sample["after"])
     ]
-    found = {
-        "model": model,
-        "versions": [each["version"] for each in pair],
-        "same_samples": same_samples,
-        "metrics": rows,
-    }
-    echo(found, _echo, as_json=as_json)
+    return [sample["id"], *answers, sample["before_error"], sample["after_error"]]
 
 
-def measured(version: dict[str, Any], other: dict[str, Any]) -> tuple[Metrics, Metrics, bool]:
-    """The metrics of both, and whether they were measured on the same samples."""
-    if other["verdict"].get("baseline_version") == version["version"]:
-        return other["baseline"], other["metrics"], True
-    if version["verdict"].get("baseline_version") == other["version"]:
-        return version["metrics"], version["baseline"], True
-    return version["metrics"], other["metrics"], version["version"] == other["version"]
-
-
-def _rows(before: Metrics, after: Metrics, classes: list[str] | None) -> list[tuple[str, Any, Any]]:
+def _rows(
+    before: dict[str, Any], after: dict[str, Any], classes: list[str] | None
+) -> list[tuple[str, Any, Any]]:
     """Metric, the value of the one version, and of the other."""
     names = list(dict.fromkeys([*before, *after]))
     numbers = [
@@ -61,24 +79,19 @@ def _rows(before: Metrics, after: Metrics, classes: list[str] | None) -> list[tu
         for name in names
         if isinstance(before.get(name, after.get(name)), int | float)
     ]
+    quantiles = [
+        (f"error within {float(share):.0%}", old, (after.get("error_quantiles") or {}).get(share))
+        for share, old in (before.get("error_quantiles") or {}).items()
+    ]
     of_classes = [
         (f"{name} of {classes[index] if classes else index}", old, new)
         for name in PER_CLASS
-        if len(before.get(name) or ()) == len(after.get(name) or ())
         for index, (old, new) in enumerate(
             zip(before.get(name) or (), after.get(name) or (), strict=True)
         )
     ]
-    return numbers + of_classes
+    return numbers + quantiles + of_classes
 
 
 def _difference(before: Any, after: Any) -> float | None:
     return None if before is None or after is None else after - before
-
-
-def _echo(found: dict[str, Any]) -> None:
-    headers = [f"VERSION {number}" for number in found["versions"]]
-    rows = ([row[key] for key in row] for row in found["metrics"])
-    echo_table(("METRIC", *headers, "DIFFERENCE"), rows)
-    if found["metrics"] and not found["same_samples"]:
-        click.echo("measured when each was made, on the validation samples of then", err=True)

@@ -2,7 +2,7 @@
 
 import { type Api, type Fault, modelPath, Refused, withQuery } from "../daemon/api";
 import type { App } from "./app";
-import type { Device, DeviceHistory, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, SampleStats, Told, Version } from "../daemon/types";
+import type { Comparison, Device, DeviceHistory, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, SampleStats, Told, Trigger, Version } from "../daemon/types";
 
 const CURVE_PAGE = 500;
 const HISTORY_MS = 55_000;
@@ -68,6 +68,17 @@ export function model(app: App, name: string): Model | null | undefined {
 export function versions(app: App, name: string): Version[] | null | undefined {
   const path = withQuery(modelPath(name, "/versions"), { limit: VERSIONS_SHOWN });
   return app.resources.read<Page<Version>>(path)?.items;
+}
+
+/** Two versions on today's validation samples. The daemon runs both: that may take a minute. */
+export function comparison(app: App, name: string, before: number, after: number): Comparison | null | undefined {
+  const path = modelPath(name, `/versions/${before}/comparison/${after}`);
+  return app.resources.read<Comparison>(path, (api, _, signal) => api.patient<Comparison>(path, signal));
+}
+
+export function triggers(app: App, name: string): Trigger[] | null | undefined {
+  const path = modelPath(name, "/triggers");
+  return app.resources.read<Trigger[]>(path, (api) => api.all<Trigger>(path));
 }
 
 export function stats(app: App, name: string): SampleStats | null | undefined {

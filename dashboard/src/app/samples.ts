@@ -2,7 +2,6 @@
 
 import { type Api, modelPath, withQuery } from "../daemon/api";
 import type { App } from "./app";
-import { type Tensor, readNpz } from "../daemon/npz";
 import { to } from "./route";
 import type { Model, Page, Sample } from "../daemon/types";
 
@@ -20,8 +19,6 @@ export type Show = keyof typeof SHOWN;
 
 const PAGE = 1000;
 const AT_ONCE = 4;
-const SMALL_PICTURE_BYTES = 2 ** 20;
-const PICTURE_PIXELS = 256;
 
 export interface Listed {
   items: Sample[];
@@ -95,40 +92,6 @@ export function loadMore(app: App, name: string, listed: Listed): void {
   if (listed.next === null || listed.items.length < work.pages * PAGE) return;
   work.pages += 1;
   app.resources.mark([listPath(app, name)]);
-}
-
-export function takesImages({ preprocess }: Model): boolean {
-  return preprocess.some(({ kind }) => kind === "image");
-}
-
-/**
- * A picture of a sample, undefined until it is there, null if there is none.
- *
- * A thumbnail takes the daemon a process, half a second; the browser decodes what is small itself.
- */
-export function picture(app: App, name: string, { id, size_bytes: size }: Sample): ImageBitmap | null | undefined {
-  const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
-  const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
-  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<ImageBitmap | null> => {
-    const whole = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
-    if (whole === null || whole.height <= PICTURE_PIXELS) return whole;
-    return await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
-  };
-  return app.resources.read<ImageBitmap>(path, load, true);
-}
-
-/** What cannot be decoded is shown as no picture. */
-function broken(error: unknown): null {
-  if (error instanceof DOMException && error.name === "InvalidStateError") return null;
-  throw error;
-}
-
-/** The inputs of a sample by name. */
-export function content(app: App, name: string, id: number): Map<string, Tensor> | null | undefined {
-  const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<Map<string, Tensor>> =>
-    await readNpz(await api.bytes(path, signal));
-  return app.resources.read<Map<string, Tensor>>(path, load, true);
 }
 
 /** Gives samples a label, null for none. What they had can be taken back. */

@@ -3,7 +3,7 @@
 import { modelPath, Refused, Unreachable, withQuery } from "../daemon/api";
 import type { App } from "./app";
 import { plural } from "../page/format";
-import { takesImages } from "./samples";
+import { takesImages } from "./pictures";
 import type { Accepted, Model } from "../daemon/types";
 
 const FORM_FILES = 20;

@@ -37,6 +37,11 @@ export class Api {
     return (await this.#answer("GET", path)) as T;
   }
 
+  /** What the daemon has to compute first, however long that takes. */
+  async patient<T>(path: string, signal: AbortSignal): Promise<T> {
+    return (await answered(await this.#send(path, { signal }))) as T;
+  }
+
   async post<T>(path: string, body?: object): Promise<T> {
     return (await this.#answer("POST", path, body)) as T;
   }

@@ -102,7 +102,24 @@ export interface Version {
   reason: string;
   classes: string[] | null;
   provenance: Record<string, unknown>;
-  variants: { variant: string; size_bytes: number | null; reason: string }[];
+  variants: { variant: string; size_bytes: number | null; method: string; reason: string }[];
+}
+
+export interface Trigger {
+  id: number;
+  name: string;
+  cron: string | null;
+  time_zone: string | null;
+  jitter_seconds: number;
+  new_samples: number | null;
+  eligible_after: string | null;
+  at_most_every_hours: number | null;
+  enabled: boolean;
+  /** When it fires next, or may fire; null if it waits for samples, or is switched off. */
+  next_at: string | null;
+  fired_at: string | null;
+  job_id: number | null;
+  outcome: string;
 }
 
 export interface Point {
@@ -199,6 +216,29 @@ export interface Happening {
   type: string;
   model: string | null;
   data: Record<string, unknown>;
+}
+
+/** A sample of which two versions say something else; docs/promotion.md explains it. */
+export interface Changed {
+  id: number;
+  label: unknown;
+  before: unknown;
+  after: unknown;
+  before_error: number | null;
+  after_error: number | null;
+}
+
+export interface Comparison {
+  model: string;
+  versions: [number, number];
+  samples: number;
+  left_out: number;
+  by: "class" | "share" | "absolute" | "loss";
+  classes: string[] | null;
+  before: Metrics;
+  after: Metrics;
+  worse: { total: number; items: Changed[] };
+  better: { total: number; items: Changed[] };
 }
 
 /** What a file holds before it is registered; docs/models.md explains it. */

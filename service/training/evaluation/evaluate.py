@@ -93,7 +93,7 @@ class ModelComparer:
         )
         self._measurement = measurement
         self._threads = threads
-        self._tick = tick
+        self.tick = tick
         self._classes = classes
         self._baseline_classes = baseline_classes
         target, labels = measurement.signature.target, self.dataset.labels
@@ -101,6 +101,10 @@ class ModelComparer:
         strange = [index for index, each in enumerate(target.ids) if each not in known]
         is_strange = np.isin(labels, strange).any(axis=tuple(range(1, labels.ndim)))
         self._is_known: NDArray[np.bool_] = np.logical_not(is_strange)
+
+    def known(self) -> Indices:
+        """The samples whose classes both models know."""
+        return np.flatnonzero(self._is_known)
 
     def compare_everywhere(self, candidate: str, baseline: str) -> Evaluated:
         """On the validation samples, and on reference set and base set if those are wanted.
@@ -181,7 +185,7 @@ class ModelComparer:
             loss_sum += float(LOSSES[measurement.loss](output, truth).sum())
             per_sample[done : done + len(truth)] = metric_of(output, truth)
             done += len(truth)
-            self._tick(len(truth))
+            self.tick(len(truth))
         result = {"samples": done, "loss": loss_sum / done, **metrics.result()} if done else {}
         return ModelMetrics(
             metrics={name: finite_or_none(value) for name, value in result.items()},
@@ -193,7 +197,7 @@ class ModelComparer:
         losses = [np.empty(0)]
         for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
             losses.append(model.of_samples(inputs, truth))
-            self._tick(len(truth))
+            self.tick(len(truth))
         found = np.concatenate(losses)
         mean = finite_or_none(float(found.mean())) if len(found) else None
         result = {"samples": len(found), "loss": mean} if len(found) else {}
@@ -209,7 +213,7 @@ class ModelComparer:
         differences = ours - theirs
         if not len(differences) or not np.isfinite(differences).all():
             return None
-        return paired_bootstrap(differences, tick=self._tick)
+        return paired_bootstrap(differences, tick=self.tick)
 
 
 def discordant(ours: PerSample, theirs: PerSample) -> tuple[int, int]:

@@ -94,6 +94,7 @@ PATCH /v1/models/{name}/triggers/{trigger_id} train
 DELETE /v1/models/{name}/triggers/{trigger_id} train
 GET /v1/models/{name}/versions models:read
 GET /v1/models/{name}/versions/{number} models:read
+GET /v1/models/{name}/versions/{number}/comparison/{other} models:read
 GET /v1/models/{name}/versions/{number}/model.onnx models:read
 GET /v1/models/{name}/versions/{number}/samples samples:read
 POST /v1/pause device:policy

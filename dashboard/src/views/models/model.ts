@@ -6,6 +6,7 @@ import { bytes, count, decimal } from "../../page/format";
 import { jobs, model, stats, versions } from "../../app/queries";
 import { to } from "../../app/route";
 import type { Job, Model, SampleStats } from "../../daemon/types";
+import { compareTab } from "./compare";
 import { courseOf } from "./models";
 import { outcomeRow } from "../overview";
 import { fact, heading, loading, opener, section } from "../parts/parts";
@@ -27,6 +28,7 @@ const TABS: readonly Tab[] = [
   { key: "", name: "Versions", view: versionsTab },
   { key: "samples", name: "Samples", view: samplesTab },
   { key: "try", name: "Try it", view: tryTab },
+  { key: "compare", name: "Compare", view: compareTab },
   { key: "settings", name: "Settings", view: settingsTab },
 ];
 
@@ -88,7 +90,7 @@ function versionsTab(app: App, known: Model): HTMLElement {
       "div",
       { class: "stack" },
       section("Samples", { id: "counts" }, samplesView(known, counted ?? null)),
-      list && list.length > 1 ? section("Course of the metric", { id: "course", class: "course" }, courseOf(known, list)) : null,
+      list && list.length > 1 ? section("Metric by version", { id: "course", class: "course" }, courseOf(known, list)) : null,
       mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null,
     ),
   );

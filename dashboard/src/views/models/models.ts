@@ -26,7 +26,7 @@ const COLUMNS: { order: Order | null; title: string }[] = [
   { order: "samples", title: "Samples" },
   { order: null, title: "Version" },
   { order: "metric", title: "Metric" },
-  { order: null, title: "Course" },
+  { order: null, title: "Trend" },
   { order: "changed", title: "Changed" },
   { order: null, title: "" },
 ];

@@ -4,7 +4,7 @@ import { modelPath, withQuery } from "../../daemon/api";
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { decimal, percent } from "../../page/format";
-import { takesImages } from "../../app/samples";
+import { takesImages } from "../../app/pictures";
 import type { Accepted, Model } from "../../daemon/types";
 import { outcome, press, section } from "../parts/parts";
 

@@ -96,6 +96,7 @@ function moves(app: App, model: Model, version: Version, isLatest: boolean): Chi
             return `Apps fetch version ${number} of ${name} now.`;
           },
         }),
+    compareLink(model, number),
     press(app, {
       name: `download:${name}:${number}`,
       label: "Download",
@@ -107,6 +108,14 @@ function moves(app: App, model: Model, version: Version, isLatest: boolean): Chi
       },
     }),
   ];
+}
+
+/** With what apps fetch, or with the version before. */
+function compareLink({ name, latest_version: latest }: Model, number: number): Child {
+  const other = latest !== null && latest !== number ? latest : number - 1;
+  if (other < 1) return null;
+  const [a, b] = latest === number ? [other, number] : [latest ?? other, number];
+  return h("a", { class: "button", href: to(["models", name, "compare"], { a, b }), "aria-label": `Compare version ${b} with version ${a}` }, `Compare with ${a}`);
 }
 
 function askRollback(app: App, model: Model, { version }: Version): void {

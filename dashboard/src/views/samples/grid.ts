@@ -1,13 +1,12 @@
 /** Samples as a grid of pictures or a table of values; only the rows on the screen exist. */
 
 import type { App } from "../../app/app";
-import { type Child, h, s } from "../../page/dom";
+import { h, s } from "../../page/dom";
 import { decimal, percent } from "../../page/format";
-import { content, type Listed, label, loadMore, picture, takesImages, undo, workOf } from "../../app/samples";
+import { showsPictures } from "../../app/pictures";
+import { type Listed, label, loadMore, undo, workOf } from "../../app/samples";
 import type { Model, Sample } from "../../daemon/types";
-import { linear } from "../../page/scale";
-import type { Tensor } from "../../daemon/npz";
-import { sparkline } from "../parts/spark";
+import { sampleView } from "./content";
 import { askDelete, chosen } from "./deletion";
 
 /** Of a cell with its gap, in pixels; dashboard.css has the same. */
@@ -17,10 +16,6 @@ const MOST_SHOWN = 200;
 const ROWS_BEYOND = 2;
 /** When the list's end is so near, more is loaded. */
 const ROWS_AHEAD = 10;
-const VALUES_SHOWN = 6;
-const SERIES_FROM = 12;
-/** Pictures this small are shown as the pixels that they are. */
-const PIXELS_TO = 64;
 const CLASS_KEYS = "1234567890";
 
 interface Window {
@@ -32,7 +27,7 @@ interface Window {
 }
 
 export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
-  const isImage = takesImages(model);
+  const isImage = showsPictures(model);
   const { items } = listed;
   const { columns, rows, height, first, last } = windowOf(items.length, isImage ? PICTURE : VALUES);
   if (last > rows - ROWS_AHEAD) loadMore(app, model.name, listed);
@@ -54,7 +49,7 @@ export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
     h(
       "div",
       { class: isImage ? "grid pictures" : "grid values", role: "presentation", "data-key": "cells" },
-      shown.map((sample) => cell(app, model, sample, isImage)),
+      shown.map((sample) => cell(app, model, sample)),
     ),
     spacer((rows - last) * height, "below"),
   );
@@ -84,7 +79,7 @@ function activeOf(app: App, model: Model, shown: Sample[]): string | null {
   return shown.some(({ id }) => id === active) ? `sample-${active}` : null;
 }
 
-function cell(app: App, model: Model, sample: Sample, isImage: boolean): HTMLElement {
+function cell(app: App, model: Model, sample: Sample): HTMLElement {
   const work = workOf(app, model.name);
   const { id } = sample;
   const isSelected = work.selected.has(id);
@@ -106,7 +101,7 @@ function cell(app: App, model: Model, sample: Sample, isImage: boolean): HTMLEle
       title: sample.quarantine,
       onclick: choose,
     },
-    isImage ? pictureView(app, model, sample) : valuesView(app, model, id),
+    sampleView(app, model, sample),
     h("span", { class: "caption" }, h("span", { class: "label" }, labelText(model, sample)), h("span", { class: "quiet number" }, detail(model, sample))),
   );
 }
@@ -129,46 +124,6 @@ function detail({ target }: Model, { id, doubt, predicted, uncertainty, quaranti
     return `${target.classes?.[Number(predicted)] ?? String(predicted)}? ${percent(doubt)}`;
   }
   return typeof uncertainty === "number" ? decimal(uncertainty) : `${id}`;
-}
-
-const painted = new WeakMap<HTMLCanvasElement, ImageBitmap>();
-
-function pictureView(app: App, model: Model, sample: Sample): HTMLElement {
-  const shown = picture(app, model.name, sample);
-  if (shown === null) return h("span", { class: "picture quiet" }, "no picture");
-  const draw = (canvas: HTMLCanvasElement): void => {
-    if (!shown || painted.get(canvas) === shown) return;
-    painted.set(canvas, shown);
-    canvas.getContext("2d")?.drawImage(shown, 0, 0);
-  };
-  return h("canvas", { class: `picture ${shown && shown.height <= PIXELS_TO ? "pixels" : ""}`, "aria-hidden": "true", width: shown?.width ?? 1, height: shown?.height ?? 1, onpaint: draw });
-}
-
-function valuesView(app: App, model: Model, id: number): Child {
-  const inputs = content(app, model.name, id);
-  const known = model.inputs.flatMap(({ name }) => {
-    const tensor = inputs?.get(name);
-    return tensor ? [{ name, tensor }] : [];
-  });
-  return h(
-    "span",
-    { class: "tensor number" },
-    known.map(({ name, tensor }) => (tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor))),
-  );
-}
-
-function text({ values }: Tensor): Child {
-  const shown = values.slice(0, VALUES_SHOWN).map(decimal).join("  ");
-  return `${shown}${values.length > VALUES_SHOWN ? " …" : ""}`;
-}
-
-/** Numbers that follow each other; of several channels the first. */
-function series(name: string, { shape, values }: Tensor): Child {
-  const inner = shape.length > 2 ? (shape.at(-1) ?? 1) : 1;
-  const one = values.filter((_, index) => index % inner === 0);
-  const at = linear({ low: 0, high: 95 }, { low: 0, high: one.length - 1 });
-  const shown = one.length > 96 ? Array.from({ length: 96 }, (_, index) => one[Math.round(at(index))] ?? 0) : one;
-  return sparkline(shown, `${name}: ${one.length} values`);
 }
 
 function toggle(set: Set<number>, id: number): void {

@@ -3,7 +3,7 @@
 import type { App } from "../../app/app";
 import { h } from "../../page/dom";
 import { count } from "../../page/format";
-import { takesImages } from "../../app/samples";
+import { takesImages } from "../../app/pictures";
 import type { Model } from "../../daemon/types";
 import { chosen, send, uploadOf } from "../../app/uploads";
 

@@ -17,6 +17,7 @@ TASKS = {
     "prepare": "preparation",
     "diagnose": "diagnosis",
     "train": "training",
+    "compare": "versions",
     **dict.fromkeys(("evaluate", "convert", "rank", "drift"), "comparison"),
 }
 """What a line says of its kind → the module of its class, which has the same name."""
@@ -28,6 +29,7 @@ TRAINING = (
 MESSAGES = {
     **dict.fromkeys(("prepared", "refused"), "preparation"),
     "diagnosed": "diagnosis",
+    "compared": "versions",
     **dict.fromkeys(TRAINING, "training"),
     **dict.fromkeys(("evaluated", "converted", "ranked", "drifted"), "comparison"),
     **dict.fromkeys(("working", "stopped", "failed"), "shared"),

@@ -30,8 +30,9 @@ from service.training.protocol.messages.training import (
     Updated,
     Validated,
 )
+from service.training.protocol.messages.versions import Compare, Compared
 
-Task = Prepare | Diagnose | Train | Evaluate | Convert | Rank | Drift
+Task = Prepare | Diagnose | Train | Evaluate | Compare | Convert | Rank | Drift
 Command = Pause | Cancel | Hold | Continue
 Last = (
     Prepared
@@ -41,6 +42,7 @@ Last = (
     | Updated
     | Validated
     | Evaluated
+    | Compared
     | Converted
     | Ranked
     | Drifted

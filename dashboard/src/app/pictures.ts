@@ -1,0 +1,98 @@
+/** What samples look like: pictures as files, tensors that are pictures, and other tensors. */
+
+import { type Api, modelPath } from "../daemon/api";
+import { readNpz, type Tensor } from "../daemon/npz";
+import type { Model, Sample } from "../daemon/types";
+import type { App } from "./app";
+
+const SMALL_PICTURE_BYTES = 2 ** 20;
+const PICTURE_PIXELS = 256;
+const LEAST_SIDE = 4;
+
+export function takesImages({ preprocess }: Model): boolean {
+  return preprocess.some(({ kind }) => kind === "image");
+}
+
+/**
+ * A picture of a sample, undefined until it is there, null if there is none.
+ *
+ * A thumbnail takes the daemon a process, half a second; the browser decodes what is small itself.
+ */
+export function picture(app: App, name: string, { id, size_bytes: size }: Pick<Sample, "id" | "size_bytes">): ImageBitmap | null | undefined {
+  const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
+  const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
+  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<ImageBitmap | null> => {
+    const whole = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+    if (whole === null || whole.height <= PICTURE_PIXELS) return whole;
+    return await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+  };
+  return app.resources.read<ImageBitmap>(path, load, true);
+}
+
+/** What cannot be decoded is shown as no picture. */
+function broken(error: unknown): null {
+  if (error instanceof DOMException && error.name === "InvalidStateError") return null;
+  throw error;
+}
+
+/** The inputs of a sample by name. */
+export function content(app: App, name: string, id: number): Map<string, Tensor> | null | undefined {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<Map<string, Tensor>> =>
+    await readNpz(await api.bytes(path, signal));
+  return app.resources.read<Map<string, Tensor>>(path, load, true);
+}
+
+interface Raster {
+  width: number;
+  height: number;
+  channels: number;
+  isPlanar: boolean;
+}
+
+/** How a tensor of this shape is a picture: 1×H×W, 3×H×W, or channels last; null if it is none. */
+export function rasterOf(shape: readonly number[]): Raster | null {
+  if (shape.length !== 3) return null;
+  const [first = 0, second = 0, third = 0] = shape;
+  const isColour = (channels: number): boolean => channels === 1 || channels === 3;
+  if (isColour(first) && Math.min(second, third) >= LEAST_SIDE) return { width: third, height: second, channels: first, isPlanar: true };
+  if (isColour(third) && Math.min(first, second) >= LEAST_SIDE) return { width: second, height: first, channels: third, isPlanar: false };
+  return null;
+}
+
+/** Whether samples are shown as pictures. */
+export function showsPictures(model: Model): boolean {
+  const [only, ...others] = model.inputs;
+  return takesImages(model) || (only !== undefined && others.length === 0 && rasterOf(only.shape) !== null);
+}
+
+const drawn = new WeakMap<Tensor, ImageData>();
+
+/** A tensor of this shape as pixels: 0 to 1 and 0 to 255 as they are, other ranges from their least to their most. */
+export function pixelsOf(tensor: Tensor, shape: readonly number[]): ImageData | null {
+  const known = drawn.get(tensor);
+  if (known !== undefined) return known;
+  const raster = rasterOf(shape);
+  if (raster === null) return null;
+  const { width, height, channels, isPlanar } = raster;
+  const [low, high] = rangeOf(tensor.values);
+  const image = new ImageData(width, height);
+  for (let at = 0; at < width * height; at += 1) {
+    for (let channel = 0; channel < 3; channel += 1) {
+      const of = Math.min(channel, channels - 1);
+      const value = tensor.values[isPlanar ? of * width * height + at : at * channels + of] ?? low;
+      image.data[at * 4 + channel] = Math.round((255 * (value - low)) / (high - low));
+    }
+    image.data[at * 4 + 3] = 255;
+  }
+  drawn.set(tensor, image);
+  return image;
+}
+
+export function rangeOf(values: readonly number[]): [number, number] {
+  const low = values.reduce((least, value) => Math.min(least, value), Infinity);
+  const high = values.reduce((most, value) => Math.max(most, value), -Infinity);
+  if (low >= 0 && high <= 1) return [0, 1];
+  if (low >= 0 && high <= 255) return [0, 255];
+  return [low, high > low ? high : low + 1];
+}

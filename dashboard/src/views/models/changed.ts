@@ -1,0 +1,64 @@
+/** The samples of which two versions say something else, with their pictures or values. */
+
+import type { App } from "../../app/app";
+import { showsPictures } from "../../app/pictures";
+import type { Changed, Comparison, Model } from "../../daemon/types";
+import { type Child, h } from "../../page/dom";
+import { count, decimal, percent } from "../../page/format";
+import { opener, section } from "../parts/parts";
+import { sampleView } from "../samples/content";
+
+const SHOWN_FIRST = 8;
+const TITLES: Record<Comparison["by"], Record<"worse" | "better", string>> = {
+  class: { worse: "Right before, wrong now", better: "Wrong before, right now" },
+  share: { worse: "Wrong in more places", better: "Wrong in fewer places" },
+  absolute: { worse: "Larger error", better: "Smaller error" },
+  loss: { worse: "Larger loss", better: "Smaller loss" },
+};
+
+export function changedView(app: App, model: Model, known: Comparison, side: "worse" | "better"): HTMLElement {
+  const { total, items } = known[side];
+  const draft = app.draft<{ shown: number }>(`changed:${model.name}:${known.versions.join(":")}:${side}`, () => ({ shown: SHOWN_FIRST }));
+  const shown = items.slice(0, draft.shown);
+  const more = (): void => {
+    draft.shown += 4 * SHOWN_FIRST;
+    app.draw();
+  };
+  const title = `${TITLES[known.by][side]} (${count(total)})`;
+  return section(
+    title,
+    { id: side },
+    items.length === 0
+      ? h("p", { class: "quiet" }, "None.")
+      : h("ul", { class: showsPictures(model) ? "changed pictures" : "changed", "aria-label": title }, shown.map((each) => changedItem(app, model, known, each))),
+    shown.length < items.length ? h("div", { class: "buttons" }, opener(`more-${side}`, "Show more", more)) : null,
+    shown.length === items.length && total > items.length && h("p", { class: "quiet" }, `and ${count(total - items.length)} more; the API lists up to 500`),
+  );
+}
+
+function changedItem(app: App, model: Model, known: Comparison, sample: Changed): HTMLElement {
+  return h(
+    "li",
+    { "data-key": `changed-${sample.id}` },
+    sampleView(app, model, { id: sample.id, size_bytes: 1 }),
+    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample.id}`), says(known, sample)),
+  );
+}
+
+function says({ by, classes, versions: [first, second] }: Comparison, sample: Changed): Child[] {
+  const shown = by === "share" ? percent : decimal;
+  const error = (value: number | null): string => (value === null ? "–" : shown(value));
+  const row = (name: string, value: string): HTMLElement => h("span", { "data-key": name }, h("span", { class: "quiet" }, `${name} `), h("strong", {}, value));
+  if (by === "share" || by === "loss") return [row(`version ${first}`, error(sample.before_error)), row(`version ${second}`, error(sample.after_error))];
+  return [
+    row("label", answer(sample.label, classes)),
+    row(`version ${first}`, `${answer(sample.before, classes)}${by === "class" ? "" : ` (off by ${error(sample.before_error)})`}`),
+    row(`version ${second}`, `${answer(sample.after, classes)}${by === "class" ? "" : ` (off by ${error(sample.after_error)})`}`),
+  ];
+}
+
+function answer(value: unknown, classes: string[] | null): string {
+  if (typeof value === "number") return classes?.[value] ?? String(value);
+  if (Array.isArray(value)) return value.map((each) => (typeof each === "number" ? decimal(each) : "–")).join("  ");
+  return "–";
+}

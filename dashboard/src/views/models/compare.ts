@@ -1,0 +1,154 @@
+/** Two versions beside each other on today's validation samples. */
+
+import type { App } from "../../app/app";
+import { comparison, versions } from "../../app/queries";
+import { to } from "../../app/route";
+import type { Comparison, Metrics, Model, Version } from "../../daemon/types";
+import { type Child, h } from "../../page/dom";
+import { count, decimal, percent, plural } from "../../page/format";
+import { loading, scrolled, section } from "../parts/parts";
+import { changedView } from "./changed";
+import { matrixView } from "./confusion";
+
+const SHARES = new Set(["accuracy", "macro_f1", "top_5_accuracy", "calibration_error"]);
+const NAMES: Record<string, string> = {
+  accuracy: "accuracy",
+  macro_f1: "macro F1",
+  top_5_accuracy: "among the five likeliest",
+  calibration_error: "calibration error",
+  loss: "loss",
+  mae: "mean absolute error",
+  r2: "R²",
+};
+
+export function compareTab(app: App, model: Model): HTMLElement {
+  const list = versions(app, model.name);
+  if (!list) return loading();
+  const { query } = app.route;
+  const [newest, second] = list.map(({ version }) => version);
+  const after = numberOf(query.get("b")) ?? newest ?? 1;
+  const before = numberOf(query.get("a")) ?? earlier(model, list, after) ?? second ?? after;
+  return h(
+    "div",
+    { class: "stack", "data-key": "compare" },
+    chooser(app, model, list, before, after),
+    before === after ? h("p", { class: "quiet", "data-key": "same" }, "Choose two versions.") : found(app, model, before, after),
+  );
+}
+
+function numberOf(text: string | null): number | null {
+  return text !== null && /^[1-9]\d*$/.test(text) ? Number(text) : null;
+}
+
+/** What apps fetch, if that is another. */
+function earlier({ latest_version: latest }: Model, list: Version[], after: number): number | null {
+  return latest !== after && list.some(({ version }) => version === latest) ? latest : null;
+}
+
+function chooser(app: App, { name }: Model, list: Version[], before: number, after: number): HTMLElement {
+  const go = (a: number, b: number): void => app.go(to(["models", name, "compare"], { a, b }), { isSame: true });
+  const select = (title: string, chosen: number, take: (value: number) => void): HTMLElement =>
+    h(
+      "label",
+      { class: "inline", "data-key": title },
+      h("span", { class: "quiet" }, title),
+      h(
+        "select",
+        { onchange: (event: Event) => take(Number((event.currentTarget as HTMLSelectElement).value)) },
+        list.map(({ version, aliases }) =>
+          h("option", { value: version, selected: version === chosen }, [`version ${version}`, ...aliases].join(", ")),
+        ),
+      ),
+    );
+  return h(
+    "div",
+    { class: "toolbar", "data-key": `choose-${before}-${after}`, role: "group", "aria-label": "Versions" },
+    select("Before", before, (a) => go(a, after)),
+    select("After", after, (b) => go(before, b)),
+    h("button", { type: "button", onclick: () => go(after, before) }, "Swap"),
+  );
+}
+
+function found(app: App, model: Model, before: number, after: number): Child {
+  const known = comparison(app, model.name, before, after);
+  if (known === undefined) return h("p", { class: "quiet", role: "status", "data-key": "running" }, "The daemon runs both versions on the validation samples. That may take a minute.");
+  if (known === null) return h("p", { class: "quiet", "data-key": "missing" }, "These versions cannot be compared.");
+  if (known.samples === 0) return h("p", { class: "quiet", "data-key": "empty" }, "There are no labelled validation samples to compare them on.");
+  return [
+    summary(known),
+    section("Metrics", { id: "metrics" }, metricsTable(known)),
+    confusions(known),
+    h("div", { class: "columns", "data-key": "changed" }, changedView(app, model, known, "worse"), changedView(app, model, known, "better")),
+    classesView(known),
+  ];
+}
+
+function summary({ samples, left_out: left, better, worse, by }: Comparison): HTMLElement {
+  const [up, down] = by === "class" ? ["became right", "became wrong"] : ["are better", "are worse"];
+  const rest = left > 0 ? ` ${plural(left, "sample")} of classes that one version does not know are left out.` : "";
+  return h(
+    "p",
+    { class: "sides", "data-key": "summary", role: "status" },
+    `Of ${plural(samples, "validation sample")} of today `,
+    h("strong", { class: "good" }, `${count(better.total)} ${up}`),
+    ", ",
+    h("strong", { class: "bad" }, `${count(worse.total)} ${down}`),
+    `.${rest}`,
+  );
+}
+
+function metricsTable(known: Comparison): HTMLElement {
+  const { before, after, versions: pair } = known;
+  const rows = Object.keys(NAMES)
+    .filter((key) => typeof (before[key] ?? after[key]) === "number")
+    .map((key): [string, unknown, unknown, boolean] => [NAMES[key] ?? key, before[key], after[key], SHARES.has(key)]);
+  return figures("Metrics", pair, [...rows, ...quantiles(before, after)]);
+}
+
+function quantiles(before: Metrics, after: Metrics): [string, unknown, unknown, boolean][] {
+  const [then, now] = [before, after].map(({ error_quantiles: each }) => (each ?? {}) as Record<string, number>);
+  return Object.keys(then ?? {}).map((share) => [`${(Number(share) * 100).toFixed(0)} % of errors are within`, then?.[share], now?.[share], false]);
+}
+
+function figures(title: string, [first, second]: [number, number], rows: [string, unknown, unknown, boolean][]): HTMLElement {
+  return scrolled(
+    title,
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, ["", `Version ${first}`, `Version ${second}`, "Change"].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Figure"))))),
+      h("tbody", {}, rows.map(([name, then, now, isShare]) => h("tr", { "data-key": name }, h("th", { scope: "row" }, name), figure(then, isShare), figure(now, isShare), difference(then, now, isShare)))),
+    ),
+  );
+}
+
+function figure(value: unknown, isShare: boolean): HTMLElement {
+  return h("td", { class: "number" }, typeof value === "number" ? (isShare ? percent(value) : decimal(value)) : "–");
+}
+
+function difference(then: unknown, now: unknown, isShare: boolean): HTMLElement {
+  if (typeof then !== "number" || typeof now !== "number") return h("td", {});
+  const change = now - then;
+  const size = isShare ? `${(Math.abs(change) * 100).toFixed(1)} points` : decimal(Math.abs(change));
+  return h("td", { class: "number" }, change === 0 ? "same" : `${change > 0 ? "+" : "−"}${size}`);
+}
+
+function confusions(known: Comparison): Child {
+  const matrices = [known.before, known.after].map(({ confusion_matrix: each }) => each as number[][] | null | undefined);
+  const [then, now] = matrices;
+  if (!then || !now) return null;
+  return h(
+    "div",
+    { class: "columns", "data-key": "matrices" },
+    matrixView(`Version ${known.versions[0]}`, "matrix-before", then, known.classes, now),
+    matrixView(`Version ${known.versions[1]}`, "matrix-after", now, known.classes, then),
+  );
+}
+
+function classesView(known: Comparison): Child {
+  const rows = ["recall", "precision"].flatMap((key) => {
+    const [then, now] = [known.before[key], known.after[key]] as (unknown[] | null)[];
+    return (then ?? []).map((value, index): [string, unknown, unknown, boolean] => [`${key} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
+  });
+  return rows.length === 0 ? null : section("Each class", { id: "each-class" }, figures("Each class", known.versions, rows));
+}

@@ -1,0 +1,75 @@
+/** What a sample holds, as people look at it. */
+
+import type { App } from "../../app/app";
+import { content, picture, pixelsOf, showsPictures, takesImages } from "../../app/pictures";
+import type { Tensor } from "../../daemon/npz";
+import type { Model, Sample } from "../../daemon/types";
+import { type Child, h } from "../../page/dom";
+import { decimal } from "../../page/format";
+import { linear } from "../../page/scale";
+import { sparkline } from "../parts/spark";
+
+const VALUES_SHOWN = 6;
+const SERIES_FROM = 12;
+/** Pictures this small are shown as the pixels that they are. */
+const PIXELS_TO = 64;
+
+type Shown = Pick<Sample, "id" | "size_bytes">;
+
+const painted = new WeakMap<HTMLCanvasElement, ImageBitmap | ImageData>();
+
+/** A sample as a picture, as a line, or as its values. */
+export function sampleView(app: App, model: Model, sample: Shown): Child {
+  if (takesImages(model)) return pictureView(app, model, sample);
+  return showsPictures(model) ? tensorPicture(app, model, sample.id) : valuesView(app, model, sample.id);
+}
+
+function canvasOf(shown: ImageBitmap | ImageData | null): HTMLElement {
+  const draw = (canvas: HTMLCanvasElement): void => {
+    if (!shown || painted.get(canvas) === shown) return;
+    painted.set(canvas, shown);
+    const context = canvas.getContext("2d");
+    if (shown instanceof ImageData) context?.putImageData(shown, 0, 0);
+    else context?.drawImage(shown, 0, 0);
+  };
+  return h("canvas", { class: `picture ${shown && shown.height <= PIXELS_TO ? "pixels" : ""}`, "aria-hidden": "true", width: shown?.width ?? 1, height: shown?.height ?? 1, onpaint: draw });
+}
+
+function tensorPicture(app: App, model: Model, id: number): HTMLElement {
+  const [input] = model.inputs;
+  const tensor = content(app, model.name, id)?.get(input?.name ?? "");
+  return canvasOf(tensor && input ? pixelsOf(tensor, input.shape) : null);
+}
+
+function pictureView(app: App, model: Model, sample: Shown): HTMLElement {
+  const shown = picture(app, model.name, sample);
+  if (shown === null) return h("span", { class: "picture quiet" }, "no picture");
+  return canvasOf(shown ?? null);
+}
+
+function valuesView(app: App, model: Model, id: number): Child {
+  const inputs = content(app, model.name, id);
+  const known = model.inputs.flatMap(({ name }) => {
+    const tensor = inputs?.get(name);
+    return tensor ? [{ name, tensor }] : [];
+  });
+  return h(
+    "span",
+    { class: "tensor number" },
+    known.map(({ name, tensor }) => (tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor))),
+  );
+}
+
+function text({ values }: Tensor): Child {
+  const shown = values.slice(0, VALUES_SHOWN).map(decimal).join("  ");
+  return `${shown}${values.length > VALUES_SHOWN ? " …" : ""}`;
+}
+
+/** Numbers that follow each other; of several channels the first. */
+function series(name: string, { shape, values }: Tensor): Child {
+  const inner = shape.length > 2 ? (shape.at(-1) ?? 1) : 1;
+  const one = values.filter((_, index) => index % inner === 0);
+  const at = linear({ low: 0, high: 95 }, { low: 0, high: one.length - 1 });
+  const shown = one.length > 96 ? Array.from({ length: 96 }, (_, index) => one[Math.round(at(index))] ?? 0) : one;
+  return sparkline(shown, `${name}: ${one.length} values`);
+}

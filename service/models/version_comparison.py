@@ -1,0 +1,90 @@
+"""Two versions side by side on today's validation samples, and the samples of which they differ."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, replace
+
+from service.jobs.child import ask_child
+from service.jobs.tasks import classes_known, measurement, short_task_limits
+from service.processes.children import Children
+from service.settings import Settings
+from service.training.protocol.messages.versions import Compare, Compared
+from storage.records.models import Model
+from storage.records.versions import Version
+from storage.store import Store
+
+MOST_SAMPLES = 500
+"""Of each side; how many there are in all is told beside them."""
+COMPARISONS_KEPT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """before, after: the versions. found: what they say of the same samples."""
+
+    before: Version
+    after: Version
+    found: Compared
+
+
+class VersionComparison:
+    """Compares on demand, one pair at a time; what was found stays while the samples are the same.
+
+    Belongs to the event loop.
+    """
+
+    def __init__(self, store: Store, settings: Settings, children: Children) -> None:
+        self._store = store
+        self._settings = settings
+        self._children = children
+        self._known: dict[str, Compared] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    async def compare(self, model: Model, before: int, after: int) -> SideBySide:
+        """Raises NotFound, Damaged, ChildDied."""
+        first, second, task, key = await asyncio.to_thread(self._asked, model, before, after)
+        async with self._one_at_a_time:
+            found = self._known.pop(key, None)
+            if found is None:
+                found = await ask_child(
+                    self._children,
+                    task,
+                    Compared,
+                    timeout_s=self._settings.prepare_timeout_s,
+                    what="the versions cannot be compared",
+                )
+            self._known[key] = found
+            while len(self._known) > COMPARISONS_KEPT:
+                self._known.pop(next(iter(self._known)))
+        return SideBySide(first, second, found)
+
+    def _asked(
+        self, model: Model, before: int, after: int
+    ) -> tuple[Version, Version, Compare, str]:
+        """The versions, the task, and what its answer depends on: the task and the samples."""
+        find = self._store.versions.get
+        first, second = find(model.id, before), find(model.id, after)
+        task = compare_task(
+            model, self._store, self._settings, before=first, after=second, most=MOST_SAMPLES
+        )
+        samples = self._store.sample_stats.validation_digest(model.id)
+        return first, second, task, hashlib.sha256(f"{task!r} {samples}".encode()).hexdigest()
+
+
+def compare_task(
+    model: Model, store: Store, settings: Settings, *, before: Version, after: Version, most: int
+) -> Compare:
+    """The task to tell of which validation samples two versions say something else."""
+    # By the samples of today alone: neither the reference set nor the base set.
+    what = replace(measurement(model, store), reference=False, base_set=False)
+    return Compare(
+        candidate=str(store.integrity.file(after.file.sha256)),
+        baseline=str(store.integrity.file(before.file.sha256)),
+        measurement=what,
+        most=most,
+        candidate_classes=classes_known(model, after),
+        baseline_classes=classes_known(model, before),
+        limits=short_task_limits(settings),
+    )

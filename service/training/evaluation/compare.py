@@ -1,0 +1,169 @@
+"""Carries out the task `Compare`: two versions, and the samples of which they differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.data.batches import Indices
+from service.training.engine import Array
+from service.training.errors import ExportMismatch
+from service.training.evaluation.evaluate import (
+    BATCH_SIZE,
+    Classes,
+    ModelComparer,
+    finite_or_none,
+)
+from service.training.evaluation.inference import InferenceModel, Unusable
+from service.training.evaluation.metrics import columns, metrics_for
+from service.training.evaluation.own_loss import LossModel
+from service.training.evaluation.per_sample import LOSSES, PerSample, per_sample_metric
+from service.training.protocol.messages.comparison import Measurement, OwnLoss
+from service.training.protocol.messages.versions import ChangedSample, Compare, Compared
+from service.training.protocol.pipe import Heartbeat, Pipe
+
+NUMBERS_TOLD = 8
+"""Of a label or prediction that is a row of numbers, the first."""
+By = Literal["class", "share", "absolute", "loss"]
+_METRIC = {"class": "loss", "share": "accuracy", "absolute": "mae"}
+"""The metric of single samples that is their error, or one less it."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a version says of the samples. errors, is_wrong: (samples,). told: (samples, …)."""
+
+    metrics: dict[str, Any]
+    errors: PerSample
+    is_wrong: NDArray[np.bool_]
+    told: Array | None
+
+
+def compare(task: Compare, pipe: Pipe) -> Compared:
+    """Raises ExportMismatch if a version cannot be run, Interrupted if it must end."""
+    comparer = ModelComparer(
+        task.measurement,
+        threads=task.limits.threads,
+        tick=Heartbeat(pipe),
+        model=task.candidate,
+        classes=task.candidate_classes,
+        baseline_classes=task.baseline_classes,
+    )
+    chosen = comparer.known()
+    try:
+        before = answers(comparer, task, task.baseline, task.baseline_classes, chosen)
+        after = answers(comparer, task, task.candidate, task.candidate_classes, chosen)
+    except Unusable as error:
+        raise ExportMismatch(f"one of the versions is of no use: {error}") from error
+    by = compared_by(task.measurement)
+    grown = after.errors - before.errors
+    worse, better = grown > 0, grown < 0
+    if by == "class":
+        worse, better = after.is_wrong & ~before.is_wrong, before.is_wrong & ~after.is_wrong
+
+    def told(which: NDArray[np.bool_]) -> tuple[ChangedSample, ...]:
+        places = np.flatnonzero(which)
+        first = places[np.argsort(-np.abs(grown[places]), kind="stable")][: task.most]
+        return tuple(_changed(comparer, chosen, before, after, int(at)) for at in first)
+
+    return Compared(
+        samples=len(chosen),
+        left_out=len(comparer.dataset) - len(chosen),
+        by=by,
+        before=before.metrics,
+        after=after.metrics,
+        worse=int(worse.sum()),
+        better=int(better.sum()),
+        worse_samples=told(worse),
+        better_samples=told(better),
+    )
+
+
+def compared_by(measurement: Measurement) -> By:
+    """What of a sample is compared."""
+    if measurement.own_loss is not None:
+        return "loss"
+    if measurement.loss == "cross_entropy" and prod(measurement.signature.target.shape) == 1:
+        return "class"
+    return "share" if measurement.loss in ("cross_entropy", "bce_with_logits") else "absolute"
+
+
+def answers(
+    comparer: ModelComparer, task: Compare, path: str, classes: Classes, chosen: Indices
+) -> Answers:
+    """What the version at a path says of the samples. Raises Unusable."""
+    what = task.measurement
+    if what.own_loss is not None:
+        return _by_own_loss(comparer, task, what.own_loss, path, chosen)
+    model = InferenceModel(
+        Path(path),
+        signature=what.signature,
+        output=what.output,
+        threads=task.limits.threads,
+        classes=classes,
+    )
+    by = compared_by(what)
+    error_of = per_sample_metric(_METRIC[by], what.loss)
+    metrics, loss, errors = metrics_for(what.loss, what.signature.target)(), 0.0, [np.empty(0)]
+    wrong, told = [np.empty(0, bool)], []
+    for inputs, truth in comparer.dataset.batches(chosen, batch_size=BATCH_SIZE):
+        output = model.run(inputs)
+        metrics.update(output, truth)
+        loss += float(LOSSES[what.loss](output, truth).sum())
+        found = error_of(output, truth)
+        errors.append(1 - found if by == "share" else found)
+        if by == "class":
+            predicted = columns(output.argmax(axis=1))[:, 0]
+            wrong.append(predicted != columns(truth)[:, 0])
+            told.append(predicted)
+        elif by == "absolute":
+            told.append(columns(output)[:, :NUMBERS_TOLD])
+        comparer.tick(len(truth))
+    mean = {"samples": len(chosen), "loss": loss / max(1, len(chosen)), **metrics.result()}
+    return Answers(
+        metrics={k: finite_or_none(v) for k, v in mean.items()} if len(chosen) else {},
+        errors=np.concatenate(errors),
+        is_wrong=np.concatenate(wrong),
+        told=np.concatenate(told) if told else None,
+    )
+
+
+def _by_own_loss(
+    comparer: ModelComparer, task: Compare, files: OwnLoss, path: str, chosen: Indices
+) -> Answers:
+    model = LossModel(files, Path(path), threads=task.limits.threads)
+    errors = [np.empty(0)]
+    for inputs, truth in comparer.dataset.batches(chosen, batch_size=BATCH_SIZE):
+        errors.append(model.of_samples(inputs, truth))
+        comparer.tick(len(truth))
+    found = np.concatenate(errors)
+    metrics = {"samples": len(found), "loss": float(found.mean())} if len(found) else {}
+    return Answers(metrics, found, np.empty(0, bool), None)
+
+
+def _changed(
+    comparer: ModelComparer, chosen: Indices, before: Answers, after: Answers, at: int
+) -> ChangedSample:
+    place = chosen[at]
+    is_told = before.told is not None
+    return ChangedSample(
+        id=int(comparer.dataset.ids[place]),
+        label=_plain(comparer.dataset.labels[place]) if is_told else None,
+        before=None if before.told is None else _plain(before.told[at]),
+        after=None if after.told is None else _plain(after.told[at]),
+        before_error=finite_or_none(float(before.errors[at])),
+        after_error=finite_or_none(float(after.errors[at])),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A class, or the first numbers."""
+    numbers = np.ravel(value)[:NUMBERS_TOLD]
+    if numbers.dtype.kind == "f":
+        return [finite_or_none(float(each)) for each in numbers]
+    return int(numbers[0])
