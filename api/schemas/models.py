@@ -149,7 +149,8 @@ class ModelPatch(Request):
     """What can be changed after registration. hyperparameters: merged; null removes a default.
 
     features: null forgets them, and the next CSV names them. federation: consent to federated
-    training, merged.
+    training, merged. preprocess: all descriptions; once there are samples or trained versions, only
+    their `augment` may differ.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"hyperparameters": {"epochs": 10}}]})
@@ -162,6 +163,9 @@ class ModelPatch(Request):
     duplicates: Duplicates | None = None
     features: Features = None
     federation: FederationSettings | None = None
+    preprocess: Annotated[list[dict[str, Any]] | None, BeforeValidator(_listed)] = Field(
+        None, max_length=1000
+    )
 
 
 class ClassNamed(Request):

@@ -9,6 +9,7 @@ from typing import Any
 from service.errors import InvalidInput
 from service.federation.consent import merge_consent
 from service.jobs.enqueue import check_recipe
+from service.models.preprocess_change import change_of
 from service.models.promotion.policy import merge_gate
 from service.samples.ingest.csv_header import check_features
 from service.samples.ingest.csv_windows import row_signature
@@ -30,14 +31,16 @@ def change_model(
     keeps_duplicates: bool | None = None,
     features: Sequence[str] | Unset | None = UNSET,
     federation: dict[str, Any] | None = None,
+    preprocess: Sequence[dict[str, Any]] | None = None,
 ) -> Model:
     """Merge hyperparameters (None takes one away), gate, retention, quota, consent to federated
     training; name classes, columns.
 
     All of it, or nothing. Raises InvalidInput with every problem, unless there are as many names as
-    classes and the metric is the model's, StateConflict for a second federation, and StorageFull if
-    the quota cannot be met.
+    classes and the metric is the model's, StateConflict for a second federation, StorageFull if the
+    quota cannot be met, and InUse for preprocessing while a job is under way.
     """
+    preprocessed = change_of(store, model, preprocess)
 
     def edit(now: Model) -> Model:
         new_gate, new_features = _checked(now, classes, gate, features)
@@ -55,6 +58,7 @@ def change_model(
             keeps_duplicates=now.keeps_duplicates if keeps_duplicates is None else keeps_duplicates,
             features=now.features if isinstance(features, Unset) else new_features,
             federation=merge_consent(now.federation, federation or {}),
+            preprocess=preprocessed(now),
         )
 
     return store.models.change(model.name, edit)[0]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from browser import Tab
+from pictures import PREPROCESS, image_model, photo
 from support import Served, mlp, wait_until
 
 
@@ -90,3 +92,78 @@ def test_a_model_is_deleted_after_asking(tab: Callable[..., Tab], served: Served
     page.get_by_role("heading", name="Models").wait_for()
     assert served.http.get("/v1/models/doomed").status_code == 404
     one.forgive("404")
+
+
+def test_triggers_are_added_changed_switched_and_deleted(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("fired", mlp(4, 3))
+    one = tab(served)
+    page = one.open("/models/fired/settings")
+    triggers = page.get_by_role("region", name="Triggers")
+    triggers.get_by_text("Add a trigger").click()
+
+    triggers.get_by_label("At times, as cron").fill("61 2 * * *")
+    triggers.get_by_role("button", name="Add the trigger").click()
+    triggers.locator("[data-key=cron] .problem").wait_for()
+    triggers.get_by_label("At times, as cron").fill("30 2 * * *")
+    triggers.get_by_label("Name").fill("nightly")
+    triggers.get_by_role("button", name="Add the trigger").click()
+    made = triggers.get_by_role("listitem", name="Trigger nightly")
+    made.get_by_text("Fires next: ").wait_for()
+    assert triggers.get_by_label("Name").last.input_value() == ""
+
+    (known,) = served.http.get("/v1/models/fired/triggers").json()["items"]
+    assert (known["name"], known["cron"]) == ("nightly", "30 2 * * *")
+    made.get_by_text("Change").click()
+    made.get_by_label("At most every").fill("12")
+    made.get_by_role("button", name="Save").click()
+    made.get_by_text("at most every 12 hours").wait_for()
+    made.get_by_role("button", name="Switch off nightly").click()
+    made.get_by_text("Does not fire.").wait_for()
+    made.get_by_role("button", name="Delete … nightly").click()
+    page.get_by_role("button", name="Delete the trigger").click()
+    triggers.get_by_text("None: jobs are asked for").wait_for()
+    assert served.http.get("/v1/models/fired/triggers").json()["items"] == []
+    one.forgive("422")
+
+
+def test_preprocessing_is_changed_as_far_as_nothing_hangs_on_it(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("seen-so", image_model(), preprocess=PREPROCESS)
+    one = tab(served)
+    page = one.open("/models/seen-so/settings")
+    form = page.get_by_role("region", name="Preprocessing")
+
+    form.get_by_label("std").fill("[0]")
+    form.get_by_role("button", name="Save").click()
+    form.locator("[data-key=std] .problem").get_by_text("std is above 0").wait_for()
+    form.get_by_label("std").fill("[0.5]")
+    form.get_by_role("button", name="Save").click()
+    page.get_by_text("The preprocessing of seen-so is changed.").wait_for()
+    assert served.http.get("/v1/models/seen-so").json()["preprocess"][0]["std"] == [0.5]
+
+    sent = served.http.post(
+        "/v1/models/seen-so/samples", content=photo(90, 1), headers={"Content-Type": "image/png"}
+    )
+    assert sent.status_code == 201, sent.text
+    form.get_by_text("only augment changes").wait_for()
+    form.get_by_label("augment").fill('{"flip": 0.5, "nonsense": 1}')
+    form.get_by_role("button", name="Save").click()
+    form.locator("[data-key=augment] .problem").wait_for()
+    one.forgive("422")
+
+
+def test_a_variant_is_made_and_downloaded(tab: Callable[..., Tab], served: Served) -> None:
+    served.register("formed-so", mlp(4, 3))
+    page = tab(served).open("/models/formed-so")
+    page.get_by_text("Other forms").click()
+
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Make and download ORT format of version 1").click()
+
+    assert waiting.value.suggested_filename == "formed-so-1.ort"
+    page.get_by_role("button", name="Download ORT format of version 1").wait_for()
+    (variant,) = served.http.get("/v1/models/formed-so/versions/1").json()["variants"]
+    assert Path(waiting.value.path()).stat().st_size == variant["size_bytes"]

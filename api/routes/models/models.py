@@ -59,12 +59,12 @@ def show_model(model: TheModel) -> ModelBody:
 @router.patch(
     "/{name}",
     summary="Change a model",
-    responses=answers("not_found", "state_conflict", "storage_full"),
+    responses=answers("in_use", "not_found", "state_conflict", "storage_full"),
 )
 @needs(Scope.MODELS_ADMIN)
 def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBody:
-    """Changes default hyperparameters, classes, CSV columns, gate, retention, quota, or the consent
-    to federated training.
+    """Changes default hyperparameters, classes, CSV columns, gate, retention, quota, preprocessing,
+    or the consent to federated training.
     """
     hyperparameters = patch.hyperparameters
     changed = model_updates.change_model(
@@ -78,6 +78,7 @@ def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBo
         keeps_duplicates=None if patch.duplicates is None else patch.duplicates == "keep",
         features=patch.features if "features" in patch.model_fields_set else UNSET,
         federation=patch.federation.model_dump(exclude_unset=True) if patch.federation else {},
+        preprocess=patch.preprocess,
     )
     return present.model(changed)
 

@@ -8,6 +8,8 @@ import { to } from "../../app/route";
 import type { Model } from "../../daemon/types";
 import { settingsForm, type Setting } from "../parts/form";
 import { confirm, opener, section } from "../parts/parts";
+import { preprocessView } from "./preprocess";
+import { triggersView } from "./triggers";
 
 const limit = (name: string, title: string, unit?: string, scale?: number): Setting => ({
   name,
@@ -76,12 +78,12 @@ export function settingsTab(app: App, model: Model): HTMLElement {
         ),
       ),
     ),
-    h("div", { class: "stack" }, aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
+    h("div", { class: "stack" }, triggersView(app, model), preprocessView(app, model), aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
   );
 }
 
 function aboutView(model: Model): HTMLElement {
-  const { loss, optimizer, engine, output, parameters, notes, preprocess, hyperparameters } = model;
+  const { loss, optimizer, engine, output, parameters, notes, hyperparameters } = model;
   const pairs: [string, string][] = [
     ["loss", typeof loss === "string" ? loss : `output ${loss.output}`],
     ["optimizer", optimizer],
@@ -96,7 +98,6 @@ function aboutView(model: Model): HTMLElement {
     { id: "about" },
     h("dl", { class: "pairs" }, pairs.map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, value)))),
     notes.length > 0 && h("ul", { class: "quiet" }, notes.map((note) => h("li", {}, note))),
-    preprocess.length > 0 && h("ul", {}, preprocess.map((each) => h("li", {}, h("code", {}, JSON.stringify(each))))),
     h("details", {}, h("summary", {}, `Initializers that train (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each) => h("li", {}, h("code", {}, each))))),
   );
 }

@@ -9,6 +9,7 @@ import type { Model, Version } from "../../daemon/types";
 import { type Measure, measure } from "../../page/words";
 import { badge, confirm, opener, press, section, when } from "../parts/parts";
 import { save } from "../parts/save";
+import { variantsView } from "./variants";
 
 export function timeline(app: App, model: Model, list: Version[]): HTMLElement {
   return section(
@@ -61,6 +62,7 @@ function versionView(app: App, model: Model, version: Version): HTMLElement {
     judged === null ? null : measureView(judged, version.promoted || version.job_id === null),
     h("p", { class: "reason" }, version.job_id === null ? "The model as it was registered." : version.reason),
     h("div", { class: "buttons" }, moves(app, model, version, isLatest)),
+    variantsView(app, model, version),
   );
 }
 

@@ -10,11 +10,12 @@ export interface Setting {
   unit?: string;
   /** In how many of the API's units the shown unit is: 1 MiB is 1,048,576 bytes. */
   scale?: number;
-  kind: "number" | "flag" | "list" | "choice";
+  kind: "number" | "flag" | "list" | "choice" | "text" | "json";
   /** Of a choice: values with their words. */
   options?: readonly (readonly [string, string])[];
   /** Whether an empty field means that nothing is limited. */
   isOptional?: boolean;
+  placeholder?: string;
 }
 
 type Values = Record<string, unknown>;
@@ -26,6 +27,8 @@ export interface SettingsForm {
   /** Where errors point to, before the setting's name. */
   pointer: string;
   stale: readonly string[];
+  /** What the button that sends it says. */
+  save?: string;
   /** Fields that are no single control. */
   more?: (changed: Values) => Child;
   /** changed: what differs from the values. */
@@ -40,7 +43,10 @@ export function settingsForm(app: App, form: SettingsForm): HTMLElement {
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     const asked = { ...changed };
-    if (await app.act(form.name, form.stale, () => form.send(asked))) forget(app, form.name);
+    const fields = event.currentTarget as HTMLFormElement;
+    if (!(await app.act(form.name, form.stale, () => form.send(asked)))) return;
+    fields.reset();
+    forget(app, form.name);
   };
   return h(
     "form",
@@ -58,7 +64,7 @@ export function settingsForm(app: App, form: SettingsForm): HTMLElement {
     h(
       "div",
       { class: "buttons" },
-      h("button", { type: "submit", class: "primary", disabled: !isChanged || isOff }, "Save"),
+      h("button", { type: "submit", class: "primary", disabled: !isChanged || isOff }, form.save ?? "Save"),
       isChanged && h("button", { type: "reset", onclick: () => forget(app, form.name) }, "Discard"),
     ),
   );
@@ -72,7 +78,8 @@ function forget(app: App, name: string): void {
 
 function field(app: App, form: SettingsForm, setting: Setting, changed: Values): HTMLElement {
   const { name, title, unit, kind } = setting;
-  const fault = app.state.results.get(form.name)?.faults.find(({ pointer }) => pointer === `${form.pointer}/${name}`);
+  const place = `${form.pointer}/${name}`;
+  const fault = app.state.results.get(form.name)?.faults.find(({ pointer }) => pointer === place || pointer.startsWith(`${place}/`));
   const known = name in changed ? changed[name] : form.values[name];
   const take = (value: unknown): void => {
     if (same(value, form.values[name])) delete changed[name];
@@ -89,7 +96,7 @@ function field(app: App, form: SettingsForm, setting: Setting, changed: Values):
   );
 }
 
-function control({ name, kind, scale = 1, options = [], isOptional }: Setting, known: unknown, take: (value: unknown) => void, isWrong: boolean): HTMLElement {
+function control({ name, kind, scale = 1, options = [], isOptional, placeholder }: Setting, known: unknown, take: (value: unknown) => void, isWrong: boolean): HTMLElement {
   const read = (event: Event): string => (event.currentTarget as HTMLInputElement).value.trim();
   if (kind === "flag") {
     const flip = (event: Event): void => take((event.currentTarget as HTMLInputElement).checked);
@@ -106,13 +113,32 @@ function control({ name, kind, scale = 1, options = [], isOptional }: Setting, k
     const split = (event: Event): void => take(read(event).split(",").map((part) => part.trim()).filter(Boolean));
     return h("input", { name, type: "text", value: Array.isArray(known) ? known.join(", ") : "", oninput: split });
   }
+  if (kind === "text") {
+    const value = typeof known === "string" ? known : "";
+    return h("input", { name, type: "text", value, placeholder: placeholder ?? null, spellcheck: "false", "aria-invalid": isWrong, oninput: (event: Event) => take(read(event) || null) });
+  }
+  if (kind === "json") return jsonField(name, known, take, isWrong);
   const parse = (event: Event): void => {
     const text = read(event);
     take(text === "" ? null : scale === 1 ? Number(text) : Math.round(Number(text) * scale));
   };
   const value = typeof known === "number" ? Number((known / scale).toPrecision(6)) : "";
-  const placeholder = isOptional ? "no limit" : null;
-  return h("input", { name, type: "number", step: "any", value, placeholder, "aria-invalid": isWrong, oninput: parse });
+  const hint = placeholder ?? (isOptional ? "no limit" : null);
+  return h("input", { name, type: "number", step: "any", value, placeholder: hint, "aria-invalid": isWrong, oninput: parse });
+}
+
+/** JSON as text. What is no JSON is sent as the text that it is, and the daemon says what is wrong. */
+function jsonField(name: string, known: unknown, take: (value: unknown) => void, isWrong: boolean): HTMLElement {
+  const change = (event: Event): void => {
+    const text = (event.currentTarget as HTMLTextAreaElement).value.trim();
+    try {
+      take(text === "" ? null : JSON.parse(text));
+    } catch {
+      take(text);
+    }
+  };
+  const text = known === null || known === undefined ? "" : JSON.stringify(known, null, 1);
+  return h("textarea", { name, rows: 4, spellcheck: "false", "aria-invalid": isWrong, oninput: change }, text);
 }
 
 function same(a: unknown, b: unknown): boolean {

@@ -1,0 +1,138 @@
+/** A model's triggers: what asks for jobs, when the next one fires, and forms to change them. */
+
+import type { App } from "../../app/app";
+import { triggers } from "../../app/queries";
+import { to } from "../../app/route";
+import { modelPath } from "../../daemon/api";
+import type { Model, Trigger } from "../../daemon/types";
+import { type Child, h } from "../../page/dom";
+import { clock, plural } from "../../page/format";
+import { type Setting, settingsForm } from "../parts/form";
+import { badge, confirm, loading, opener, press, section, when } from "../parts/parts";
+
+const SETTINGS: readonly Setting[] = [
+  { name: "name", title: "Name", kind: "text", placeholder: "its kind" },
+  { name: "cron", title: "At times, as cron", kind: "text", placeholder: "30 2 * * mon-fri" },
+  { name: "time_zone", title: "Time zone", kind: "text", placeholder: "the device’s" },
+  { name: "new_samples", title: "After so many new labels", kind: "number", placeholder: "none" },
+  { name: "eligible_after", title: "When a job may first run after", kind: "text", placeholder: "02:00" },
+  { name: "at_most_every_hours", title: "At most every", unit: "hours", kind: "number", isOptional: true },
+];
+const EMPTY = { name: null, cron: null, time_zone: null, new_samples: null, eligible_after: null, at_most_every_hours: null };
+
+export function triggersView(app: App, model: Model): HTMLElement {
+  const list = triggers(app, model.name);
+  return section(
+    "Triggers",
+    { id: "triggers" },
+    list === undefined
+      ? loading()
+      : [
+          (list ?? []).length === 0 && h("p", { class: "quiet", "data-key": "none" }, "None: jobs are asked for by hand and by apps."),
+          h("ul", { class: "rows", "data-key": "list" }, (list ?? []).map((trigger) => triggerItem(app, model, trigger))),
+          addForm(app, model),
+        ],
+  );
+}
+
+function stale({ name }: Model): string[] {
+  return [modelPath(name, "/triggers")];
+}
+
+function addForm(app: App, model: Model): HTMLElement {
+  const { name } = model;
+  return h(
+    "details",
+    { "data-key": "add" },
+    h("summary", {}, "Add a trigger"),
+    settingsForm(app, {
+      name: `trigger:${name}`,
+      groups: [{ title: "A new trigger", settings: SETTINGS }],
+      values: EMPTY,
+      pointer: "",
+      save: "Add the trigger",
+      stale: stale(model),
+      send: async (given) => {
+        const made = await app.api.post<Trigger>(modelPath(name, "/triggers"), given);
+        return `The trigger ${made.name} was added.`;
+      },
+    }),
+  );
+}
+
+function triggerItem(app: App, model: Model, trigger: Trigger): HTMLElement {
+  const { id, name, enabled } = trigger;
+  const path = modelPath(model.name, `/triggers/${id}`);
+  return h(
+    "li",
+    { "data-key": `trigger-${id}`, "aria-label": `Trigger ${name}` },
+    h("div", { class: "row-head" }, h("h3", {}, name), !enabled && badge("held", "switched off"), h("p", { class: "quiet" }, waitsFor(trigger))),
+    h("p", {}, nextText(trigger)),
+    h("p", { class: "quiet" }, lastText(trigger)),
+    h(
+      "div",
+      { class: "buttons" },
+      press(app, {
+        name: `switch:${id}`,
+        label: enabled ? "Switch off" : "Switch on",
+        about: name,
+        stale: stale(model),
+        run: async () => {
+          await app.api.patch(path, { enabled: !enabled });
+          return null;
+        },
+      }),
+      opener(`ask-delete-trigger:${id}`, "Delete …", () => askDelete(app, model, trigger), name, "danger"),
+    ),
+    h("details", {}, h("summary", {}, "Change"), changeForm(app, model, trigger, path)),
+  );
+}
+
+function changeForm(app: App, model: Model, trigger: Trigger, path: string): HTMLElement {
+  return settingsForm(app, {
+    name: `trigger:${model.name}:${trigger.id}`,
+    groups: [{ title: trigger.name, settings: SETTINGS }],
+    values: trigger as unknown as Record<string, unknown>,
+    pointer: "",
+    stale: stale(model),
+    send: async (changed) => {
+      await app.api.patch(path, changed);
+      return `The trigger ${trigger.name} is changed.`;
+    },
+  });
+}
+
+function waitsFor({ cron, time_zone: zone, new_samples: samples, eligible_after: after, at_most_every_hours: hours }: Trigger): string {
+  const parts = [
+    cron === null ? "" : `${cron}${zone === null ? "" : ` (${zone})`}`,
+    samples === null ? "" : plural(samples, "new label"),
+    after === null ? "" : `first chance after ${after}`,
+    hours === null ? "" : `at most every ${plural(hours, "hour")}`,
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+function nextText({ next_at: next, enabled, new_samples: samples }: Trigger): Child[] {
+  if (!enabled) return ["Does not fire."];
+  if (next !== null) return ["Fires next: ", h("time", { datetime: next }, clock(next))];
+  return [samples === null ? "Does not fire again." : "Fires when there are enough new labels."];
+}
+
+function lastText({ fired_at: fired, job_id: job, outcome }: Trigger): Child[] {
+  if (fired === null) return [outcome || "It has not fired yet."];
+  return ["Fired ", when(fired), job === null ? "" : [": ", h("a", { href: to(["jobs", job]) }, `job ${job}`)], outcome ? `. ${outcome}` : ""];
+}
+
+function askDelete(app: App, model: Model, { id, name }: Trigger): void {
+  confirm(app, {
+    title: `Delete the trigger ${name}?`,
+    detail: "Jobs that it has asked for stay.",
+    yes: "Delete the trigger",
+    name: `delete-trigger:${id}`,
+    stale: stale(model),
+    run: async () => {
+      await app.api.remove(modelPath(model.name, `/triggers/${id}`));
+      return `The trigger ${name} was deleted.`;
+    },
+  });
+}
