@@ -135,23 +135,45 @@ def test_a_button_waits_until_the_page_shows_what_it_did(
     assert f"resume:{job}" not in page.evaluate("() => window.enabled")
 
 
+@pytest.mark.usefixtures("cleared")
 def test_a_button_keeps_its_focus_when_its_neighbour_goes(
     tab: Callable[..., Tab], served: Served, slow: Callable[[str], int]
 ) -> None:
     job = slow("focused")
-    page = tab(served).open("/jobs")
-    cancel = page.get_by_role("main").get_by_role("button", name=f"Cancel job {job}")
-    page.get_by_role("region", name=PINNED).get_by_role("button", name="Pause").click()
-    page.get_by_text("Paused by a person").wait_for()
-    page.get_by_role("button", name=f"Resume job {job}").wait_for()
+    served.wait_for_job(job, "running")
+    served.http.post(f"/v1/jobs/{job}/pause").raise_for_status()
+    served.wait_for_job(job, "paused")
+    served.http.post("/v1/pause").raise_for_status()
+    page = tab(served).open(f"/jobs/{job}")
+    main = page.get_by_role("main")
+    main.get_by_role("button", name=f"Resume job {job}").wait_for()
+    cancel = main.get_by_role("button", name=f"Cancel job {job}")
     cancel.focus()
 
-    served.http.post(f"/v1/jobs/{job}/cancel").raise_for_status()
-    other = slow("beside")
-    page.get_by_role("region", name=PINNED).get_by_role("link", name=f"job {other}").wait_for()
+    served.http.post(f"/v1/jobs/{job}/resume").raise_for_status()
 
-    page.locator(f"[data-key=job-{job}] .badge.cancelled").wait_for()
-    assert page.get_by_role("main").get_by_role("button", name=f"Resume job {job}").count() == 0
+    main.get_by_role("button", name=f"Resume job {job}").wait_for(state="hidden")
+    assert cancel.evaluate("it => it === document.activeElement")
+
+
+def test_a_field_keeps_its_focus_and_caret_while_the_page_is_drawn_anew(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("typed", mlp(4, 3))
+    page = tab(served).open("/models/typed/settings")
+    add = page.get_by_role("region", name="Triggers").locator("[data-key=add]")
+    zone = add.get_by_label("Time zone")
+    page.get_by_text("Add a trigger").click()
+    zone.fill("Europe/Brlin")
+    zone.evaluate("it => it.setSelectionRange(8, 8)")
+
+    made = served.http.post("/v1/models/typed/triggers", json={"cron": "0 3 * * *"})
+    page.get_by_role("listitem", name="Trigger cron").wait_for()
+    page.keyboard.type("e")
+
+    assert made.status_code == 201
+    assert zone.input_value() == "Europe/Berlin"
+    assert zone.evaluate("it => [it === document.activeElement, it.selectionStart]") == [True, 9]
 
 
 def press(page: Any, name: str) -> None:
