@@ -22,7 +22,7 @@ ZOO ?= /tmp/hone-zoo
 # Where Flower is installed, which wants an older FastAPI than ours; 300 MB.
 FLOWER ?= .venv-flower
 
-.PHONY: demo test test-arm64 test-python3.13 test-flower check check-release format dashboard bench zoo fuzz soak audit sbom \
+.PHONY: demo test test-arm64 test-python3.13 test-flower check check-release format dashboard screenshots bench zoo fuzz soak audit sbom \
   release deb test-deb test-container clean
 
 demo: $(INSTALLED)
@@ -76,6 +76,10 @@ format: $(INSTALLED)
 # Node.js 20 or later; what it writes, api/static, is committed.
 dashboard:
 	cd dashboard && npm ci && npm run build && npm test
+
+# The README's pictures of the console, from the demo's data; needs chromium and EXTRAS=dev,browser.
+screenshots: $(INSTALLED)
+	PYTHONPATH=.:tests/helpers $(BIN)/python tests/helpers/screenshots.py docs/pictures
 
 bench: $(INSTALLED)
 	$(BIN)/python -m bench --json bench/results.json
