@@ -277,3 +277,15 @@ def test_a_waiter_that_has_gone_does_not_end_the_monitor(store, settings, clock)
         await task
 
     asyncio.run(scenario())
+
+
+def test_what_was_seen_is_stored_when_the_monitor_ends(store, settings, clock):
+    async def scene():
+        async with running(store, settings, clock) as monitor:
+            await monitor.look()
+            assert store.device_history.since(clock.now().wall - timedelta(hours=1)) == []
+
+    asyncio.run(scene())
+    (minute,) = store.device_history.since(clock.now().wall - timedelta(hours=1))
+    assert minute.eligible
+    assert minute.signals["free_disk_bytes"] > 0

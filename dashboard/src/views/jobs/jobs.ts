@@ -12,7 +12,7 @@ import { progressText } from "../pinned";
 
 export function jobsPage(app: App): Child[] {
   const queue = jobs(app);
-  const title = heading("Jobs", filterField(app));
+  const title = heading("Jobs", filterField(app), h("a", { href: to(["system", "events"], { type: "job." }) }, "Events of jobs"));
   if (queue === undefined) return [heading("Jobs"), loading()];
   const wanted = app.route.query.get("model") ?? "";
   const chosen = (list: Job[]): Job[] => list.filter(({ model }) => model.includes(wanted));
