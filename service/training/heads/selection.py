@@ -8,7 +8,7 @@ loss: it tells more of few samples than how many are right (measured: python -m 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
@@ -28,13 +28,15 @@ from service.training.errors import LossNotFinite
 from service.training.heads.computing import compute_head
 from service.training.heads.features import Floats
 from service.training.heads.kinds import Head, Kind, plain
-from service.training.heads.prototypes import likeliest_scale
+from service.training.heads.prototypes import Doubles, likeliest_scale
 from service.training.loop import train
 from service.training.protocol.messages.training import Chosen, LoopState, Train
 from service.training.schedule import make_plan
 
 FOLDS, ROUNDS, ENOUGH = 5, 4, 200
 """Folds of a round, most rounds, and how many judged samples are enough."""
+MARGIN = 0.5
+"""Standard errors by which a head must be better than one that is quicker to fit."""
 
 OpenEngine = Callable[[Train], Engine]
 
@@ -61,7 +63,7 @@ def choose_head(
 ) -> Chosen:
     """What `choose` finds, for the head that does best, and this head, with the reason.
 
-    Of equals the first is taken, which is the quickest to fit. The same task gives the same choice.
+    The same task gives the same choice.
     """
     rest = replace(task, open=tuple(name for name in task.open if name != "head"))
     held = list(folds(datasets, seed=task.hyperparameters.seed))
@@ -76,25 +78,53 @@ def choose_head(
         one = _Judge(alone(replace(asked, hyperparameters=wanted)), datasets, open_engine, tick)
         parts = [one.logits(each) for each in held]
         scores[kind] = Score.of(np.concatenate(parts), labels)
-    best = min(scores, key=lambda kind: scores[kind].loss)
+    positions = np.concatenate(held)
+    best = simplest(scores, positions)
     told = ", ".join(
         f"{kind} {each.loss:.3f} ({100 * each.accuracy:.1f} % right)"
         for kind, each in scores.items()
     )
     judged = sum(map(len, held))
-    reason = f"least loss on {judged} samples left out in {len(held)} folds: {told}"
+    is_lowest = scores[best].loss == min(each.loss for each in scores.values())
+    first = "least loss" if is_lowest else "near the least loss, and quicker to fit,"
+    reason = f"{first} on {judged} samples left out in {len(held)} folds: {told}"
     values = chosen[best].values | {"head": plain({"kind": best})}
     return Chosen(values, chosen[best].reasons | {"head": reason})
 
 
+def simplest(scores: Mapping[Kind, Score], positions: Indices) -> Kind:
+    """The first whose loss is above the lowest by no more than MARGIN standard errors.
+
+    positions: of the judged samples. Source: Breiman et al. (1984), Classification and Regression
+    Trees, 3.4.3, of whose whole standard error this is a part.
+    """
+    lowest = min(scores.values(), key=lambda each: each.loss)
+    return next(
+        kind
+        for kind, each in scores.items()
+        if each.loss - lowest.loss <= MARGIN * each.doubt(lowest, positions)
+    )
+
+
 @dataclass(frozen=True)
 class Score:
-    """accuracy: the share that is right. loss: mean cross entropy, at the temperature at which it
-    is lowest, so that no kind loses by being too sure or too modest.
+    """accuracy: the share that is right. losses: (judged,) cross entropy, at the temperature at
+    which their mean is lowest, so that no kind loses by being too sure or too modest.
     """
 
     accuracy: float
-    loss: float
+    losses: Doubles
+
+    @property
+    def loss(self) -> float:
+        return float(self.losses.mean())
+
+    def doubt(self, other: Score, positions: Indices) -> float:
+        """The standard error of the difference of the losses; a sample that is judged in several
+        rounds counts once."""
+        _, place, times = np.unique(positions, return_inverse=True, return_counts=True)
+        means = np.bincount(place, self.losses - other.losses) / times
+        return float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else 0.0
 
     @classmethod
     def of(cls, logits: Floats, labels: Indices) -> Score:
@@ -102,8 +132,8 @@ class Score:
         away = (logits.max(axis=1, keepdims=True) - logits).astype(np.float64)
         scaled = likeliest_scale(away, labels, np.ones(len(labels))) * away
         chosen = scaled[np.arange(len(labels)), labels]
-        loss = np.log(np.exp(-scaled).sum(axis=1)) + chosen
-        return cls(float((logits.argmax(axis=1) == labels).mean()), float(loss.mean()))
+        losses = np.log(np.exp(-scaled).sum(axis=1)) + chosen
+        return cls(float((logits.argmax(axis=1) == labels).mean()), losses)
 
 
 def candidates(made: Manifest) -> Iterator[Kind]:
