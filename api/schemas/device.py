@@ -134,6 +134,9 @@ class TriggerFields(Request):
     new_samples: int | None = Field(
         None, ge=1, le=10**9, description="Fire when this many more samples have a label."
     )
+    on_drift: bool | None = Field(
+        None, description="true: fire when inputs have drifted from those of `latest`."
+    )
     eligible_after: Text | None = Field(
         None,
         description="Fire at the first moment at which a job may train, after `02:00` each day "
@@ -148,7 +151,7 @@ class TriggerFields(Request):
 
 
 class TriggerRequest(TriggerFields):
-    """cron, new_samples or eligible_after; at_most_every_hours goes with one of them, or alone."""
+    """cron, new_samples, on_drift or eligible_after; at_most_every_hours goes with it or alone."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_TRIGGER]})
 
@@ -173,6 +176,7 @@ class TriggerBody(Body):
     time_zone: str | None
     jitter_seconds: float
     new_samples: int | None
+    on_drift: bool | None
     eligible_after: str | None
     at_most_every_hours: float | None
     hyperparameters: dict[str, Any]

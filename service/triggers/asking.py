@@ -10,6 +10,7 @@ from datetime import datetime
 from service.jobs import enqueue
 from service.logs import event
 from service.policy.observer import Look
+from service.samples.drift import EVENT as DRIFTED
 from service.training.errors import NoSamples
 from service.triggers.due import is_due, is_rested
 from service.triggers.rule import UNUSABLE, Rule
@@ -67,7 +68,14 @@ class Asking:
             self._store.triggers.rebase(trigger.id, labelled)
         try:
             rule, eligible = Rule(**trigger.rule), look.verdict.eligible
-            due = is_due(trigger, rule, now=self._now(), labelled=labelled, eligible=eligible)
+            drifted = self._drifted(trigger) if rule.on_drift else None
+            due = is_due(
+                *(trigger, rule),
+                now=self._now(),
+                labelled=labelled,
+                eligible=eligible,
+                drifted=drifted,
+            )
         except UNUSABLE as error:
             self._say_once(trigger, f"cannot be used: {error}")
             return
@@ -108,6 +116,10 @@ class Asking:
     def _say(self, trigger: Trigger, outcome: str) -> None:
         self._store.triggers.note(trigger.id, outcome)
         event(logger, logging.INFO, "trigger.skipped", trigger=trigger.id, outcome=outcome)
+
+    def _drifted(self, trigger: Trigger) -> datetime | None:
+        happened = self._store.events.last(DRIFTED, trigger.model)
+        return None if happened is None else happened.created_at
 
     def _labelled(self, trigger: Trigger) -> int:
         counts = self._store.sample_stats.counts(trigger.model_id)

@@ -13,10 +13,20 @@ LATE = timedelta(seconds=60)
 """How long the scheduler may take to fire a cron trigger; older firings were missed."""
 
 
-def is_due(trigger: Trigger, rule: Rule, *, now: datetime, labelled: int, eligible: bool) -> bool:
-    """Whether it should queue a job. labelled: the current number of labelled samples of its model.
-    eligible: whether a job may train. Firings missed between checks are due once. Raises ValueError
-    if there is no such time zone here.
+def is_due(
+    trigger: Trigger,
+    rule: Rule,
+    *,
+    now: datetime,
+    labelled: int,
+    eligible: bool,
+    drifted: datetime | None = None,
+) -> bool:
+    """Whether it should queue a job.
+
+    labelled: the current number of labelled samples of its model. eligible: whether a job may
+    train. drifted: when its inputs last drifted, for on_drift. Firings missed between checks are
+    due once. Raises ValueError if there is no such time zone here.
     """
     if not is_rested(trigger, rule, now=now):
         return False
@@ -29,6 +39,8 @@ def is_due(trigger: Trigger, rule: Rule, *, now: datetime, labelled: int, eligib
         case "samples":
             assert rule.new_samples is not None
             return labelled - trigger.labelled >= rule.new_samples
+        case "drift":
+            return drifted is not None and drifted > interval_begin(trigger)
         case "eligible":
             return eligible and _is_moment(trigger, rule, now)
         case _:

@@ -14,25 +14,27 @@ from storage.errors import Problem
 from storage.records.jobs import NewTrigger, Trigger
 from storage.store import Store
 
+KINDS = ("cron", "new_samples", "on_drift", "eligible_after")
 UNUSABLE = (ArithmeticError, LookupError, TypeError, ValueError)
 """Raised by a rule that another version stored, or whose zone this device lacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One of cron, new_samples and eligible_after, or at_most_every_hours, which also limits those.
+    """One of KINDS, or at_most_every_hours, which also limits those.
 
     cron: five fields, in time_zone (None: the device's), late by up to jitter_seconds.
-    new_samples: fires when this many have been labelled since it last fired. eligible_after: a
-    local time of day such as `02:00`, for once a day, or an instant (RFC 3339), for once; it fires
-    at the first moment after that when a job may train. at_most_every_hours: alone, fires that
-    often.
+    new_samples: fires when this many have been labelled since it last fired. on_drift: fires when
+    inputs have drifted from the training samples of `latest`. eligible_after: a local time of day
+    such as `02:00`, for once a day, or an instant (RFC 3339), for once; it fires at the first
+    moment after that when a job may train. at_most_every_hours: alone, fires that often.
     """
 
     cron: str | None = None
     time_zone: str | None = None
     jitter_seconds: float = 0.0
     new_samples: int | None = None
+    on_drift: bool | None = None
     eligible_after: str | None = None
     at_most_every_hours: float | None = None
 
@@ -43,6 +45,8 @@ class Rule:
             return "cron"
         if self.new_samples is not None:
             return "samples"
+        if self.on_drift:
+            return "drift"
         return "eligible" if self.eligible_after is not None else "interval"
 
     @property
@@ -71,11 +75,11 @@ def checked_rule(**fields: Any) -> Rule:
 
 def problems(rule: Rule) -> Iterator[Problem]:
     """All errors in a rule, each with its JSON pointer."""
-    kinds = [name for name in ("cron", "new_samples", "eligible_after") if getattr(rule, name)]
+    kinds = [name for name in KINDS if getattr(rule, name)]
     if len(kinds) > 1:
         yield Problem("", f"{' and '.join(kinds)} are two triggers; make one of each")
     if not kinds and rule.at_most_every_hours is None:
-        yield Problem("", "give cron, new_samples, eligible_after or at_most_every_hours")
+        yield Problem("", f"give {', '.join(KINDS)} or at_most_every_hours")
     if rule.cron is None and rule.jitter_seconds:
         yield Problem("/jitter_seconds", "belongs to cron, which is not given")
     if rule.time_zone is not None:

@@ -15,6 +15,7 @@ from service.events import Feed, Happening
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Look
+from service.samples.drift import EVENT as DRIFTED
 from service.triggers.asking import Asking
 from service.triggers.cron import cron_trigger
 from service.triggers.due import interval_begin
@@ -56,7 +57,9 @@ class Schedule:
     def _on_event(self, happened: Happening) -> None:
         if happened.type.startswith("trigger.") or happened.type == "model.deleted":
             self._soon("rebuild")
-        elif happened.type.startswith("samples.") and happened.model in self._listens_for_samples:
+        elif happened.type == DRIFTED or (
+            happened.type.startswith("samples.") and happened.model in self._listens_for_samples
+        ):
             self._soon("check", happened.model)
 
     def _on_look(self, look: Look) -> None:

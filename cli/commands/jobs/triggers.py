@@ -26,6 +26,11 @@ _RULE: dict[str, dict[str, Any]] = {
     "time_zone": {"metavar": "ZONE", "help": "Time zone of the times. Default: the device's own."},
     "jitter_seconds": {"type": float, "help": "Delay each firing of cron at random by up to this."},
     "new_samples": {"type": int, "help": "Fire when this many more samples have a label."},
+    "on_drift": {
+        "is_flag": True,
+        "default": None,
+        "help": "Fire when inputs have drifted from those that `latest` was trained on.",
+    },
     "eligible_after": {
         "metavar": "TIME",
         "help": "Fire at the first moment at which a job may train, after 20:00 of each day, or "
@@ -64,8 +69,8 @@ def triggers() -> None:
 def add(client: Client, /, model: str, *, as_json: bool, **options: Any) -> None:
     """Create a trigger that queues jobs of MODEL.
 
-    Give one of --cron, --new-samples and --eligible-after, or --at-most-every-hours alone:
-    honed triggers add digits --cron "30 2 * * mon-fri" --epochs 3
+    Give one of --cron, --new-samples, --on-drift and --eligible-after, or --at-most-every-hours
+    alone: honed triggers add digits --cron "30 2 * * mon-fri" --epochs 3
     """
     rule = given({name: options.pop(name) for name in _RULE})
     body = {**rule, "hyperparameters": given(options)}

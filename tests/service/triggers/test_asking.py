@@ -32,6 +32,20 @@ def test_new_samples_ask_once_for_each_lot(store, shop, model, add, asking):
     assert len(causes(store)) == 1
 
 
+def test_drift_asks_once_each_time_that_it_begins(store, model, add, asking, clock):
+    store.events.append("model.drifted", model.name, {"version": 1})
+    add(Rule(on_drift=True))
+    asking.check()
+    assert causes(store) == []
+    for count in (1, 2):
+        clock.advance(60)
+        store.events.append("model.drifted", model.name, {"version": count + 1})
+        asking.check()
+        end_all_jobs(store)
+        asking.check()
+        assert causes(store) == ["drift"] * count
+
+
 def test_samples_count_when_they_get_their_label(store, shop, model, add, asking):
     add(Rule(new_samples=2))
     shop.add_samples(model, 2, labelled=False)
