@@ -260,7 +260,22 @@ def _resumption(job: Job, last: Checkpoint, store: Store) -> Start:
         checkpoint=str(store.files.path(last.file.sha256)),
         state=LoopState(**last.state),
         best_checkpoint=str(store.files.path(best.file.sha256)) if best else None,
+        teacher=_teacher(job, last.state.get("parent_version"), store),
     )
+
+
+def _teacher(job: Job, parent_version: int | None, store: Store) -> str | None:
+    """Where a job that distils has begun; None for the artifacts' own. Raises NotFound, Damaged."""
+    if not job.hyperparameters.get("distillation") or job.start == "base":
+        return None
+    checkpoint_id: int | None = None
+    if job.start != "latest":
+        checkpoint_id = int(job.start)
+    elif parent_version is not None:
+        checkpoint_id = store.versions.get(job.model_id, parent_version).checkpoint_id
+    if checkpoint_id is None:
+        return None
+    return str(store.integrity.file(store.checkpoints.get(checkpoint_id).file.sha256))
 
 
 def _first_start(job: Job, store: Store) -> Start:

@@ -40,7 +40,9 @@ def readable(task: Task) -> Iterator[str]:
     if task.kind == "train":
         yield from artifacts(task.artifacts)
         start, update = task.start, task.update
-        yield from filter(None, (start.checkpoint, start.best_checkpoint, start.given))
+        yield from filter(
+            None, (start.checkpoint, start.best_checkpoint, start.given, start.teacher)
+        )
         if update is not None:
             yield from filter(None, (update.given, update.residual))
     samples = samples_of(task)

@@ -34,11 +34,16 @@ class Engine(Protocol):
         """Whether it quantizes what it computes, so that a last bit may become a whole step."""
 
     def train_batch(
-        self, inputs: Sequence[Array], target: Array, weights: Array | None = None
+        self,
+        inputs: Sequence[Array],
+        target: Array,
+        weights: Array | None = None,
+        teacher: Array | None = None,
     ) -> float:
         """Forward and backward; gradients add up until `step`. Returns the mean loss.
 
-        weights: (batch,) float32, factors on the samples' losses.
+        weights: (batch,) float32, factors on the samples' losses. teacher: of the output's shape,
+        what a distillation keeps to, as service/training/teacher.py makes it.
         """
 
     def step(self, learning_rate: float) -> None:

@@ -37,6 +37,7 @@ from service.training.protocol.messages.training import (
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
+from service.training.teacher import teach
 from service.training.thread_selection import ThreadChoice, select_threads
 from service.training.updates.update import make_update
 
@@ -55,7 +56,9 @@ def run(
     datasets = load_datasets(task, reader, threads=threads)
     if task.only_measures:
         return measure(task, datasets, tick=heartbeat)
+    given = task.start
     task = prepare_task(task, datasets, pipe, tick=heartbeat)
+    teach(replace(task, start=given), datasets, tick=heartbeat)
     sampler = datasets.sampler(task.hyperparameters)
     plan = make_plan(task.hyperparameters, len(sampler))
     choice = select_threads(task, datasets, lambda each: base_engine(task, each), tick=heartbeat)

@@ -51,8 +51,8 @@ def train(
         ):
             engine.seed(step_seed(wanted.seed, state.step))
             loss_sum, samples = 0.0, 0
-            for inputs, target, weights in batches:
-                loss = engine.train_batch(inputs, target, weights)
+            for inputs, target, *more in batches:
+                loss = engine.train_batch(inputs, target, *more)
                 loss_sum += loss * len(target)
                 samples += len(target)
             if not isfinite(loss_sum):

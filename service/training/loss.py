@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 CLASS_VECTORS = ("hone.class_on", "hone.class_off", "hone.class_counts")
+TEACHER = "hone.teacher"
+TEMPERATURE = 2.0
+"""At which the answers of a teacher are kept, as Li and Hoiem (2016) do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,8 @@ class Loss:
     empty for the tensor that is measured. target: the input of the model that only it reads.
     class_axis: of the logits; targets have all other axes. label_smoothing, class_weights,
     ignore_index: of cross entropy, as in PyTorch. by_class: these three are fed, as the vectors of
-    `class_vectors`. delta: of huber, in target units.
+    `class_vectors`, and so are the answers of a teacher. distillation: of these, the weight. delta:
+    of huber, in target units.
     """
 
     name: str
@@ -28,6 +32,7 @@ class Loss:
     ignore_index: int | None = None
     delta: float = 1.0
     by_class: bool = False
+    distillation: float = 0.0
     tensor: str = ""
     target: str | None = None
 

@@ -61,9 +61,9 @@ class Recorder:
         self.rates: list[float] = []
         self.batches: list[list[Any]] = [[]]
 
-    def train_batch(self, inputs: Any, target: Any, weights: Any = None) -> float:
+    def train_batch(self, inputs: Any, target: Any, *more: Any) -> float:
         self.batches[-1].append(np.concatenate([each.copy() for each in inputs]))
-        return self.engine.train_batch(inputs, target, weights)
+        return self.engine.train_batch(inputs, target, *more)
 
     def step(self, learning_rate: float) -> None:
         self.rates.append(learning_rate)

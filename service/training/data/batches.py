@@ -28,7 +28,8 @@ Self = TypeVar("Self", bound="Batches")
 Indices = NDArray[np.int64]
 Weights = NDArray[np.float32]
 Batch = tuple[tuple[Array, ...], Array]
-WeightedBatch = tuple[tuple[Array, ...], Array, "Weights | None"]
+WeightedBatch = tuple[tuple[Array, ...], Array, "Weights | None", "Array | None"]
+"""Inputs, target, factors on the losses, and what a teacher answers."""
 
 WINDOW_BYTES = 1 << 18
 """A larger batch is gathered alone: while the optimizer's other threads are at work, and so that
@@ -39,7 +40,7 @@ class Batches(ABC):
     """Labelled samples, by their position in ascending order of id.
 
     row_bytes: of one's inputs. weights: factors on their losses, None where all are 1. mix: what
-    batches of training go through.
+    batches of training go through. teacher: (samples, …) what training keeps to, if it does.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Batches(ABC):
         self.labels = labels
         self.weights = weights
         self.mix = mix
+        self.teacher: Array | None = None
         self._row_bytes = row_bytes
         self._draws: Draws | None = None
 
@@ -88,7 +90,9 @@ class Batches(ABC):
         weights = None if self.weights is None else self.weights[order]
         for place, (inputs, target) in enumerate(self.batches(order, batch_size=batch_size)):
             start = place * batch_size
-            yield inputs, target, None if weights is None else weights[start : start + len(target)]
+            end = start + len(target)
+            teacher = None if self.teacher is None else self.teacher[order[start:end]]
+            yield inputs, target, None if weights is None else weights[start:end], teacher
 
     def batches(self, order: Indices, *, batch_size: int) -> Iterator[Batch]:
         """Inputs and targets, batch axis first; the last batch may be smaller, none is empty.

@@ -57,7 +57,9 @@ def compile_model(
     onnx.save_model(evaluation, files.eval_model)
     checkpoint.save(files.checkpoint, _beginning(head), values)
     made = _manifest(step, values, output)
-    made = replace(made, classes=classes, head=head, adapters=adapters)
+    made = replace(
+        made, classes=classes, head=head, adapters=adapters, distills=by_class is not None
+    )
     manifest.write(made, files.manifest)
     write_skeleton(inference, files)
     return files

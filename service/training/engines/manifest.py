@@ -123,7 +123,8 @@ class Manifest:
     this order. loss: fields of Loss. classes: of cross entropy. batch_statistics: batches may not
     be shared out. head: of a classifier with a last layer that trains, one row for each class.
     frozen: initializers of the exported model that the graphs are fed, so that they are in memory
-    once. rounds: some of what it computes is quantized.
+    once. rounds: some of what it computes is quantized. distills: its step by classes takes what a
+    teacher answers.
     """
 
     engine: str
@@ -142,6 +143,7 @@ class Manifest:
     adapters: tuple[Adapter, ...] = ()
     frozen: tuple[str, ...] = ()
     rounds: bool = False
+    distills: bool = False
     format: int = FORMAT
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.training.graph.tensor import Tensor
-from service.training.loss import Loss
+from service.training.loss import TEMPERATURE, Loss
 
 FEW = 64
 """Samples of up to this many numbers are scaled before summing: one node less, two reads more."""
@@ -34,17 +34,23 @@ def compare(
     scale: Tensor,
     *,
     class_vectors: Sequence[Tensor] = (),
+    teacher: Sequence[Tensor] = (),
 ) -> Compared:
     """Write the loss and its gradient.
 
     output: float, axis 0 the batch. target: int64 without the class axis for cross entropy, else of
-    the output's shape. scale: float, (1 or batch, 1, …). class_vectors: float, (classes,), of a
-    loss that is by_class.
+    the output's shape. scale: float, (1 or batch, 1, …). class_vectors: float, (classes,), and
+    teacher, one of the output's shape, of a loss that is by_class.
     """
     if loss.name == "cross_entropy":
         axis = output.axis(loss.class_axis)
         wanted = _wanted(loss, output, target.unsqueeze(axis), axis, class_vectors)
-        return _cross_entropy(loss, output, wanted, scale)
+        found = _cross_entropy(loss, output, wanted, scale)
+        positions = [a for a in output.axes(None)[1:] if a != axis]
+        for each in teacher:
+            pull = _towards(each, output, axis) * _by_position(scale, output, positions)
+            found = Compared(found.loss, (found.gradient + pull).known_like(output))
+        return found
     scale = _by_position(scale, output, output.axes(None)[1:])
     value, slope = LOSSES[loss.name](loss, output, target)
     return Compared(total(value, scale), (slope * scale).known_like(output))
@@ -101,6 +107,17 @@ def _cross_entropy(loss: Loss, logits: Tensor, wanted: Tensor, scale: Tensor) ->
     share = logs.exp() if plain else logs.exp() * wanted.sum([axis], keep=True)
     gradient = ((share - wanted) * scale).known_like(logits)
     return Compared(-total(logs * wanted, scale), gradient)
+
+
+def _towards(teacher: Tensor, logits: Tensor, axis: int) -> Tensor:
+    """The gradient of T²·Σ t·(log t - log softmax(logits/T)), that of a distillation.
+
+    teacher: t, times the weight of the distillation. T² makes its gradients as large
+    as those of the labels, whatever T is: Hinton et al. (2015), Distilling the Knowledge in a
+    Neural Network, 2.
+    """
+    share = (logits * (1 / TEMPERATURE)).op("Softmax", axis=axis)
+    return (share * teacher.sum([axis], keep=True) - teacher) * TEMPERATURE
 
 
 def _wanted(

@@ -19,7 +19,7 @@ from service.training.graph.passes.simplify import prune
 from service.training.graph.passes.spatial_first import read_model
 from service.training.graph.passes.weights_first import put_weights_first, unpack_late
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
-from service.training.loss import CLASS_VECTORS, Loss
+from service.training.loss import CLASS_VECTORS, TEACHER, Loss
 
 LOSS = "hone.loss"
 LOSS_SCALE = "hone.loss_scale"
@@ -212,11 +212,13 @@ def _append_loss(graph: Builder, output: str, loss: Loss) -> tuple[Compared, lis
     if loss.name == "output":
         return _own(graph, value, scale), [*fed, scale]
     vectors: list[Tensor] = []
+    teacher: list[Tensor] = []
     if loss.by_class:
         classes = shape[loss.class_axis % len(shape)]
         vectors = [graph.input(name, value.dtype, (classes,)) for name in CLASS_VECTORS]
-    compared = compare(loss, value, fed[0], scale, class_vectors=vectors)
-    return compared, [*fed, scale, *vectors]
+        teacher = [graph.input(TEACHER, value.dtype, shape)]
+    compared = compare(loss, value, fed[0], scale, class_vectors=vectors, teacher=teacher)
+    return compared, [*fed, scale, *vectors, *teacher]
 
 
 def _own(graph: Builder, value: Tensor, scale: Tensor) -> Compared:

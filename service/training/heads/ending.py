@@ -38,9 +38,13 @@ class EndedEngine:
         return self._engine.rounds
 
     def train_batch(
-        self, inputs: Sequence[Array], target: Array, weights: Array | None = None
+        self,
+        inputs: Sequence[Array],
+        target: Array,
+        weights: Array | None = None,
+        teacher: Array | None = None,
     ) -> float:
-        return self._engine.train_batch(inputs, target, weights)
+        return self._engine.train_batch(inputs, target, weights, teacher)
 
     def step(self, learning_rate: float) -> None:
         self._engine.step(learning_rate)

@@ -50,7 +50,11 @@ class About(NamedTuple):
 
 @dataclass(frozen=True)  # no slots: a class may inherit those of one base only
 class LossOptions:
-    """What a job chooses of its loss, which is cross entropy; as in PyTorch."""
+    """What a job chooses of its loss, which is cross entropy; as in PyTorch.
+
+    distillation: of what is added to the loss, whose value is told without it; Li, Hoiem (2016),
+    Learning without Forgetting.
+    """
 
     label_smoothing: Annotated[
         float, About("Share of the target spread over all classes.", ge=0, lt=1)
@@ -61,6 +65,15 @@ class LossOptions:
     ignore_index: Annotated[
         int | None, About("Class whose positions do not count in the loss.", ge=0)
     ] = None
+    distillation: Annotated[
+        float,
+        About(
+            "Weight of keeping to what the version that the job starts from answers to the same "
+            "samples.",
+            ge=0,
+            le=1000,
+        ),
+    ] = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,13 @@ class OrtEngine:
         return False  # nothing quantized has a gradient there
 
     def train_batch(
-        self, inputs: Sequence[Array], target: Array, weights: Array | None = None
+        self,
+        inputs: Sequence[Array],
+        target: Array,
+        weights: Array | None = None,
+        teacher: Array | None = None,
     ) -> float:
+        assert teacher is None  # requests that ask for one are refused
         if weights is not None:
             raise ArtifactsUnreadable(
                 "On-Device Training takes no weights of samples; give all samples the weight 1"

@@ -24,7 +24,7 @@ from service.training.engines.sessions.shares import Bind, Pieces, Shares, is_sm
 from service.training.engines.sessions.state import State
 from service.training.engines.stored_weights import map_weights
 from service.training.errors import ArtifactsUnreadable
-from service.training.loss import Loss
+from service.training.loss import TEACHER, Loss
 from service.training.optimizer.recipe import LossOptions, Recipe
 
 GRADIENT = "hone.gradient."
@@ -88,6 +88,15 @@ class SessionsEngine:
         self._step_model = self._files.class_step_model
         self._trained_loss = replace(self._loss, **asdict(options))
         self._class_vectors = self._trained_loss.class_vectors(self._manifest.classes)
+        if options.distillation and not self._manifest.distills:
+            raise ArtifactsUnreadable(
+                "the model was prepared by an earlier Hone, and its step knows no distillation;"
+                " leave it out, or register the model anew"
+            )
+
+    def _untaught(self, target: Array) -> Array:
+        assert self._manifest.classes is not None
+        return np.zeros((len(target), self._manifest.classes, *target.shape[1:]), np.float32)
 
     @property
     def name(self) -> str:
@@ -126,7 +135,11 @@ class SessionsEngine:
         return {"the loss": np.array(loss, np.float32), **self._state.buffers.views(total)}
 
     def train_batch(
-        self, inputs: Sequence[Array], target: Array, weights: Array | None = None
+        self,
+        inputs: Sequence[Array],
+        target: Array,
+        weights: Array | None = None,
+        teacher: Array | None = None,
     ) -> float:
         if weights is not None and not self._training.takes_weights:
             raise ArtifactsUnreadable(
@@ -135,7 +148,7 @@ class SessionsEngine:
             )
         if self._batches:
             self._state.buffers.put_gradients_by()
-        loss = self._gradients(self._training, inputs, target, weights)
+        loss = self._gradients(self._training, inputs, target, weights, teacher)
         for old, new in zip(self._state.statistics.values(), self._updated.values(), strict=True):
             old[...] = new
         self._batches += 1
@@ -147,12 +160,15 @@ class SessionsEngine:
         inputs: Sequence[Array],
         target: Array,
         weights: Array | None = None,
+        teacher: Array | None = None,
     ) -> float:
         """The loss; gradients and new statistics go into their buffers."""
         rows = len(target)
         feeds = self._feeds(inputs, target)
         if self._manifest.draws:
             feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=self._batches, rows=rows)
+        if self._class_vectors and self._manifest.distills:
+            feeds[TEACHER] = self._untaught(target) if teacher is None else teacher
         scale = _scale(self._trained_loss, target)
         loss, taken = runs.run(feeds, rows=rows, scale=scale, weights=weights)
         for idle in self._state.buffers.gradients[taken:]:

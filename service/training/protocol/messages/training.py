@@ -39,7 +39,7 @@ class Start:
     optimizer. `resume`: all of `checkpoint`, and the loop's `state`; best_checkpoint: the best so
     far, for early stopping. parent_version: where the parameters are those of a version. from_job:
     where they come from another job. given: parameters that were sent, which take the place of the
-    checkpoint's; its running statistics stay.
+    checkpoint's; its running statistics stay. teacher: where a resumed job began, None for `base`.
     """
 
     how: Literal["base", "parameters", "resume"] = "base"
@@ -49,6 +49,7 @@ class Start:
     parent_version: int | None = None
     from_job: int | None = None
     given: str | None = None
+    teacher: str | None = None
 
 
 Compression = Literal["none", "int8", "top_k"]

@@ -82,7 +82,7 @@ def test_a_step_holds_its_share_of_batches_and_the_last_what_is_left(
     x, labels = flat(50)
     dataset = make_dataset((x,), labels, FLAT)
     steps = [
-        [len(target) for _, target, _ in step]
+        [len(target) for _, target, *_ in step]
         for step in dataset.steps(np.arange(50), batch_size=8, accumulation_steps=3)
     ]
     assert steps == [[8, 8, 8], [8, 8, 8], [2]]

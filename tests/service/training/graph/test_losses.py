@@ -12,7 +12,8 @@ from onnx import helper, numpy_helper
 
 from service.training.errors import GraphRefused
 from service.training.graph.step import build_evaluation, build_step
-from service.training.loss import Loss
+from service.training.loss import TEACHER, Loss
+from service.training.teacher import softened
 
 
 def forward(*shape: int, kind: int = onnx.TensorProto.DOUBLE) -> onnx.ModelProto:
@@ -206,7 +207,38 @@ def test_options_that_are_fed_by_class_are_those_that_are_written_into_the_graph
     )
     vectors = {name: each.astype(np.float64) for name, each in written.class_vectors(3).items()}
     feeds = {"x": x, "target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
-    feeds |= vectors
+    feeds |= vectors | {TEACHER: np.zeros_like(x)}
     expected = loss_and_gradient(written, x, target, w, scale)
     for found, wanted in zip(reference(step.model).run(None, feeds), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (3, 4, 2)])
+def test_the_gradient_of_a_distillation_is_that_of_its_definition(shape: tuple[int, ...]) -> None:
+    x, w = normal(*shape), normal(*shape[1:], seed=1)
+    target = np.arange(x.size // 4).reshape(shape[0], *shape[2:]) % 4
+    known = np.array([True, True, False, True])
+    teacher = softened(normal(*shape, seed=2), known, 1.5).astype(np.float64)
+    loss = Loss("cross_entropy", by_class=True)
+    step = build_step(forward(*shape[1:]), loss=loss, parameters=["w"])
+    vectors = Loss("cross_entropy").class_vectors(4)
+    feeds = {"x": x, "target": target, "hone.loss_scale": scales(0.2, x.ndim), "w": w}
+    feeds |= {name: vector.astype(np.float64) for name, vector in vectors.items()}
+
+    def gradient(teacher: Array) -> Array:
+        return reference(step.model).run(None, {**feeds, TEACHER: teacher})[1]
+
+    def kept(w: Array) -> float:
+        """T² weight KL(teacher, student) at T = 2, but for what does not depend on w."""
+        t, z = teacher, (x + w) / 2
+        logs = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+        positions = int(np.prod(shape[2:]))
+        return float(0.2 * 4 * -(t * logs).sum() / positions)
+
+    found = gradient(teacher) - gradient(np.zeros(shape))
+    for place in np.ndindex(*w.shape):
+        step_ = np.zeros_like(w)
+        step_[place] = 1e-5
+        slope = (kept(w + step_) - kept(w - step_)) / 2e-5
+        assert found[place] == pytest.approx(slope, rel=1e-4, abs=1e-6)
+    assert np.all(teacher[:, 2] == 0)  # of the class that is not known

@@ -1,0 +1,98 @@
+"""Jobs that keep to what the version before answers (learning without forgetting)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from support import Served, mlp, wait_until
+
+CLASSES, FEATURES, TRAINED = 4, 8, 3
+
+
+def drawn(seed: int, count: int, classes: range) -> tuple[Any, Any]:
+    """Clouds around a corner for each class."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(classes.start, classes.stop, count)
+    x = 0.5 * rng.standard_normal((count, FEATURES)).astype(np.float32)
+    x[np.arange(count), label] += 2
+    return x.astype(np.float32), label
+
+
+def model_of_three(served: Served, name: str) -> None:
+    """Trained on three classes; what it learned from is gone, and a fourth has come."""
+    names = [str(each) for each in range(TRAINED)]
+    served.register(name, mlp(FEATURES, 16, TRAINED), classes=names, gate={"mode": "always"})
+    x, label = drawn(0, 200, range(TRAINED))
+    served.upload(name, split="train", x=x, label=label).raise_for_status()
+    served.train(name, epochs=20, learning_rate=0.01, seed=1)
+    url = f"/v1/models/{name}"
+    served.http.delete(f"{url}/samples", params={"all": True}).raise_for_status()
+    served.http.post(f"{url}/classes", json={"name": str(TRAINED)}).raise_for_status()
+    x, label = drawn(1, 40, range(TRAINED, CLASSES))
+    served.upload(name, split="train", x=x, label=label).raise_for_status()
+
+
+def right(served: Served, name: str, version: int, classes: range) -> float:
+    content = served.http.get(f"/v1/models/{name}/versions/{version}/model.onnx").content
+    x, label = drawn(2, 200, classes)
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    return float((session.run(["logits"], {"x": x})[0].argmax(axis=1) == label).mean())
+
+
+def test_what_was_learned_before_stays_without_a_sample_of_it(served: Served) -> None:
+    model_of_three(served, "forgetful")
+    asked: dict[str, Any] = {"epochs": 40, "learning_rate": 0.01, "seed": 2, "from": "latest"}
+    plain = served.train("forgetful", **asked)["version"]
+    served.http.post("/v1/models/forgetful/rollback").raise_for_status()
+    kept = served.train("forgetful", **asked, distillation=0.3)["version"]
+    old, new = range(TRAINED), range(TRAINED, CLASSES)
+    assert right(served, "forgetful", kept, new) > 0.75
+    assert right(served, "forgetful", kept, old) > right(served, "forgetful", plain, old) + 0.3
+
+
+def test_a_job_that_is_paused_and_killed_asks_the_same_teacher_again(served: Served) -> None:
+    model_of_three(served, "interrupted-teacher")
+    asked = {"epochs": 1500, "batch_size": 8, "seed": 3, "distillation": 2}
+    calm = served.train("interrupted-teacher", **asked)
+    served.http.post("/v1/models/interrupted-teacher/rollback").raise_for_status()
+    job = served.ask_for_job("interrupted-teacher", **asked)["id"]
+    wait_until(lambda: served.job(job)["progress"]["step"], "the first steps")
+    assert served.http.post(f"/v1/jobs/{job}/pause").json()["state"] == "paused"
+    step = served.job(job)["progress"]["step"]
+    assert step < served.job(job)["progress"]["total_steps"]
+    assert served.http.post(f"/v1/jobs/{job}/resume").status_code == 200
+    wait_until(lambda: served.job(job)["progress"]["step"] > step, "the job to go on")
+    pid = served.child_pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    hasty = served.wait_for_job(job)
+    assert (hasty["state"], hasty["restarts"]) == ("succeeded", 1)
+    first, second = (
+        weights(
+            served.http.get(
+                f"/v1/models/{each['model']}/versions/{each['version']}/model.onnx"
+            ).content
+        )
+        for each in (calm, hasty)
+    )
+    assert first == second
+
+
+def weights(content: bytes) -> dict[str, bytes]:
+    """The files of two jobs differ in what they say of their origin."""
+    graph = onnx.load_model_from_string(content).graph
+    return {tensor.name: tensor.SerializeToString() for tensor in graph.initializer}
+
+
+def test_a_distillation_needs_cross_entropy(served: Served) -> None:
+    served.register("numbers", mlp(FEATURES, 4, 2), loss="mse")
+    x, label = np.zeros((2, FEATURES), np.float32), np.zeros((2, 2), np.float32)
+    served.upload("numbers", split="train", x=x, label=label).raise_for_status()
+    answer = served.http.post("/v1/models/numbers/jobs", json={"distillation": 1})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"] == "/distillation"
