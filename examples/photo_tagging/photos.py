@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 CLASSES = ("apple", "banana", "pear")
+NEW = "plum"
+"""What the camera learns later; new_fruit.py."""
 FORMATS = ("JPEG", "PNG", "WEBP")
 SIZES = ((96, 128), (120, 90), (128, 128))
 ORIENTATION = 0x0112
@@ -33,14 +36,14 @@ class Photo:
     label: str
 
 
-def take(count: int, *, seed: int) -> list[Photo]:
+def take(count: int, *, seed: int, classes: Sequence[str] = CLASSES) -> list[Photo]:
     """Photos of each class in turn."""
     generator = np.random.default_rng(seed)
-    return [_photo(number, generator) for number in range(count)]
+    return [_photo(number, classes, generator) for number in range(count)]
 
 
-def _photo(number: int, generator: np.random.Generator) -> Photo:
-    label = CLASSES[number % len(CLASSES)]
+def _photo(number: int, classes: Sequence[str], generator: np.random.Generator) -> Photo:
+    label = classes[number % len(classes)]
     form = FORMATS[int(generator.integers(len(FORMATS)))]
     picture = _scene(label, SIZES[int(generator.integers(len(SIZES)))], generator)
     options: dict[str, object] = {}
@@ -80,6 +83,7 @@ def _fruit(label: str, side: int, generator: np.random.Generator) -> Image.Image
         "apple": (int(red), int(generator.integers(20, 160)), 30),
         "banana": (int(generator.integers(190, 240)), int(green), 40),
         "pear": (int(generator.integers(130, 200)), int(green), 50),
+        NEW: (int(red) // 2, 40, int(green) // 2 + 20),
     }[label]
 
     def oval(left: float, top: float, right: float, bottom: float, fill: tuple[int, ...]) -> None:
@@ -87,6 +91,8 @@ def _fruit(label: str, side: int, generator: np.random.Generator) -> Image.Image
 
     if label == "apple":
         oval(0.05, 0.12, 0.95, 0.95, skin)
+    elif label == NEW:
+        oval(0.12, 0.2, 0.88, 0.85, skin)
     elif label == "pear":
         oval(0.3, 0.0, 0.7, 0.55, skin)
         oval(0.15, 0.35, 0.85, 0.98, skin)

@@ -45,7 +45,7 @@ class App:
             "preprocess": PREPROCESS,
             "hyperparameters": {"learning_rate": 0.002, "batch_size": 16, "seed": 1},
         }
-        self._ask(
+        self.ask(
             "POST",
             "/v1/models",
             data={"spec": json.dumps(spec)},
@@ -58,7 +58,7 @@ class App:
             {"key": photo.name, "label": photo.label if number % 2 == 0 else None}
             for number, photo in enumerate(photos)
         ]
-        return self._ask(
+        return self.ask(
             "POST",
             f"{self.url}/samples",
             data={"samples": json.dumps(about)},
@@ -68,37 +68,40 @@ class App:
     def label(self, photo: Photo) -> None:
         """What the person said, by the app's own name for the photo."""
         params = {"key": photo.name}
-        self._ask("PATCH", f"{self.url}/samples", params=params, json={"label": photo.label})
+        self.ask("PATCH", f"{self.url}/samples", params=params, json={"label": photo.label})
 
     def most_doubtful(self, count: int) -> list[str]:
         """Keys of the photos that are most worth asking about."""
         query = {"unlabelled": True, "order": "uncertainty", "limit": count}
-        page = self._ask("GET", f"{self.url}/samples", params=query)
+        page = self.ask("GET", f"{self.url}/samples", params=query)
         return [sample["key"] for sample in page["items"]]
 
-    def train(self, epochs: int) -> dict[str, Any]:
+    def train(self, **asked: int) -> dict[str, Any]:
         """Wait for a job, whatever the device is doing."""
-        wanted = {"epochs": epochs, "ignore_policy": True}
-        job = self._ask("POST", f"{self.url}/jobs", json=wanted)
+        wanted = {**asked, "ignore_policy": True}
+        job = self.ask("POST", f"{self.url}/jobs", json=wanted)
         while job["state"] not in ("succeeded", "failed", "cancelled"):
             time.sleep(0.2)
-            job = self._ask("GET", f"/v1/jobs/{job['id']}")
+            job = self.ask("GET", f"/v1/jobs/{job['id']}")
         if job["state"] != "succeeded":
             raise SystemExit(f"job {job['id']} {job['state']}: {job['error']}")
         return job
 
     def accuracy(self, photos: Sequence[Photo], *, version: str) -> float:
         """Of a version, run by plain ONNX Runtime on photos that nothing has seen."""
-        described = self._ask("GET", self.url)["preprocess"][0]
+        described = self.ask("GET", self.url)["preprocess"][0]
         model = self.http.get(f"{self.url}/{version}/model.onnx").content
         session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        told = session.get_modelmeta().custom_metadata_map  # of the upload, version 1, nothing
+        classes = json.loads(told.get("hone.classes", json.dumps(CLASSES)))
         right = 0
         for photo in photos:
             (logits,) = session.run(["logits"], {"image": prepare(photo.content, described)})
-            right += CLASSES[int(logits.argmax())] == photo.label
+            right += classes[int(logits.argmax())] == photo.label
         return right / len(photos)
 
-    def _ask(self, method: str, url: str, **request: Any) -> dict[str, Any]:
+    def ask(self, method: str, url: str, **request: Any) -> dict[str, Any]:
+        """What the daemon answers."""
         answer = self.http.request(method, url, **request)
         if answer.is_error:
             raise SystemExit(f"{method} {url}: {answer.text}")

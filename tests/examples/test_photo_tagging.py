@@ -43,6 +43,26 @@ def test_labels_that_come_late_teach_the_model_to_tag_photos(
     assert counts["unlabelled"] == 0
 
 
+def test_ten_labelled_photos_teach_a_camera_a_new_fruit_and_it_forgets_none(
+    folder: Path, serve: Callable[..., Served]
+) -> None:
+    served = serve()
+    told = subprocess.run(
+        [sys.executable, folder / "new_fruit.py"],
+        env={**os.environ, "HONED_URL": served.url, "HONED_TOKEN": served.token},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+    assert told.returncode == 0, told.stdout + told.stderr
+    before, after, learned = map(int, re.findall(r"(\d+)%", told.stdout))
+    assert learned >= 80, told.stdout
+    assert after >= before - 10, told.stdout
+    assert served.http.get("/v1/models/photo-tags").json()["target"]["classes"][-1] == "plum"
+
+
 def test_the_app_prepares_photos_as_the_daemon_does(folder: Path) -> None:
     from model import PREPROCESS, SIDE
     from photos import take
