@@ -22,8 +22,8 @@ ZOO ?= /tmp/hone-zoo
 # Where Flower is installed, which wants an older FastAPI than ours; 300 MB.
 FLOWER ?= .venv-flower
 
-.PHONY: demo test test-arm64 test-python3.13 test-flower check check-release format dashboard screenshots bench zoo fuzz soak audit sbom \
-  release deb test-deb test-container clean
+.PHONY: demo test test-arm64 test-python3.13 test-flower check types compiled-tests check-release format dashboard \
+  screenshots bench zoo fuzz soak audit sbom release deb test-deb test-container clean
 
 demo: $(INSTALLED)
 	$(BIN)/honed demo
@@ -63,8 +63,15 @@ dist/.built: $(INSTALLED) pyproject.toml honed.py docs/honed.1 $(shell find api 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(MAKE) --jobs=2 types compiled-tests
 	$(BIN)/$(PYTEST)
+
+types: $(INSTALLED)
+	$(BIN)/mypy
+
+# In a clean clone each process that runs tests would compile all of them. What fails here fails there.
+compiled-tests: $(INSTALLED)
+	-@$(BIN)/pytest --collect-only -qq $(TESTS) > /dev/null
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
 check-release: check zoo fuzz soak audit test-flower release test-deb test-container
