@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
-from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
+from fastapi import Depends, Request
 
 from api import threads
 from api.bodies.multipart import streamed_form
 from api.bodies.uploads import read_small, spooled
+from api.dependencies import TheDaemon
 from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.samples.disk_reserve import require_room
@@ -31,16 +32,23 @@ JSON_TOO_LARGE = (
 )
 
 
-async def require_room_for(request: Request, daemon: Daemon) -> None:
-    """Raises StorageFull before the body is read."""
+def model_with_room(request: Request, name: str, daemon: TheDaemon) -> Model:
+    """The model named in the path; asked in one thread with what concerns the disk.
+
+    Raises NotFound, and StorageFull before the body is read.
+    """
+    model = daemon.store.models.get(name)
     length = request.headers.get("content-length", "")
     settings = daemon.settings
-    await run_in_threadpool(
-        require_room,
+    require_room(
         settings.data_dir,
         reserve_bytes=settings.disk_reserve_bytes,
         incoming_bytes=int(length) if length.isdigit() else 0,
     )
+    return model
+
+
+TheModelWithRoom = Annotated[Model, Depends(model_with_room)]
 
 
 async def read_json_body(request: Request, daemon: Daemon) -> bytes:

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from api import present, threads
 from api.access.scopes import ThePrincipal, needs
-from api.bodies.samples import ZIP, add_archive, require_room_for
+from api.bodies.samples import ZIP, TheModelWithRoom, add_archive
 from api.bodies.uploads import require_media_type
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import answers, body
@@ -46,11 +46,10 @@ def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
 )
 @needs(Scope.SAMPLES_WRITE, counted="uploads")
 async def import_samples(
-    request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModel
+    request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModelWithRoom
 ) -> SamplesAccepted:
     """All or nothing. A key that the model already has is a duplicate, not an error."""
     require_media_type(request, ZIP)
-    await require_room_for(request, daemon)
     options = UploadOptions(owner=principal.owner)
     result = await add_archive(request, daemon, model, options)
     if result.evicted:

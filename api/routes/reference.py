@@ -14,12 +14,12 @@ from api.bodies.samples import (
     JSON,
     NPZ,
     ZIP,
+    TheModelWithRoom,
     add_archive,
     add_csv,
     add_files,
     add_npz,
     read_json_body,
-    require_room_for,
 )
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon, TheModel, TheStore
@@ -108,7 +108,7 @@ def show_base_set(model: TheModel, store: TheStore) -> BaseSetBody:
 )
 @needs(Scope.MODELS_ADMIN, counted="uploads")
 async def add_to_base_set(
-    request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModel
+    request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModelWithRoom
 ) -> BaseSetChanged:
     """Adds samples, all or none: an archive of samples (zip), npz, CSV, JSON or a form of files.
 
@@ -117,7 +117,6 @@ async def add_to_base_set(
     """
     given = require_media_type(request, *CONTENT)
     require_labels(model)
-    await require_room_for(request, daemon)
     options = UploadOptions(owner=principal.owner, base_set=True)
     result = await _added(request, daemon, model, given, options)
     shown = await asyncio.to_thread(_shown, daemon.store, model.name)

@@ -14,15 +14,15 @@ from api.bodies.samples import (
     FORM,
     JSON,
     NPZ,
+    TheModelWithRoom,
     add_csv,
     add_files,
     add_json,
     add_npz,
     label_of,
-    require_room_for,
 )
 from api.bodies.uploads import require_media_type
-from api.dependencies import TheDaemon, TheModel
+from api.dependencies import TheDaemon
 from api.openapi import answers, body
 from api.routing import Route
 from api.schemas.samples import OrdinarySplit, SamplesAccepted
@@ -148,7 +148,7 @@ async def add_samples(
     response: Response,
     daemon: TheDaemon,
     principal: ThePrincipal,
-    model: TheModel,
+    model: TheModelWithRoom,
     split: SplitQuery = None,
     on_error: OnError = "refuse",
     label: LabelQuery = None,
@@ -167,7 +167,6 @@ async def add_samples(
     `preprocess` takes them: one as the body, or a form's, whose part `samples` says the same.
     """
     given = require_media_type(request, JSON, NPZ, CSV, FORM, *FILES)
-    await require_room_for(request, daemon)
     options = UploadOptions(
         split=Split(split) if split else None,
         skip_bad=on_error == "skip",
