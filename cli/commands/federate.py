@@ -8,9 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -61,7 +60,8 @@ def join(
         for step in BridgeService(model).install(command, variables, folder / model):
             click.echo(step)
         return
-    sys.exit(_run(command, variables))
+    client.close()
+    _become(command, variables)
 
 
 @federate.command("leave")
@@ -180,10 +180,9 @@ def _token(client: Client, folder: Path, model: str) -> str:
     return secret
 
 
-def _run(command: list[str], variables: dict[str, str]) -> int:
-    """Until it ends; Ctrl-C reaches it too."""
+def _become(command: list[str], variables: dict[str, str]) -> NoReturn:
+    """Run the bridge in the place of this process, so that signals reach it."""
     kept = {name: each for name, each in os.environ.items() if not name.startswith("HONED_")}
-    with subprocess.Popen(command, env={**kept, **variables}) as process:
-        while True:
-            with suppress(KeyboardInterrupt):
-                return process.wait()
+    if sys.platform == "win32":
+        sys.exit(subprocess.call(command, env={**kept, **variables}))
+    os.execve(command[0], command, {**kept, **variables})  # noqa: S606

@@ -226,4 +226,5 @@ def test_a_daemon_that_was_killed_goes_on_with_its_round(
     device.daemon.kill()
     device.start()
     assert superlink.finish(run) == "finished:completed"
-    assert [each.rounds_sent() for each in devices] == [each + 1 for each in before]
+    told = "\n\n".join(each.node.said()[-1500:] for each in devices if each.node)
+    assert [each.rounds_sent() for each in devices] == [each + 1 for each in before], told

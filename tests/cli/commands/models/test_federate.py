@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,3 +55,28 @@ def test_status_tells_what_takes_part(honed: Callable[..., Any], states: Path) -
     assert "not running" in honed("federate", "status").stdout
     shown = json.loads(honed("federate", "status", "--json").stdout)
     assert shown[0]["replies"] == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell stands in for honed-flower")
+def test_who_joins_gets_a_token_that_may_take_part_and_nothing_else(
+    honed: Callable[..., Any], model: str, states: Path, variables: dict[str, str]
+) -> None:
+    """A shell in the place of honed-flower tells what it was started with."""
+    honed("federation", model, "allowed=true", "superlink=fl.example:9092")
+    program = states / "environment" / "bin" / "honed-flower"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "$@"\necho "$HONED_URL $HONED_TOKEN"\n')
+    program.chmod(0o700)
+    (states / "environment" / ".installed").touch()
+    command = [sys.executable, "-m", "cli", *JOIN, model]
+    environment = {**os.environ, **variables}
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    arguments, (url, token) = told.stdout.splitlines()[0], told.stdout.splitlines()[1].split()
+    assert arguments == f"join fl.example:9092 --model {model} --folder {states / model}"
+    assert url == variables["HONED_URL"]
+    assert honed("models", "show", model, HONED_TOKEN=token).returncode == 1
+    made = json.loads((states / model / "token.json").read_text())
+    assert (states / model / "token.json").stat().st_mode & 0o777 == 0o600
+    shown = json.loads(honed("tokens", "show", made["id"], "--json").stdout)
+    assert (shown["scopes"], shown["models"]) == (["federate"], [model])
+    assert "revoked its token" in honed("federate", "leave", model).stdout
