@@ -22,6 +22,10 @@ var Api = class {
   async get(path) {
     return await this.#answer("GET", path);
   }
+  /** What the daemon has to compute first, however long that takes. */
+  async patient(path, signal) {
+    return await answered(await this.#send(path, { signal }));
+  }
   async post(path, body) {
     return await this.#answer("POST", path, body);
   }
@@ -91,8 +95,8 @@ var Api = class {
 function withQuery(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== null);
   if (given.length === 0) return path;
-  const text2 = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
-  return `${path}${path.includes("?") ? "&" : "?"}${text2}`;
+  const text3 = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return `${path}${path.includes("?") ? "&" : "?"}${text3}`;
 }
 function modelPath(name, rest = "") {
   return `/v1/models/${encodeURIComponent(name)}${rest}`;
@@ -107,8 +111,8 @@ async function answered(response) {
   }
 }
 async function refusal(response) {
-  const told3 = await response.json().catch(() => null);
-  const problem = typeof told3 === "object" && told3 !== null ? told3 : {};
+  const told4 = await response.json().catch(() => null);
+  const problem = typeof told4 === "object" && told4 !== null ? told4 : {};
   const code = "code" in problem ? String(problem.code) : "";
   const detail2 = "detail" in problem ? String(problem.detail) : `HTTP ${response.status}`;
   if (code === "not_ready") return new Unreachable(detail2);
@@ -273,8 +277,8 @@ function routeOf({ pathname, search }) {
 function to(parts, query = {}) {
   const path = [HOME, ...parts.map((part) => encodeURIComponent(part))].join("/");
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== "");
-  const text2 = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
-  return given.length === 0 ? path : `${path}?${text2}`;
+  const text3 = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return given.length === 0 ? path : `${path}?${text3}`;
 }
 function followed(event) {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
@@ -351,8 +355,8 @@ var App = class {
     return begun;
   }
   toast(said2) {
-    const { text: text2, link } = typeof said2 === "string" ? { text: said2, link: null } : said2;
-    const toast = { id: ++this.#toasts, text: text2, link };
+    const { text: text3, link } = typeof said2 === "string" ? { text: said2, link: null } : said2;
+    const toast = { id: ++this.#toasts, text: text3, link };
     this.state.toasts = [...this.state.toasts.slice(-2), toast];
     setTimeout(() => this.forgetToast(toast.id), TOAST_MS);
     this.draw();
@@ -373,7 +377,7 @@ var App = class {
    * Carries out what a button asks for. It waits until the page shows what came of it: a second
    * click is dropped. stale: the addresses that it changes. Whether it worked.
    */
-  async act(name, stale, run) {
+  async act(name, stale2, run) {
     const { pending, results } = this.state;
     if (pending.has(name)) return false;
     pending.add(name);
@@ -381,13 +385,13 @@ var App = class {
     this.draw();
     try {
       const said2 = await run();
-      await this.resources.refresh(stale);
+      await this.resources.refresh(stale2);
       if (said2 !== null) this.toast(said2);
       return true;
     } catch (error) {
       if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
       results.set(name, resultOf(error));
-      await this.resources.refresh(stale);
+      await this.resources.refresh(stale2);
       return false;
     } finally {
       pending.delete(name);
@@ -431,9 +435,9 @@ function paint(root2) {
   }
 }
 function element(id, kind) {
-  const found = document.getElementById(id);
-  if (!(found instanceof kind)) throw new Error(`the page has no ${kind.name} with id ${id}`);
-  return found;
+  const found2 = document.getElementById(id);
+  if (!(found2 instanceof kind)) throw new Error(`the page has no ${kind.name} with id ${id}`);
+  return found2;
 }
 function filled(element2, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -481,9 +485,9 @@ function removeUnwanted(present, wanted) {
 }
 function counterpart(next, cursor, keyed) {
   const key = keyOf(next);
-  const found = key === null ? cursor : keyed.get(key) ?? null;
-  const fits = found !== null && found.nodeName === next.nodeName && keyOf(found) === key;
-  return fits ? found : null;
+  const found2 = key === null ? cursor : keyed.get(key) ?? null;
+  const fits = found2 !== null && found2.nodeName === next.nodeName && keyOf(found2) === key;
+  return fits ? found2 : null;
 }
 function keyOf(node) {
   return node instanceof Element ? node.getAttribute("data-key") : null;
@@ -512,22 +516,22 @@ var EventParser = class {
     this.#id = lastId;
   }
   /** The events that the text completes. */
-  feed(text2) {
+  feed(text3) {
     const frames = [];
-    this.#rest += text2;
+    this.#rest += text3;
     const held = this.#rest.endsWith("\r") ? 1 : 0;
     const lines = this.#rest.slice(0, this.#rest.length - held).split(/\r\n|\n|\r/);
     this.#rest = (lines.pop() ?? "") + (held ? "\r" : "");
-    for (const line of lines) {
-      if (line === "") this.#dispatch(frames);
-      else this.#take(line);
+    for (const line2 of lines) {
+      if (line2 === "") this.#dispatch(frames);
+      else this.#take(line2);
     }
     return frames;
   }
-  #take(line) {
-    const colon = line.indexOf(":");
-    const name = colon < 0 ? line : line.slice(0, colon);
-    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+  #take(line2) {
+    const colon = line2.indexOf(":");
+    const name = colon < 0 ? line2 : line2.slice(0, colon);
+    const value = colon < 0 ? "" : line2.slice(colon + 1).replace(/^ /, "");
     if (name === "event") this.#type = value;
     else if (name === "data") this.#data.push(value);
     else if (name === "id" && !value.includes("\0")) this.#id = value;
@@ -560,13 +564,13 @@ function staleAfter(happened) {
   if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
   if (family === "checkpoint") return [];
-  const changed = ["/v1/models?", modelPath(happened.model)];
-  return happened.type === "model.deleted" ? [...changed, "/v1/jobs"] : changed;
+  const changed2 = ["/v1/models?", modelPath(happened.model)];
+  return happened.type === "model.deleted" ? [...changed2, "/v1/jobs"] : changed2;
 }
 function applyProgress(resources, data) {
   const id = data.job_id;
   let isKnown = false;
-  const take = (job2) => {
+  const take2 = (job2) => {
     if (job2.id !== id) return;
     isKnown = true;
     for (const name of Object.keys(job2.progress)) {
@@ -575,14 +579,14 @@ function applyProgress(resources, data) {
     }
     if (typeof data.train_loss === "number") job2.metrics.train_loss = data.train_loss;
   };
-  resources.update("/v1/jobs?state=running", (jobs2) => jobs2.forEach(take));
-  resources.update(`/v1/jobs/${String(id)}`, take);
+  resources.update("/v1/jobs?state=running", (jobs2) => jobs2.forEach(take2));
+  resources.update(`/v1/jobs/${String(id)}`, take2);
   return isKnown;
 }
 function parse(data) {
-  const told3 = JSON.parse(data);
-  if (typeof told3 !== "object" || told3 === null || !("type" in told3)) return null;
-  const { type, model: model2, data: fields2 } = told3;
+  const told4 = JSON.parse(data);
+  if (typeof told4 !== "object" || told4 === null || !("type" in told4)) return null;
+  const { type, model: model2, data: fields2 } = told4;
   return { type: String(type), model: model2 ?? null, data: fields2 ?? {} };
 }
 
@@ -633,6 +637,7 @@ var Watchdog = class {
 
 // src/app/live.ts
 var POLL_MS = 2e3;
+var FIRST_RETRY_MS = 300;
 var RETRY_MS = 1e3;
 var SLOWEST_RETRY_MS = 5e3;
 var SILENCE_MS = 6e4;
@@ -653,7 +658,8 @@ var Live = class {
       } catch (error) {
         if (error instanceof Refused && error.status === 401) throw error;
         this.#lose(error);
-        await pause(Math.min(RETRY_MS * this.#failures, SLOWEST_RETRY_MS));
+        const later = Math.min(RETRY_MS * (this.#failures - 1), SLOWEST_RETRY_MS);
+        await pause(this.#failures === 1 ? FIRST_RETRY_MS : later);
       }
     }
   }
@@ -664,7 +670,7 @@ var Live = class {
     const { resources, api } = this.app;
     const hide = () => controller.abort();
     document.addEventListener("visibilitychange", hide, { once: true });
-    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs"]), LOOK_AGAIN_MS);
+    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs", "/v1/audit"]), LOOK_AGAIN_MS);
     const watchdog = new Watchdog(SILENCE_MS, controller);
     try {
       const headers = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
@@ -674,8 +680,8 @@ var Live = class {
           if (isWhole) this.#connect(stream === null ? "polling" : "live");
         });
       });
-      const told3 = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
-      await Promise.race([told3, failed]);
+      const told4 = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
+      await Promise.race([told4, failed]);
     } catch (error) {
       if (!(signal.aborted && document.hidden)) throw error;
     } finally {
@@ -713,7 +719,7 @@ var Live = class {
       resources.mark([`/v1/jobs/${String(happened.data.job_id)}/metrics`]);
       this.app.draw();
     } else {
-      resources.mark(staleAfter(happened));
+      resources.mark([...staleAfter(happened), "/v1/events"]);
     }
   }
   #connect(connection) {
@@ -777,6 +783,109 @@ var UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 function bytes(value) {
   const power2 = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
   return `${(value / 1024 ** power2).toLocaleString("en", { maximumSignificantDigits: 3 })} ${UNITS[power2]}`;
+}
+
+// src/app/registration.ts
+var NAME = "add-model";
+var CHECK = "check-model";
+var PREPROCESS = {
+  image: { kind: "image" },
+  gray: { kind: "image", channels: "gray" },
+  standardize: { kind: "standardize" }
+};
+function draftOf(app) {
+  return app.draft(NAME, () => ({ file: null, round: 0, found: null, touched: /* @__PURE__ */ new Set(), abort: null }));
+}
+function take(app, file) {
+  if (!file) return;
+  const draft = draftOf(app);
+  Object.assign(draft, { file, round: draft.round + 1, found: null, touched: /* @__PURE__ */ new Set() });
+  app.state.results.delete(NAME);
+  if (file.name.endsWith(".zip")) {
+    draft.abort?.abort();
+    app.draw();
+  } else void diagnose(app, {});
+}
+function faultsAt(app, place) {
+  const { results } = app.state;
+  const found2 = place.startsWith("/spec/") ? draftOf(app).found?.problems ?? [] : [];
+  const all = [...results.get(NAME)?.faults ?? [], ...results.get(CHECK)?.faults ?? [], ...found2];
+  return [...new Set(all.filter(({ pointer }) => isAt(pointer, place)).map(({ detail: detail2 }) => detail2))];
+}
+function isAt(pointer, place) {
+  return pointer === place || pointer.startsWith(`${place}/`);
+}
+function checkProblem(app) {
+  const result = app.state.results.get(CHECK);
+  return result === void 0 || result.faults.length > 0 ? null : result.text;
+}
+async function diagnose(app, spec) {
+  const draft = draftOf(app);
+  if (draft.file === null) return;
+  draft.abort?.abort();
+  const controller = draft.abort = new AbortController();
+  app.draw();
+  try {
+    const found2 = await app.api.upload("/v1/models/diagnosis", formOf(draft.file, spec), controller.signal);
+    if (controller.signal.aborted) return;
+    draft.found = found2;
+    app.state.results.delete(CHECK);
+  } catch (error) {
+    if (controller.signal.aborted) return;
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    draft.found = null;
+    app.state.results.set(CHECK, resultOf(error));
+  } finally {
+    if (draft.abort === controller) draft.abort = null;
+    app.draw();
+  }
+}
+async function register(app, given) {
+  const draft = draftOf(app);
+  const { file } = draft;
+  if (file === null) return null;
+  draft.abort?.abort();
+  const spec = { name: String(given.get("name") ?? "").trim() || nameOf(file), ...specOf(draft, given, true) };
+  const done = [];
+  await app.act(NAME, ["/v1/models?"], async () => {
+    const model2 = await app.api.upload("/v1/models", formOf(file, spec));
+    done.push(model2.name);
+    return `${model2.name} is registered; its version 1 is the model as it came.`;
+  });
+  if (done.length > 0) app.state.drafts.delete(NAME);
+  return done[0] ?? null;
+}
+function formOf(file, spec) {
+  const body = new FormData();
+  body.append("spec", JSON.stringify(spec));
+  body.append(file.name.endsWith(".zip") ? "artifacts" : "model", file, file.name);
+  return body;
+}
+function nameOf(file) {
+  return file === null ? null : file.name.replace(/\.\w+$/, "").toLowerCase().replace(/[^a-z0-9_.-]+/g, "-");
+}
+function specOf(draft, given, isWhole) {
+  const text3 = (name) => String(given.get(name) ?? "").trim();
+  const listed = (name) => text3(name).split(",").map((part) => part.trim()).filter(Boolean);
+  const [classes, trainable] = [listed("classes"), listed("trainable")];
+  const loss = text3("loss");
+  const isChosen = isWhole || draft.found !== null || draft.touched.has("loss");
+  return {
+    optimizer: text3("optimizer"),
+    ...isChosen ? { loss: loss.startsWith("output:") ? { output: loss.slice("output:".length) } : loss } : {},
+    ...classes.length > 0 ? { classes } : {},
+    ...trainable.length > 0 ? { trainable } : {},
+    ...text3("output") ? { output: text3("output") } : {},
+    ...text3("preprocess") ? { preprocess: [preprocessOf(draft, text3("preprocess"))] } : {}
+  };
+}
+function preprocessOf({ found: found2 }, chosen3) {
+  const [suggested] = found2?.suggested?.preprocess ?? [];
+  return suggested && presetOf(suggested) === chosen3 ? suggested : PREPROCESS[chosen3] ?? {};
+}
+function presetOf({ kind, channels }) {
+  if (kind !== "image") return String(kind);
+  return channels === "gray" ? "gray" : "image";
 }
 
 // src/page/words.ts
@@ -851,7 +960,7 @@ function measure(metrics, baseline, preferred) {
 }
 
 // src/views/parts/parts.ts
-function press(app, { name, label: label2, about, kind, stale = [], disabled, run }) {
+function press(app, { name, label: label2, about, kind, stale: stale2 = [], disabled, run }) {
   const { pending, connection } = app.state;
   return h(
     "span",
@@ -864,7 +973,7 @@ function press(app, { name, label: label2, about, kind, stale = [], disabled, ru
         "data-key": name,
         "aria-label": about ? `${label2} ${about}` : null,
         disabled: pending.has(name) || connection === "lost" || disabled === true,
-        onclick: () => void app.act(name, stale, run)
+        onclick: () => void app.act(name, stale2, run)
       },
       label2
     ),
@@ -891,8 +1000,8 @@ function opener(name, label2, onclick, about = "", kind = null) {
     label2
   );
 }
-function badge(kind, text2) {
-  return h("span", { class: `badge ${kind}` }, text2 ?? STATES[kind]);
+function badge(kind, text3) {
+  return h("span", { class: `badge ${kind}` }, text3 ?? STATES[kind]);
 }
 function blockers(blocked) {
   return h(
@@ -972,10 +1081,10 @@ function cancelButton(app, job2) {
   );
 }
 function confirm(app, question) {
-  const { title, detail: detail2, no = "Keep it", yes, name, stale, run } = question;
+  const { title, detail: detail2, no = "Keep it", yes, name, stale: stale2, run } = question;
   app.open(() => {
     const press3 = async () => {
-      if (await app.act(name, stale, run)) app.close();
+      if (await app.act(name, stale2, run)) app.close();
     };
     return h(
       "div",
@@ -997,8 +1106,158 @@ function confirm(app, question) {
   });
 }
 
+// src/views/models/diagnosis.ts
+var LEAVES_SHOWN = 200;
+var OPEN_TO = 12;
+var WHY = {
+  constant: "a number of the program",
+  frozen: "frozen",
+  integer: "integers",
+  mask: "a mask",
+  no_gradient: "no gradient",
+  precision: "not float32",
+  quantized: "quantized",
+  statistic: "a statistic"
+};
+function diagnosisView(found2) {
+  return h(
+    "div",
+    { class: "columns", "data-key": "diagnosis" },
+    section(
+      found2.ready ? "What the file holds" : "The file cannot be registered so",
+      { id: "holds", class: found2.ready ? "" : "refused" },
+      problemsView(found2),
+      h(
+        "dl",
+        { class: "facts" },
+        found2.inputs.map((each2) => fact(`input ${each2.name}`, shapeText(each2))),
+        found2.outputs.map((each2) => fact(`output ${each2.name}`, shapeText(each2))),
+        found2.opset !== null && fact("opset", String(found2.opset)),
+        fact("operators", count(found2.operators)),
+        found2.producer !== "" && fact("made by", found2.producer),
+        found2.head !== null && fact("head", h("code", {}, found2.head.weight))
+      ),
+      found2.suggested !== null && h("p", { "data-key": "because" }, h("strong", {}, "Loss: "), found2.suggested.because, "."),
+      classesView(found2),
+      found2.notes.length > 0 && h("ul", { class: "quiet", "data-key": "notes" }, found2.notes.map((note2) => h("li", {}, note2)))
+    ),
+    section("Parameters", { id: "parameters" }, sharesView(found2), cutView(found2), treeView(found2.parameters.items))
+  );
+}
+function problemsView({ problems }) {
+  const ofGraph = problems.filter(({ pointer }) => !pointer.startsWith("/spec/"));
+  if (problems.length === 0) return null;
+  if (ofGraph.length === 0) return h("p", { class: "problem", "data-key": "problems" }, "What is wrong stands beside the fields above.");
+  return h("ul", { class: "problem", role: "alert", "data-key": "problems" }, ofGraph.map(({ detail: detail2 }) => h("li", {}, detail2)));
+}
+function shapeText({ dtype, shape }) {
+  return shape === null ? dtype : `${shape.map((size) => size ?? "?").join("×") || "1"} ${dtype}`;
+}
+function classesView({ target }) {
+  if (!target || target.num_classes === null) return null;
+  const names = target.classes === null ? "without names in the file" : target.classes.join(", ");
+  return h("p", { "data-key": "classes" }, h("strong", {}, `${plural(target.num_classes, "class", "classes")}: `), names);
+}
+function sharesView({ parameters }) {
+  const sum = (which) => parameters.items.filter(which).reduce((total3, item) => total3 + item.count, 0);
+  const parts = [
+    { kind: "below", words: "below the cut", size: sum((item) => !item.trains && item.below) },
+    { kind: "frozen", words: "do not train", size: sum((item) => !item.trains && !item.below) },
+    { kind: "trains", words: "train", size: sum((item) => item.trains) }
+  ];
+  const total2 = Math.max(1, parts.reduce((all, { size }) => all + size, 0));
+  let at = 0;
+  const bars = parts.map(({ kind, size }) => {
+    const x = at;
+    at += size / total2 * 100;
+    return s("rect", { class: kind, x, width: size / total2 * 100, height: 8 });
+  });
+  return h(
+    "div",
+    { class: "shares", "data-key": "shares" },
+    s("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, bars),
+    h(
+      "ul",
+      { class: "legend" },
+      parts.filter(({ size, kind }) => size > 0 || kind === "trains").map(({ kind, words, size }) => h("li", { class: kind }, h("span", { class: "number" }, count(size)), ` ${words}`))
+    )
+  );
+}
+function cutView({ cut, parameters }) {
+  if (cut === null) {
+    return parameters.frozen === 0 ? null : h("p", { class: "quiet", "data-key": "cut" }, "No cut: nothing is frozen below what trains.");
+  }
+  const what = `${plural(cut.nodes, "operator")} with ${plural(cut.parameters, "parameter")} lie below it, ${decimal(cut.milliseconds)} ms a sample`;
+  const across = `${bytes(cut.feature_bytes)} of features for ${bytes(cut.input_bytes)} of input`;
+  const how = cut.pays ? `They run once for each sample: ${across}.` : `It does not pay, and is not made: ${across}.`;
+  return h("p", { "data-key": "cut" }, h("strong", {}, "The cut"), " is at ", h("code", {}, cut.tensors.join(", ")), `. ${what}. ${how}`);
+}
+function treeView(items) {
+  if (items.length === 0) return h("p", { class: "quiet", "data-key": "tree" }, "No parameters are told of artifacts.");
+  const root2 = { name: "", leaves: [], branches: /* @__PURE__ */ new Map() };
+  for (const item of items) grow(root2, item, item.name.split(/[./]+/).filter(Boolean));
+  return h("div", { class: "tree", "data-key": "tree", role: "group", "aria-label": "Parameters" }, branchItems(root2, items.length <= OPEN_TO));
+}
+function grow(branch, item, parts) {
+  const [first, ...rest] = parts;
+  if (first === void 0 || rest.length === 0) {
+    branch.leaves.push(item);
+    return;
+  }
+  const next = branch.branches.get(first) ?? { name: first, leaves: [], branches: /* @__PURE__ */ new Map() };
+  branch.branches.set(first, next);
+  grow(next, item, rest);
+}
+function branchItems(branch, isOpen) {
+  const hidden = branch.leaves.length - LEAVES_SHOWN;
+  return h(
+    "ul",
+    {},
+    [...branch.branches.values()].map((each2) => branchView(each2, isOpen)),
+    branch.leaves.slice(0, LEAVES_SHOWN).map(leafView),
+    hidden > 0 && h("li", { class: "quiet" }, `and ${plural(hidden, "more parameter")}`)
+  );
+}
+function branchView(branch, isOpen) {
+  let [only, name] = [branch, branch.name];
+  while (only.leaves.length === 0 && only.branches.size === 1) {
+    const [next] = only.branches.values();
+    if (next === void 0) break;
+    only = next;
+    name = `${name}.${next.name}`;
+  }
+  const all = leavesOf(only);
+  const total2 = all.reduce((sum, item) => sum + item.count, 0);
+  const training = all.filter((item) => item.trains).reduce((sum, item) => sum + item.count, 0);
+  const fate = training === total2 ? "trains" : training === 0 ? all.every((item) => item.below) ? "below" : "frozen" : "partly";
+  return h(
+    "li",
+    { "data-key": name },
+    h(
+      "details",
+      { open: isOpen },
+      h("summary", { class: fate }, h("code", {}, name), h("span", { class: "number" }, ` ${count(total2)}`), h("span", { class: "fate" }, { trains: "trains", below: "below the cut", frozen: "does not train", partly: `${count(training)} train` }[fate])),
+      branchItems(only, isOpen)
+    )
+  );
+}
+function leavesOf(branch) {
+  return [...branch.leaves, ...[...branch.branches.values()].flatMap(leavesOf)];
+}
+function leafView(item) {
+  const why = item.trains ? "trains" : WHY[item.why_not ?? ""] ?? "does not train";
+  return h(
+    "li",
+    { class: `leaf ${item.trains ? "trains" : item.below ? "below" : "frozen"}`, "data-key": item.name, title: item.detail },
+    h("code", {}, item.name.split(/[./]+/).filter(Boolean).at(-1) ?? item.name),
+    h("span", { class: "number" }, ` ${count(item.count)}`),
+    h("span", { class: "quiet" }, ` ${item.shape.join("×") || "1"}`),
+    h("span", { class: "fate" }, item.below && !item.trains ? `${why}, below the cut` : why),
+    item.detail !== null && item.why_not !== "frozen" && h("span", { class: "quiet detail" }, item.detail)
+  );
+}
+
 // src/views/models/add.ts
-var NAME = "add-model";
 var LOSSES = [
   ["cross_entropy", "cross entropy: one of several classes"],
   ["bce_with_logits", "binary cross entropy: each of several yes or no"],
@@ -1007,22 +1266,21 @@ var LOSSES = [
   ["huber", "Huber: numbers, with outliers"]
 ];
 var OPTIMIZERS = ["adamw", "adam", "sgd", "rmsprop", "lion"];
-var PREPROCESS = {
-  image: { kind: "image" },
-  gray: { kind: "image", channels: "gray" },
-  standardize: { kind: "standardize" }
-};
+var SAMPLES = [
+  ["", "tensors as the model takes them"],
+  ["image", "colour pictures"],
+  ["gray", "gray pictures"],
+  ["standardize", "numbers to standardize"]
+];
+var FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
+var CHECKED = ["loss", "classes", "trainable", "output", "preprocess"];
 function addPage(app) {
-  const draft = app.draft(NAME, () => ({ file: null }));
-  const take = (file) => {
-    if (!file) return;
-    draft.file = file;
-    app.state.results.delete(NAME);
-    app.draw();
-  };
+  const draft = draftOf(app);
   const send2 = (event) => {
     event.preventDefault();
-    void register(app, draft, new FormData(event.currentTarget));
+    void register(app, new FormData(event.currentTarget)).then((name) => {
+      if (name !== null) app.go(to(["models", name, "samples"]));
+    });
   };
   return [
     heading("Add a model"),
@@ -1033,25 +1291,39 @@ function addPage(app) {
         novalidate: true,
         "data-key": "form",
         onsubmit: send2,
+        onchange: (event) => changed(app, draft, event),
         ondragover: (event) => event.preventDefault(),
         ondrop: (event) => {
           event.preventDefault();
-          take(event.dataTransfer?.files[0]);
+          take(app, event.dataTransfer?.files[0]);
         }
       },
-      fileField(app, draft, take),
+      fileField(app, draft),
       fields(app, draft),
       others(app),
-      h(
-        "div",
-        { class: "buttons" },
-        h("button", { type: "submit", class: "primary", disabled: draft.file === null || app.state.pending.has(NAME) }, "Register the model"),
-        app.state.pending.has(NAME) && h("span", { class: "quiet", role: "status" }, "The daemon prepares the model. That may take a minute.")
-      )
-    )
+      buttons(app, draft)
+    ),
+    draft.found === null ? null : diagnosisView(draft.found)
   ];
 }
-function fileField(app, { file }, take) {
+function changed(app, draft, event) {
+  const { name, form } = event.target;
+  if (form === null || !CHECKED.includes(name)) return;
+  draft.touched.add(name);
+  void diagnose(app, specOf(draft, new FormData(form), draft.file?.name.endsWith(".zip") ?? false));
+}
+function buttons(app, draft) {
+  const isPending = app.state.pending.has(NAME);
+  const says2 = isPending ? "The daemon prepares the model. That may take a minute." : draft.abort ? "The daemon looks into the file …" : null;
+  return h(
+    "div",
+    { class: "buttons", "data-key": "buttons" },
+    h("button", { type: "submit", class: "primary", disabled: draft.file === null || isPending }, "Register the model"),
+    h("span", { class: "quiet", role: "status" }, says2)
+  );
+}
+function fileField(app, { file }) {
+  const problem = checkProblem(app);
   return h(
     "div",
     { class: "drop", "data-key": "file", role: "group", "aria-label": "The file" },
@@ -1064,39 +1336,43 @@ function fileField(app, { file }, take) {
         type: "file",
         accept: ".onnx,.zip",
         class: "visually-hidden",
-        onchange: (event) => take(event.currentTarget.files?.[0])
+        onchange: (event) => take(app, event.currentTarget.files?.[0])
       })
     ),
     faults(app, "/model"),
-    faults(app, "/artifacts")
+    faults(app, "/artifacts"),
+    problem === null ? null : h("span", { class: "problem", role: "alert" }, problem)
   );
 }
-function fields(app, { file }) {
+function fields(app, draft) {
+  const suggested = draft.found?.suggested ?? null;
   const field2 = (name, title, control2) => h("label", { "data-key": name }, h("span", {}, title), control2, faults(app, `/spec/${name}`));
-  const text2 = (name, placeholder) => h("input", { name, type: "text", placeholder, autocomplete: "off", spellcheck: "false", "aria-invalid": faultsAt(app, `/spec/${name}`).length > 0 });
+  const text3 = (name, placeholder, value = "") => h("input", { name, type: "text", placeholder, value, autocomplete: "off", spellcheck: "false", "aria-invalid": faultsAt(app, `/spec/${name}`).length > 0 });
+  const select = (name, options, chosen3) => h("select", { name }, options.map(([value, words]) => h("option", { value, selected: value === chosen3 }, words)));
+  const [preprocess] = suggested?.preprocess ?? [];
+  const [losses, loss] = lossChoices(draft);
   return h(
     "div",
-    { class: "fields" },
-    field2("name", "Name", text2("name", nameOf(file) ?? "digits")),
-    field2("loss", "Loss", h("select", { name: "loss" }, LOSSES.map(([value, words]) => h("option", { value }, words)))),
-    field2("classes", "Classes, with commas between", text2("classes", "cat, dog; none: by number")),
-    field2("trainable", "What trains", text2("trainable", "head, last:2, classifier.*; none: all weights")),
-    field2("optimizer", "Optimizer", h("select", { name: "optimizer" }, OPTIMIZERS.map((value) => h("option", { value }, value)))),
-    field2("output", "Output that the loss takes", text2("output", "the graph’s only output")),
-    field2(
-      "preprocess",
-      "Samples are",
-      h("select", { name: "preprocess" }, h("option", { value: "" }, "tensors as the model takes them"), h("option", { value: "image" }, "colour pictures"), h("option", { value: "gray" }, "gray pictures"), h("option", { value: "standardize" }, "numbers to standardize"))
-    )
+    { class: "fields", "data-key": `fields-${draft.round}` },
+    field2("name", "Name", text3("name", nameOf(draft.file) ?? "digits")),
+    field2("loss", "Loss", select("loss", losses, loss)),
+    field2("classes", "Classes, with commas between", text3("classes", "cat, dog; none: by number", suggested?.classes?.join(", "))),
+    field2("trainable", "What trains", text3("trainable", "head, last:2, classifier.*; none: all weights")),
+    field2("optimizer", "Optimizer", select("optimizer", OPTIMIZERS.map((value) => [value, value]), null)),
+    field2("output", "Output that the loss takes", text3("output", "the graph’s only output", suggested?.output ?? "")),
+    field2("preprocess", "Samples are", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null))
   );
 }
-function nameOf(file) {
-  return file === null ? null : file.name.replace(/\.\w+$/, "").toLowerCase().replace(/[^a-z0-9_.-]+/g, "-");
+function lossChoices({ found: found2 }) {
+  const loss = found2?.suggested?.loss ?? null;
+  if (loss === null || typeof loss === "string") return [LOSSES, loss];
+  const own = `output:${loss.output}`;
+  return [[...LOSSES, [own, `the model’s own: ${loss.output}`]], own];
 }
 function others(app) {
   const result = app.state.results.get(NAME);
   if (result === void 0) return null;
-  const known = ["/model", "/artifacts", ...["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"].map((name) => `/spec/${name}`)];
+  const known = ["/model", "/artifacts", ...FIELDS.map((name) => `/spec/${name}`)];
   const rest = result.faults.filter(({ pointer }) => !known.some((place) => isAt(pointer, place)));
   return h(
     "div",
@@ -1107,44 +1383,6 @@ function others(app) {
 }
 function faults(app, place) {
   return faultsAt(app, place).map((detail2) => h("span", { class: "problem" }, detail2));
-}
-function faultsAt(app, place) {
-  const all = app.state.results.get(NAME)?.faults ?? [];
-  return [...new Set(all.filter(({ pointer }) => isAt(pointer, place)).map(({ detail: detail2 }) => detail2))];
-}
-function isAt(pointer, place) {
-  return pointer === place || pointer.startsWith(`${place}/`);
-}
-async function register(app, draft, given) {
-  const { file } = draft;
-  if (file === null) return;
-  const body = new FormData();
-  body.append("spec", JSON.stringify(specOf(file, given)));
-  body.append(file.name.endsWith(".zip") ? "artifacts" : "model", file, file.name);
-  const done = [];
-  await app.act(NAME, ["/v1/models?"], async () => {
-    const model2 = await app.api.upload("/v1/models", body);
-    done.push(model2.name);
-    return `${model2.name} is registered; its version 1 is the model as it came.`;
-  });
-  const [name] = done;
-  if (name === void 0) return;
-  app.state.drafts.delete(NAME);
-  app.go(to(["models", name, "samples"]));
-}
-function specOf(file, given) {
-  const text2 = (name) => String(given.get(name) ?? "").trim();
-  const listed = (name) => text2(name).split(",").map((part) => part.trim()).filter(Boolean);
-  const [classes, trainable] = [listed("classes"), listed("trainable")];
-  return {
-    name: text2("name") || nameOf(file),
-    loss: text2("loss"),
-    optimizer: text2("optimizer"),
-    ...classes.length > 0 ? { classes } : {},
-    ...trainable.length > 0 ? { trainable } : {},
-    ...text2("output") ? { output: text2("output") } : {},
-    ...text2("preprocess") ? { preprocess: [PREPROCESS[text2("preprocess")]] } : {}
-  };
 }
 
 // src/page/conditions.ts
@@ -1159,11 +1397,22 @@ var LEVELS = [
   { name: "memory", title: "Free memory", signal: "available_memory_bytes", show: bytes, stop: "min_free_memory_bytes", resume: "resume_free_memory_bytes", isMinimum: true },
   { name: "disk", title: "Free disk space", signal: "free_disk_bytes", show: bytes, stop: "min_free_disk_bytes", resume: "resume_free_disk_bytes", isMinimum: true }
 ];
+function limitsOf(policy2) {
+  const value = (name) => {
+    const set = name === void 0 ? null : policy2[name];
+    return typeof set === "number" ? set : null;
+  };
+  const idleFrom = policy2.require_idle === true ? Number(policy2.idle_minutes) * 60 : null;
+  return [
+    ...LEVELS.map(({ title, signal, show, stop, resume }) => ({ title, signal, show, stop: value(stop), resume: value(resume) })),
+    { title: "Time without input", signal: "user_idle_s", show: duration, stop: idleFrom, resume: null }
+  ];
+}
 function conditionsOf(device2, policy2) {
   const blocking = new Set(device2.blocked_by.map((each2) => each2.condition));
   const [battery, ...others2] = LEVELS.map((level2) => fromLevel(level2, device2, policy2));
-  const found = [power(device2, policy2), battery, saver(device2, policy2), idle(device2, policy2), ...others2, ...byTime(device2, policy2)];
-  return found.filter((each2) => each2 !== void 0).map((each2) => ({ share: null, ...each2, isBlocking: blocking.has(each2.name) }));
+  const found2 = [power(device2, policy2), battery, saver(device2, policy2), idle(device2, policy2), ...others2, ...byTime(device2, policy2)];
+  return found2.filter((each2) => each2 !== void 0).map((each2) => ({ share: null, ...each2, isBlocking: blocking.has(each2.name) }));
 }
 function fromLevel({ name, title, signal, show, stop, resume, isMinimum }, device2, policy2) {
   const { value, note: note2 } = told(device2.signals[signal], (raw2) => show(Number(raw2)));
@@ -1176,17 +1425,17 @@ function fromLevel({ name, title, signal, show, stop, resume, isMinimum }, devic
   return { name, title, value, note: note2, limit: `${isMinimum ? "at least" : "at most"} ${show(limit2)}${until}`, share };
 }
 function power(device2, policy2) {
-  const read = told(device2.signals.on_ac_power, (raw) => raw === true ? "mains" : "battery");
-  return { name: "power", title: "Power", ...read, limit: policy2.require_ac_power === true ? "mains" : null };
+  const read2 = told(device2.signals.on_ac_power, (raw) => raw === true ? "mains" : "battery");
+  return { name: "power", title: "Power", ...read2, limit: policy2.require_ac_power === true ? "mains" : null };
 }
 function saver(device2, policy2) {
-  const read = told(device2.signals.battery_saver, (raw) => raw === true ? "on" : "off");
-  return { name: "battery_saver", title: "Battery saver", ...read, limit: policy2.obey_battery_saver === true ? "off" : null };
+  const read2 = told(device2.signals.battery_saver, (raw) => raw === true ? "on" : "off");
+  return { name: "battery_saver", title: "Battery saver", ...read2, limit: policy2.obey_battery_saver === true ? "off" : null };
 }
 function idle(device2, policy2) {
-  const read = told(device2.signals.user_idle_s, (raw) => duration(Number(raw)));
+  const read2 = told(device2.signals.user_idle_s, (raw) => duration(Number(raw)));
   const limit2 = policy2.require_idle === true ? `at least ${duration(Number(policy2.idle_minutes) * 60)}` : null;
-  return { name: "user_idle", title: "Time without input", ...read, limit: limit2 };
+  return { name: "user_idle", title: "Time without input", ...read2, limit: limit2 };
 }
 function byTime(device2, policy2) {
   const windows = Array.isArray(policy2.windows) ? policy2.windows.length : 0;
@@ -1220,11 +1469,33 @@ function timeOfDay(time) {
 
 // src/app/queries.ts
 var CURVE_PAGE = 500;
+var HISTORY_MS = 55e3;
+var DRIFTS_READ = 100;
 var VERSIONS_SHOWN = 50;
 var NEWEST_JOBS = 100;
 var ENDED = /* @__PURE__ */ new Set(["succeeded", "failed", "cancelled"]);
 function device(app) {
   return app.resources.read("/v1/device");
+}
+function deviceHistory(app) {
+  const load = async (api, before) => {
+    const kept2 = before;
+    if (kept2 && performance.now() - kept2.at < HISTORY_MS) return kept2;
+    return { at: performance.now(), body: await api.get("/v1/device/history") };
+  };
+  const kept = app.resources.read("/v1/device/history", load);
+  return kept && kept.body;
+}
+function forecast(app, changed2) {
+  const load = async (api) => {
+    try {
+      return { check: await api.post("/v1/policy/check", changed2), faults: [] };
+    } catch (error) {
+      if (error instanceof Refused && error.faults.length > 0) return { check: null, faults: error.faults };
+      throw error;
+    }
+  };
+  return app.resources.read(`/v1/device?policy=${JSON.stringify(changed2)}`, load);
 }
 function policy(app) {
   return app.resources.read("/v1/policy");
@@ -1238,6 +1509,14 @@ function model(app, name) {
 function versions(app, name) {
   const path = withQuery(modelPath(name, "/versions"), { limit: VERSIONS_SHOWN });
   return app.resources.read(path)?.items;
+}
+function comparison(app, name, before, after) {
+  const path = modelPath(name, `/versions/${before}/comparison/${after}`);
+  return app.resources.read(path, (api, _, signal) => api.patient(path, signal));
+}
+function triggers(app, name) {
+  const path = modelPath(name, "/triggers");
+  return app.resources.read(path, (api) => api.all(path));
 }
 function stats(app, name) {
   return app.resources.read(modelPath(name, "/samples/stats"));
@@ -1258,14 +1537,25 @@ function jobs(app) {
 function job(app, id) {
   return app.resources.read(`/v1/jobs/${id}`);
 }
+function jobLog(app, id) {
+  return app.resources.read(`/v1/jobs/${id}/log`);
+}
+function drifts(app, all) {
+  const path = withQuery("/v1/events/history", { type: "model.drifted", limit: DRIFTS_READ });
+  const told4 = app.resources.read(path)?.items ?? [];
+  return all.flatMap(({ name, latest_version: latest }) => {
+    const newest = told4.find(({ model: model2 }) => model2 === name);
+    return newest && newest.data.version === latest ? [newest] : [];
+  });
+}
 function isOver(job2) {
   return ENDED.has(job2.state);
 }
 function curve(app, job2) {
   const key = `/v1/jobs/${job2.id}/metrics`;
   const load = (api, before) => loadCurve(api, job2, before);
-  const read = app.resources.read(key, load);
-  return read ? [...read.complete, ...read.tail] : void 0;
+  const read2 = app.resources.read(key, load);
+  return read2 ? [...read2.complete, ...read2.tail] : void 0;
 }
 async function loadCurve(api, job2, before) {
   const known = before?.restarts === job2.restarts ? before : null;
@@ -1283,15 +1573,225 @@ function distinct(jobs2) {
   return [...new Map(jobs2.map((job2) => [job2.id, job2])).values()];
 }
 
+// src/page/scale.ts
+function linear(from, to2) {
+  const span = from.high - from.low || 1;
+  return (value) => to2.low + (value - from.low) / span * (to2.high - to2.low);
+}
+function logarithmic(from, to2) {
+  const map = linear({ low: Math.log10(from.low), high: Math.log10(from.high) }, to2);
+  return (value) => map(Math.log10(value));
+}
+function powers(range) {
+  const first = Math.ceil(Math.log10(range.low));
+  const last2 = Math.floor(Math.log10(range.high));
+  const stride = Math.ceil((last2 - first + 1) / 5);
+  const found2 = [];
+  for (let exponent = last2; exponent >= first; exponent -= stride) found2.push(10 ** exponent);
+  return found2;
+}
+function ticks(range, wanted) {
+  const rough = (range.high - range.low) / Math.max(1, wanted);
+  if (!(rough > 0) || !Number.isFinite(rough)) return [range.low];
+  const power2 = 10 ** Math.floor(Math.log10(rough));
+  const step2 = ([1, 2, 5, 10].find((factor) => factor * power2 >= rough) ?? 10) * power2;
+  const found2 = [];
+  for (let each2 = Math.ceil(range.low / step2); each2 * step2 <= range.high; each2 += 1) {
+    found2.push(each2 * step2);
+  }
+  return found2;
+}
+function thinned(dots, most) {
+  const size = Math.ceil(dots.length / most);
+  if (size <= 1) return dots;
+  const means = [];
+  for (let first = 0; first < dots.length; first += size) {
+    const group = dots.slice(first, first + size);
+    const value = group.reduce((sum, dot) => sum + dot.value, 0) / group.length;
+    means.push({ step: group[group.length - 1]?.step ?? 0, value });
+  }
+  return means;
+}
+var MOST_SMOOTHED = 50;
+function smoothed(dots) {
+  const size = Math.ceil(dots.length / MOST_SMOOTHED);
+  if (size <= 1) return dots;
+  let sum = 0;
+  return dots.map(({ step: step2, value }, at) => {
+    sum += value - (at >= size ? dots[at - size]?.value ?? 0 : 0);
+    return { step: step2, value: sum / Math.min(size, at + 1) };
+  });
+}
+function latestMean(dots) {
+  return smoothed(dots).at(-1)?.value ?? null;
+}
+
+// src/views/device/history.ts
+var CHART = "device-history";
+var HEIGHT = 72;
+var STRIP_HEIGHT = 14;
+var AXIS_HEIGHT = 18;
+var NARROWEST = 300;
+var GAP = 24;
+var TICK_HOURS = 6;
+var EDGE = 32;
+function historyView(app, rules) {
+  const told4 = deviceHistory(app);
+  return section("The last 24 hours", { id: "history" }, told4 ? filled2(app, told4, rules) : told4 === null ? null : loading());
+}
+function filled2(app, told4, rules) {
+  const count2 = told4.eligible.length;
+  const columns = Math.max(1, Math.floor((app.width + GAP) / (NARROWEST + GAP)));
+  const at = app.state.hover?.chart === CHART ? Math.round(app.state.hover.step) : null;
+  const frame = (width) => ({ told: told4, count: count2, width, at, x: linear({ low: 0, high: count2 }, { low: 0, high: width }) });
+  const shown2 = limitsOf(rules).filter(({ signal }) => told4.signals[signal]?.values.some((value) => value !== null));
+  const column = frame(Math.floor((app.width - GAP * (columns - 1)) / columns));
+  return h(
+    "div",
+    { class: "history", "data-key": "history" },
+    h("p", { class: "quiet", "data-key": "summary" }, summary(told4, at)),
+    drawing(app, frame(app.width), STRIP_HEIGHT, `When training was allowed: ${allowed(told4)}`, strip(frame(app.width))),
+    legend(),
+    h("div", { class: "signals" }, shown2.map((limited) => signalView(app, column, limited)))
+  );
+}
+function legend() {
+  const keys = [["trained", "trained"], ["allowed", "allowed"], ["held", "not allowed"], ["unknown", "not known"]];
+  return h("p", { class: "legend strip-keys", "data-key": "keys" }, keys.map(([kind, name]) => h("span", { class: `swatch ${kind}` }, name ?? "")));
+}
+function allowed({ eligible }) {
+  const known = eligible.filter((each2) => each2 !== null);
+  const share = known.filter(Boolean).length / Math.max(1, known.length);
+  return `${Math.round(share * 100)} % of the time that the daemon ran`;
+}
+function summary(told4, at) {
+  const { trained_seconds: trained, interval_seconds: length } = told4;
+  if (at !== null) {
+    const begin2 = Date.parse(told4.since) + at * length * 1e3;
+    const state = { true: "allowed", false: "not allowed", null: "not known" }[String(told4.eligible[at] ?? null)];
+    return `${clock(new Date(begin2))}: training was ${state}; trained ${duration(trained[at] ?? 0)} of ${duration(length)}`;
+  }
+  const sum = trained.reduce((total2, each2) => total2 + each2, 0);
+  return `Trained ${duration(sum)}; allowed ${allowed(told4)}.`;
+}
+function strip({ told: told4, count: count2, x }) {
+  const kindAt = (index) => {
+    if ((told4.trained_seconds[index] ?? 0) > 0) return "trained";
+    return { true: "allowed", false: "held", null: "unknown" }[String(told4.eligible[index] ?? null)] ?? "unknown";
+  };
+  return runs(count2, kindAt).map(
+    ({ kind, from, to: to2 }) => s("rect", { class: kind, x: x(from), y: 0, width: x(to2) - x(from), height: STRIP_HEIGHT })
+  );
+}
+function runs(count2, kindAt) {
+  const found2 = [];
+  for (let index = 0; index < count2; index += 1) {
+    const last2 = found2.at(-1);
+    if (last2?.kind === kindAt(index)) last2.to = index + 1;
+    else found2.push({ kind: kindAt(index), from: index, to: index + 1 });
+  }
+  return found2;
+}
+function signalView(app, frame, { title, signal, show, stop, resume }) {
+  const values = frame.told.signals[signal]?.values ?? [];
+  const limits = [.../* @__PURE__ */ new Set([stop, resume])].filter((each2) => each2 !== null);
+  const known = values.filter((value) => value !== null);
+  const highest = Math.max(...known, ...limits, 0) || 1;
+  const y = linear({ low: 0, high: highest * 1.08 }, { low: HEIGHT, high: 0 });
+  const now = frame.at === null ? values.at(-1) : values[frame.at];
+  const told4 = now === null || now === void 0 ? "unknown" : show(now);
+  const limited = stop === null ? "no limit" : `limit ${show(stop)}`;
+  const label2 = `${title} over 24 hours: from ${show(Math.min(...known))} to ${show(Math.max(...known))}, ${limited}`;
+  return h(
+    "figure",
+    { "data-key": signal },
+    h("figcaption", {}, h("span", {}, title), h("strong", { class: "number" }, told4), h("span", { class: "quiet" }, limited)),
+    drawing(app, frame, HEIGHT, label2, [
+      runs(frame.count, (index) => String((frame.told.trained_seconds[index] ?? 0) > 0)).filter(({ kind }) => kind === "true").map(({ from, to: to2 }) => s("rect", { class: "during", x: frame.x(from), y: 0, width: frame.x(to2) - frame.x(from), height: HEIGHT })),
+      limits.map((limit2) => s("line", { class: limit2 === stop ? "limit" : "limit back", x1: 0, x2: frame.width, y1: y(limit2), y2: y(limit2) })),
+      pieces(values).map((piece) => line(piece, frame, y))
+    ])
+  );
+}
+function line(piece, { x }, y) {
+  const [first] = piece;
+  if (first && piece.length === 1) return s("circle", { cx: x(first.index + 0.5), cy: y(first.value), r: 1.5 });
+  const points = piece.map(({ index, value }) => `${x(index + 0.5).toFixed(1)},${y(value).toFixed(1)}`);
+  return s("polyline", { points: points.join(" ") });
+}
+function pieces(values) {
+  const found2 = [];
+  values.forEach((value, index) => {
+    if (value === null) return;
+    if (index > 0 && values[index - 1] !== null) found2.at(-1)?.push({ index, value });
+    else found2.push([{ index, value }]);
+  });
+  return found2;
+}
+function drawing(app, frame, height, label2, children) {
+  const { width, count: count2, x, at } = frame;
+  const hover = (index) => {
+    app.state.hover = index === null ? null : { chart: CHART, step: Math.min(count2 - 1, Math.max(0, index)) };
+    app.draw();
+  };
+  const point = (event) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    hover(Math.floor((event.clientX - box.left) / box.width * count2));
+  };
+  const key = (event) => {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (move === void 0) return;
+    event.preventDefault();
+    hover((at ?? count2 - 1) + move);
+  };
+  return s(
+    "svg",
+    {
+      viewBox: `0 0 ${width} ${height + AXIS_HEIGHT}`,
+      width,
+      height: height + AXIS_HEIGHT,
+      role: "img",
+      tabindex: 0,
+      "aria-label": label2,
+      onpointermove: point,
+      onpointerleave: () => hover(null),
+      onkeydown: key,
+      onblur: () => hover(null)
+    },
+    children,
+    s("line", { class: "base", x1: 0, x2: width, y1: height, y2: height }),
+    hours(frame).map(({ index, name }) => [
+      s("line", { class: "base", x1: x(index), x2: x(index), y1: height, y2: height + 4 }),
+      s("text", { x: x(index), y: height + 15, "text-anchor": "middle" }, name)
+    ]),
+    at !== null && s("line", { class: "cursor", x1: x(at + 0.5), x2: x(at + 0.5), y1: 0, y2: height })
+  );
+}
+function hours({ told: told4, count: count2, width, x }) {
+  const begin2 = Date.parse(told4.since);
+  const step2 = told4.interval_seconds * 1e3;
+  const next = new Date(begin2);
+  next.setHours(Math.ceil((next.getHours() + 1) / TICK_HOURS) * TICK_HOURS, 0, 0, 0);
+  const found2 = [];
+  for (let time = next.getTime(); time < begin2 + count2 * step2; time += TICK_HOURS * 36e5) {
+    const index = (time - begin2) / step2;
+    if (x(index) > EDGE && x(index) < width - EDGE) found2.push({ index, name: clock(new Date(time)).split(", ").at(-1) ?? "" });
+  }
+  return found2;
+}
+
 // src/views/parts/form.ts
 function settingsForm(app, form) {
-  const changed = app.draft(form.name, () => ({}));
-  const isChanged = Object.keys(changed).length > 0;
+  const changed2 = app.draft(form.name, () => ({}));
+  const isChanged = Object.keys(changed2).length > 0;
   const isOff = app.state.pending.has(form.name) || app.state.connection === "lost";
   const submit2 = async (event) => {
     event.preventDefault();
-    const asked = { ...changed };
-    if (await app.act(form.name, form.stale, () => form.send(asked))) forget(app, form.name);
+    const asked = { ...changed2 };
+    const fields2 = event.currentTarget;
+    if (!await app.act(form.name, form.stale, () => form.send(asked))) return;
+    fields2.reset();
+    forget(app, form.name);
   };
   return h(
     "form",
@@ -1301,15 +1801,15 @@ function settingsForm(app, form) {
         "fieldset",
         { "data-key": group.title },
         h("legend", { class: form.groups.length === 1 ? "visually-hidden" : null }, group.title),
-        h("div", { class: "fields" }, group.settings.map((setting) => field(app, form, setting, changed)))
+        h("div", { class: "fields" }, group.settings.map((setting) => field(app, form, setting, changed2)))
       )
     ),
-    form.more?.(changed) ?? null,
+    form.more?.(changed2) ?? null,
     outcome(app, form.name),
     h(
       "div",
       { class: "buttons" },
-      h("button", { type: "submit", class: "primary", disabled: !isChanged || isOff }, "Save"),
+      h("button", { type: "submit", class: "primary", disabled: !isChanged || isOff }, form.save ?? "Save"),
       isChanged && h("button", { type: "reset", onclick: () => forget(app, form.name) }, "Discard")
     )
   );
@@ -1319,48 +1819,66 @@ function forget(app, name) {
   app.state.results.delete(name);
   app.draw();
 }
-function field(app, form, setting, changed) {
+function field(app, form, setting, changed2) {
   const { name, title, unit, kind } = setting;
-  const fault = app.state.results.get(form.name)?.faults.find(({ pointer }) => pointer === `${form.pointer}/${name}`);
-  const known = name in changed ? changed[name] : form.values[name];
-  const take = (value) => {
-    if (same(value, form.values[name])) delete changed[name];
-    else changed[name] = value;
+  const place = `${form.pointer}/${name}`;
+  const fault = app.state.results.get(form.name)?.faults.find(({ pointer }) => pointer === place || pointer.startsWith(`${place}/`));
+  const known = name in changed2 ? changed2[name] : form.values[name];
+  const take2 = (value) => {
+    if (same(value, form.values[name])) delete changed2[name];
+    else changed2[name] = value;
     app.draw();
   };
   return h(
     "label",
     { "data-key": name, class: kind === "flag" ? "check" : null },
-    kind === "flag" && control(setting, known, take, false),
+    kind === "flag" && control(setting, known, take2, false),
     h("span", {}, title, unit ? h("span", { class: "quiet" }, ` in ${unit}`) : null),
-    kind !== "flag" && control(setting, known, take, fault !== void 0),
+    kind !== "flag" && control(setting, known, take2, fault !== void 0),
     fault !== void 0 && h("span", { class: "problem" }, fault.detail)
   );
 }
-function control({ name, kind, scale = 1, options = [], isOptional }, known, take, isWrong) {
-  const read = (event) => event.currentTarget.value.trim();
+function control({ name, kind, scale = 1, options = [], isOptional, placeholder }, known, take2, isWrong) {
+  const read2 = (event) => event.currentTarget.value.trim();
   if (kind === "flag") {
-    const flip = (event) => take(event.currentTarget.checked);
+    const flip = (event) => take2(event.currentTarget.checked);
     return h("input", { name, type: "checkbox", checked: known === true, onchange: flip });
   }
   if (kind === "choice") {
     return h(
       "select",
-      { name, onchange: (event) => take(read(event)) },
+      { name, onchange: (event) => take2(read2(event)) },
       options.map(([value2, words]) => h("option", { value: value2, selected: value2 === known }, words))
     );
   }
   if (kind === "list") {
-    const split = (event) => take(read(event).split(",").map((part) => part.trim()).filter(Boolean));
+    const split = (event) => take2(read2(event).split(",").map((part) => part.trim()).filter(Boolean));
     return h("input", { name, type: "text", value: Array.isArray(known) ? known.join(", ") : "", oninput: split });
   }
+  if (kind === "text") {
+    const value2 = typeof known === "string" ? known : "";
+    return h("input", { name, type: "text", value: value2, placeholder: placeholder ?? null, spellcheck: "false", "aria-invalid": isWrong, oninput: (event) => take2(read2(event) || null) });
+  }
+  if (kind === "json") return jsonField(name, known, take2, isWrong);
   const parse2 = (event) => {
-    const text2 = read(event);
-    take(text2 === "" ? null : scale === 1 ? Number(text2) : Math.round(Number(text2) * scale));
+    const text3 = read2(event);
+    take2(text3 === "" ? null : scale === 1 ? Number(text3) : Math.round(Number(text3) * scale));
   };
   const value = typeof known === "number" ? Number((known / scale).toPrecision(6)) : "";
-  const placeholder = isOptional ? "no limit" : null;
-  return h("input", { name, type: "number", step: "any", value, placeholder, "aria-invalid": isWrong, oninput: parse2 });
+  const hint = placeholder ?? (isOptional ? "no limit" : null);
+  return h("input", { name, type: "number", step: "any", value, placeholder: hint, "aria-invalid": isWrong, oninput: parse2 });
+}
+function jsonField(name, known, take2, isWrong) {
+  const change2 = (event) => {
+    const text4 = event.currentTarget.value.trim();
+    try {
+      take2(text4 === "" ? null : JSON.parse(text4));
+    } catch {
+      take2(text4);
+    }
+  };
+  const text3 = known === null || known === void 0 ? "" : JSON.stringify(known, null, 1);
+  return h("textarea", { name, rows: 4, spellcheck: "false", "aria-invalid": isWrong, oninput: change2 }, text3);
 }
 function same(a, b) {
   return JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
@@ -1377,33 +1895,33 @@ function hoursOf(windows) {
     for (const name of days) {
       const day = DAYS.indexOf(name);
       for (let at = Math.ceil(first / 60); at * 60 + 60 <= first + length; at += 1) {
-        const row = grid2[(day + Math.floor(at / 24)) % 7];
-        if (row) row[at % 24] = true;
+        const row2 = grid2[(day + Math.floor(at / 24)) % 7];
+        if (row2) row2[at % 24] = true;
       }
     }
   }
   return grid2;
 }
 function windowsOf(grid2) {
-  const found = /* @__PURE__ */ new Map();
-  grid2.forEach((row, day) => {
+  const found2 = /* @__PURE__ */ new Map();
+  grid2.forEach((row2, day) => {
     for (let hour = 0; hour < 24; hour += 1) {
-      if (!row[hour] || hour > 0 && row[hour - 1]) continue;
+      if (!row2[hour] || hour > 0 && row2[hour - 1]) continue;
       let end = hour;
-      while (end < 24 && row[end]) end += 1;
+      while (end < 24 && row2[end]) end += 1;
       const [start, until] = [clock2(hour), clock2(end)];
-      const window2 = found.get(`${start}-${until}`) ?? { days: [], start, end: until };
+      const window2 = found2.get(`${start}-${until}`) ?? { days: [], start, end: until };
       window2.days.push(DAYS[day] ?? "");
-      found.set(`${start}-${until}`, window2);
+      found2.set(`${start}-${until}`, window2);
     }
   });
-  return [...found.values()];
+  return [...found2.values()];
 }
 function weekView(app, windows, change2) {
   const grid2 = hoursOf(windows);
-  const flip = (day, hours) => {
-    const isOn = hours.every((hour) => grid2[day]?.[hour]);
-    const next = grid2.map((row, at) => at === day ? row.map((was, hour) => hours.includes(hour) ? !isOn : was) : row);
+  const flip = (day, hours2) => {
+    const isOn = hours2.every((hour) => grid2[day]?.[hour]);
+    const next = grid2.map((row2, at) => at === day ? row2.map((was, hour) => hours2.includes(hour) ? !isOn : was) : row2);
     change2(windowsOf(next));
   };
   return h(
@@ -1514,6 +2032,19 @@ var GROUPS = [
     ]
   }
 ];
+function forecastView(app, changed2) {
+  const shown2 = app.draft("policy-forecast", () => ({ forecast: null }));
+  shown2.forecast = forecast(app, { ...changed2 }) ?? shown2.forecast;
+  const { check, faults: faults2 } = shown2.forecast ?? { check: null, faults: [] };
+  const verdict2 = check === null ? "Not a policy yet" : check.eligible ? "It would train now" : "It would not train now";
+  return h(
+    "div",
+    { class: `forecast ${check?.eligible ? "good" : "held"}`, role: "status", "data-key": "forecast" },
+    h("p", {}, h("strong", {}, shown2.forecast === null ? "Asking the daemon …" : verdict2), h("span", { class: "quiet" }, " with these changes, which are not saved")),
+    check !== null && !check.eligible && blockers(check.blocked_by),
+    faults2.length > 0 && h("ul", {}, faults2.map(({ pointer, detail: detail2 }) => h("li", {}, h("code", {}, pointer), ` ${detail2}`)))
+  );
+}
 function policyView(app, rules) {
   return section(
     "Policy",
@@ -1524,12 +2055,15 @@ function policyView(app, rules) {
       values: rules,
       pointer: "",
       stale: ["/v1/policy", "/v1/device", "/v1/jobs"],
-      more: (changed) => h("fieldset", { "data-key": "windows" }, h("legend", {}, "Hours of the week"), weekView(app, changed.windows ?? rules.windows, (windows) => {
-        changed.windows = windows;
-        app.draw();
-      })),
-      send: async (changed) => {
-        await app.api.put("/v1/policy", changed);
+      more: (changed2) => [
+        h("fieldset", { "data-key": "windows" }, h("legend", {}, "Hours of the week"), weekView(app, changed2.windows ?? rules.windows, (windows) => {
+          changed2.windows = windows;
+          app.draw();
+        })),
+        Object.keys(changed2).length > 0 && forecastView(app, changed2)
+      ],
+      send: async (changed2) => {
+        await app.api.put("/v1/policy", changed2);
         return "The policy is changed.";
       }
     })
@@ -1550,6 +2084,7 @@ function deviceView(app) {
     heading("Device"),
     verdictView(app, now),
     section("Conditions", { id: "conditions" }, conditionsView(now, rules, { isShort: false })),
+    historyView(app, rules),
     policyView(app, rules)
   ];
 }
@@ -1614,64 +2149,11 @@ function conditionRow({ name, title, value, note: note2, limit: limit2, isBlocki
   );
 }
 
-// src/page/scale.ts
-function linear(from, to2) {
-  const span = from.high - from.low || 1;
-  return (value) => to2.low + (value - from.low) / span * (to2.high - to2.low);
-}
-function logarithmic(from, to2) {
-  const map = linear({ low: Math.log10(from.low), high: Math.log10(from.high) }, to2);
-  return (value) => map(Math.log10(value));
-}
-function powers(range) {
-  const first = Math.ceil(Math.log10(range.low));
-  const last2 = Math.floor(Math.log10(range.high));
-  const stride = Math.ceil((last2 - first + 1) / 5);
-  const found = [];
-  for (let exponent = last2; exponent >= first; exponent -= stride) found.push(10 ** exponent);
-  return found;
-}
-function ticks(range, wanted) {
-  const rough = (range.high - range.low) / Math.max(1, wanted);
-  if (!(rough > 0) || !Number.isFinite(rough)) return [range.low];
-  const power2 = 10 ** Math.floor(Math.log10(rough));
-  const step2 = ([1, 2, 5, 10].find((factor) => factor * power2 >= rough) ?? 10) * power2;
-  const found = [];
-  for (let each2 = Math.ceil(range.low / step2); each2 * step2 <= range.high; each2 += 1) {
-    found.push(each2 * step2);
-  }
-  return found;
-}
-function thinned(dots, most) {
-  const size = Math.ceil(dots.length / most);
-  if (size <= 1) return dots;
-  const means = [];
-  for (let first = 0; first < dots.length; first += size) {
-    const group = dots.slice(first, first + size);
-    const value = group.reduce((sum, dot) => sum + dot.value, 0) / group.length;
-    means.push({ step: group[group.length - 1]?.step ?? 0, value });
-  }
-  return means;
-}
-var MOST_SMOOTHED = 50;
-function smoothed(dots) {
-  const size = Math.ceil(dots.length / MOST_SMOOTHED);
-  if (size <= 1) return dots;
-  let sum = 0;
-  return dots.map(({ step: step2, value }, at) => {
-    sum += value - (at >= size ? dots[at - size]?.value ?? 0 : 0);
-    return { step: step2, value: sum / Math.min(size, at + 1) };
-  });
-}
-function latestMean(dots) {
-  return smoothed(dots).at(-1)?.value ?? null;
-}
-
 // src/views/parts/frame.ts
-var HEIGHT = 240;
+var HEIGHT2 = 240;
 var MARGIN = { top: 22, right: 16, bottom: 28, left: 52 };
 var LOG_FROM = 50;
-var EDGE = 30;
+var EDGE2 = 30;
 function frameOf(width, dots, name, most) {
   const steps = { low: 0, high: dots.reduce((most2, dot) => Math.max(most2, dot.step), 1) };
   const x = linear(steps, { low: MARGIN.left, high: width - MARGIN.right });
@@ -1680,7 +2162,7 @@ function frameOf(width, dots, name, most) {
 function yAxis(values, name, most) {
   const low = values.reduce((least, value) => Math.min(least, value), Infinity);
   const high = values.reduce((most2, value) => Math.max(most2, value), -Infinity);
-  const pixels = { low: HEIGHT - MARGIN.bottom, high: MARGIN.top };
+  const pixels = { low: HEIGHT2 - MARGIN.bottom, high: MARGIN.top };
   if (low > 0 && high / low > LOG_FROM) {
     const range2 = { low: low / 1.2, high: high * 1.2 };
     return { y: logarithmic(range2, pixels), yTicks: powers(range2), yName: `${name}, logarithmic` };
@@ -1694,7 +2176,7 @@ function yRange(low, high, most) {
   return { low: isFar ? low - margin : 0, high: Math.min(high + margin, Math.max(most, high)) };
 }
 function grid({ width, x, y, steps, yTicks, yName }) {
-  const bottom = HEIGHT - MARGIN.bottom;
+  const bottom = HEIGHT2 - MARGIN.bottom;
   const right = width - MARGIN.right;
   return s(
     "g",
@@ -1704,7 +2186,7 @@ function grid({ width, x, y, steps, yTicks, yName }) {
       s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, decimal(value))
     ]),
     ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110))).filter(Number.isInteger).map((step2) => {
-      const anchor = x(step2) > width - EDGE ? "end" : "middle";
+      const anchor = x(step2) > width - EDGE2 ? "end" : "middle";
       return s("text", { x: x(step2), y: bottom + 18, "text-anchor": anchor }, count(step2));
     }),
     s("text", { x: 0, y: 12 }, yName),
@@ -1720,11 +2202,11 @@ function chartView(app, chart) {
     ...linesOf(chart, chart.points, null),
     ...chart.overlaid ? linesOf(chart, chart.overlaid.points, chart.overlaid.name) : []
   ];
-  const drawn = lines.some(({ dots }) => dots.length > 1) ? lines : [];
-  if (drawn.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve begins after the first steps.`);
-  const frame = frameOf(app.width, drawn.flatMap(({ dots }) => dots), chart.title, chart.title === "accuracy" ? 1 : Infinity);
+  const drawn2 = lines.some(({ dots }) => dots.length > 1) ? lines : [];
+  if (drawn2.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve begins after the first steps.`);
+  const frame = frameOf(app.width, drawn2.flatMap(({ dots }) => dots), chart.title, chart.title === "accuracy" ? 1 : Infinity);
   const step2 = app.state.hover?.chart === chart.id ? app.state.hover.step : null;
-  return h("figure", { class: "curve" }, drawing(app, chart, drawn, frame, step2), legend(drawn, step2));
+  return h("figure", { class: "curve" }, drawing2(app, chart, drawn2, frame, step2), legend2(drawn2, step2));
 }
 function seriesOf(points, key) {
   return points.flatMap(({ step: step2, values }) => {
@@ -1740,7 +2222,7 @@ function linesOf({ keys }, points, other) {
     return [{ kind, name, isOther: other !== null, raw, dots: kind === "train" ? smoothed(raw) : raw }];
   });
 }
-function drawing(app, chart, lines, frame, step2) {
+function drawing2(app, chart, lines, frame, step2) {
   const { width, x, steps } = frame;
   const hover = (at) => {
     app.state.hover = at === null ? null : { chart: chart.id, step: Math.min(steps.high, Math.max(0, at)) };
@@ -1760,23 +2242,23 @@ function drawing(app, chart, lines, frame, step2) {
   return s(
     "svg",
     {
-      viewBox: `0 0 ${width} ${HEIGHT}`,
+      viewBox: `0 0 ${width} ${HEIGHT2}`,
       width,
-      height: HEIGHT,
+      height: HEIGHT2,
       role: "img",
       tabindex: 0,
-      "aria-label": summary(chart, lines),
+      "aria-label": summary2(chart, lines),
       onpointermove: point,
       onpointerleave: () => hover(null),
       onkeydown: key,
       onblur: () => hover(null)
     },
     grid(frame),
-    lines.map((line) => lineView(line, frame)),
-    step2 !== null && s("line", { class: "cursor", x1: x(step2), x2: x(step2), y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }),
-    step2 !== null && lines.map((line) => {
-      const dot = nearest(line.dots, step2);
-      return s("circle", { class: `${line.kind} at`, cx: x(dot.step), cy: frame.y(dot.value), r: 3.5 });
+    lines.map((line2) => lineView(line2, frame)),
+    step2 !== null && s("line", { class: "cursor", x1: x(step2), x2: x(step2), y1: MARGIN.top, y2: HEIGHT2 - MARGIN.bottom }),
+    step2 !== null && lines.map((line2) => {
+      const dot = nearest(line2.dots, step2);
+      return s("circle", { class: `${line2.kind} at`, cx: x(dot.step), cy: frame.y(dot.value), r: 3.5 });
     })
   );
 }
@@ -1792,9 +2274,9 @@ function lineView({ kind, isOther, raw, dots }, { x, y, width }) {
   );
 }
 function within(pixels) {
-  return Math.min(HEIGHT - MARGIN.bottom, Math.max(MARGIN.top - 8, pixels));
+  return Math.min(HEIGHT2 - MARGIN.bottom, Math.max(MARGIN.top - 8, pixels));
 }
-function legend(lines, step2) {
+function legend2(lines, step2) {
   return h(
     "figcaption",
     { class: "legend" },
@@ -1810,19 +2292,50 @@ function legend(lines, step2) {
   );
 }
 function nearest(dots, step2) {
-  let found = dots[0] ?? { step: 0, value: NaN };
+  let found2 = dots[0] ?? { step: 0, value: NaN };
   for (const dot of dots) {
     if (dot.step > step2) break;
-    found = dot;
+    found2 = dot;
   }
-  return found;
+  return found2;
 }
-function summary({ title }, lines) {
-  const told3 = lines.map(({ name, dots }) => {
+function summary2({ title }, lines) {
+  const told4 = lines.map(({ name, dots }) => {
     const [first, last2] = [dots[0]?.value ?? 0, dots.at(-1)?.value ?? 0];
     return `${name} ${title} went from ${decimal(first)} to ${decimal(last2)}`;
   });
-  return `${title.charAt(0).toUpperCase()}${title.slice(1)} curve: ${told3.join(", ")}.`;
+  return `${title.charAt(0).toUpperCase()}${title.slice(1)} curve: ${told4.join(", ")}.`;
+}
+
+// src/views/jobs/log.ts
+function logView(app, { id, state, restarts }) {
+  const shown2 = app.draft(`log:${id}`, () => ({ isOpen: state === "failed" || restarts > 0 }));
+  const turn = () => {
+    shown2.isOpen = !shown2.isOpen;
+    app.draw();
+  };
+  return section(
+    "Log",
+    { id: "log" },
+    shown2.isOpen && linesView(app, id),
+    h("div", { class: "buttons" }, opener("turn-log", shown2.isOpen ? "Hide the log" : "Show the log", turn))
+  );
+}
+function linesView(app, id) {
+  const log = jobLog(app, id);
+  if (log === void 0) return loading();
+  const lines = log?.lines ?? [];
+  if (lines.length === 0) return h("p", { class: "quiet" }, "Its processes have written nothing.");
+  return scrolled(
+    "Log",
+    h(
+      "ol",
+      { class: "log" },
+      lines.map(
+        ({ at, source, text: text3 }) => h("li", { class: source }, h("time", { datetime: at, class: "quiet" }, new Date(at).toLocaleTimeString()), h("code", {}, text3))
+      )
+    )
+  );
 }
 
 // src/views/pinned.ts
@@ -1867,17 +2380,17 @@ function progressText(job2) {
 
 // src/views/parts/spark.ts
 var WIDTH = 96;
-var HEIGHT2 = 22;
+var HEIGHT3 = 22;
 function sparkline(values, label2, marked = []) {
   if (values.length < 2) return h("span", { class: "quiet" }, "–");
   const range = { low: Math.min(...values), high: Math.max(...values) };
   const margin = (range.high - range.low || 1) * 0.15;
-  const y = linear({ low: range.low - margin, high: range.high + margin }, { low: HEIGHT2, high: 0 });
+  const y = linear({ low: range.low - margin, high: range.high + margin }, { low: HEIGHT3, high: 0 });
   const x = linear({ low: 0, high: values.length - 1 }, { low: 3, high: WIDTH - 3 });
   const points = values.map((value, at) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`);
   return s(
     "svg",
-    { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT2}`, width: WIDTH, height: HEIGHT2, role: "img", "aria-label": label2 },
+    { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT3}`, width: WIDTH, height: HEIGHT3, role: "img", "aria-label": label2 },
     s("polyline", { points: points.join(" ") }),
     marked.length > 0 && values.map(
       (value, at) => s("circle", { class: marked[at] ? "on" : "off", cx: x(at), cy: y(value), r: 2 })
@@ -1891,7 +2404,7 @@ var COLUMNS = [
   { order: "samples", title: "Samples" },
   { order: null, title: "Version" },
   { order: "metric", title: "Metric" },
-  { order: null, title: "Course" },
+  { order: null, title: "Trend" },
   { order: "changed", title: "Changed" },
   { order: null, title: "" }
 ];
@@ -1901,18 +2414,18 @@ function modelsPage(app) {
   if (all === null || all.length === 0) return [heading("Models", addLink()), addModelHint()];
   const { query } = app.route;
   const search = (query.get("q") ?? "").toLowerCase();
-  const found = all.filter(({ name }) => name.toLowerCase().includes(search));
+  const found2 = all.filter(({ name }) => name.toLowerCase().includes(search));
   const isEmpty = ({ samples }) => Object.values(samples).every((each2) => each2 === 0);
-  const rows = found.filter((model2) => !isEmpty(model2)).map((model2) => rowOf(app, model2));
+  const rows = found2.filter((model2) => !isEmpty(model2)).map((model2) => rowOf(app, model2));
   const order = query.get("sort") ?? "name";
   const isDown = query.has("down");
   rows.sort((a, b) => (isDown ? -1 : 1) * compared(a, b, order));
-  const empty = found.filter(isEmpty);
+  const empty = found2.filter(isEmpty);
   return [
     heading("Models", searchField(app, search), addLink()),
-    h("p", { class: "visually-hidden", role: "status" }, `${found.length} models`),
+    h("p", { class: "visually-hidden", role: "status" }, `${found2.length} models`),
     rows.length > 0 ? table(app, rows, order, isDown) : null,
-    found.length === 0 ? h("p", { class: "quiet" }, `No model’s name contains “${search}”.`) : null,
+    found2.length === 0 ? h("p", { class: "quiet" }, `No model’s name contains “${search}”.`) : null,
     empty.length > 0 ? emptyView(empty, rows.length === 0) : null
   ];
 }
@@ -1967,7 +2480,7 @@ function table(app, rows, order, isDown) {
         "table",
         { class: "models" },
         h("thead", {}, h("tr", {}, COLUMNS.map((column) => columnHead(app, column, order, isDown)))),
-        h("tbody", {}, rows.map((row) => modelRow(app, row)))
+        h("tbody", {}, rows.map((row2) => modelRow(app, row2)))
       )
     )
   );
@@ -2050,6 +2563,7 @@ function overviewPage(app) {
   return [
     heading("Overview"),
     now ? verdictView(app, now) : null,
+    driftsView(app, all ?? []),
     h(
       "div",
       { class: "columns", "data-key": "columns" },
@@ -2067,6 +2581,15 @@ function overviewPage(app) {
       )
     )
   ];
+}
+function driftsView(app, all) {
+  return drifts(app, all).map(
+    ({ model: model2, created_at: at, data }) => h(
+      "p",
+      { class: "notice held", "data-key": `drift-${model2}` },
+      h("span", {}, "Recent inputs of ", h("a", { href: to(["models", model2 ?? ""]) }, model2), ` differ from those that version ${String(data.version)} was trained on, noticed `, when(at), ".")
+    )
+  );
 }
 function waitingView(app, { waiting }) {
   return section(
@@ -2151,9 +2674,11 @@ function jobPage(app, id) {
     known.error !== null ? h("p", { class: "notice bad", "data-key": "error" }, known.error.detail) : null,
     known.metrics.reason !== null ? h("p", { class: "reason" }, known.metrics.reason) : null,
     known.metrics.warnings.map((warning) => h("p", { class: "notice held", "data-key": warning }, warning)),
+    known.state === "failed" ? logView(app, known) : null,
     h("dl", { class: "facts" }, facts(known, points)),
     curvesView(app, known, points),
-    h("div", { class: "columns", "data-key": "columns" }, choicesView(known), settingsView(known))
+    h("div", { class: "columns", "data-key": "columns" }, choicesView(known), settingsView(known)),
+    known.state === "failed" || known.state === "queued" ? null : logView(app, known)
   ];
 }
 function head(app, known) {
@@ -2266,7 +2791,7 @@ function settingsView({ hyperparameters }) {
 // src/views/jobs/jobs.ts
 function jobsPage(app) {
   const queue = jobs(app);
-  const title = heading("Jobs", filterField(app));
+  const title = heading("Jobs", filterField(app), h("a", { href: to(["system", "events"], { type: "job." }) }, "Events of jobs"));
   if (queue === void 0) return [heading("Jobs"), loading()];
   const wanted = app.route.query.get("model") ?? "";
   const chosen3 = (list2) => list2.filter(({ model: model2 }) => model2.includes(wanted));
@@ -2340,29 +2865,29 @@ var KINDS = {
 };
 async function readNpz(file) {
   const view = new DataView(await file.arrayBuffer());
-  const found = /* @__PURE__ */ new Map();
+  const found2 = /* @__PURE__ */ new Map();
   for (const { name, method, start, size } of entries(view)) {
     const packed = new Uint8Array(view.buffer, start, size);
     const content2 = method === 0 ? packed.slice() : await inflated(packed);
     const tensor = readNpy(new DataView(content2.buffer));
-    if (tensor !== null) found.set(name.replace(/\.npy$/, ""), tensor);
+    if (tensor !== null) found2.set(name.replace(/\.npy$/, ""), tensor);
   }
-  return found;
+  return found2;
 }
 function entries(view) {
   let end = view.byteLength - 22;
   while (end > 0 && view.getUint32(end, true) !== END) end -= 1;
-  const found = [];
+  const found2 = [];
   let at = view.getUint32(end + 16, true);
   for (let left = view.getUint16(end + 10, true); left > 0 && view.getUint32(at, true) === ENTRY; left -= 1) {
     const nameLength = view.getUint16(at + 28, true);
     const local = view.getUint32(at + 42, true);
     const name = new TextDecoder().decode(new Uint8Array(view.buffer, at + 46, nameLength));
     const start = local + 30 + view.getUint16(local + 26, true) + view.getUint16(local + 28, true);
-    found.push({ name, method: view.getUint16(at + 10, true), start, size: view.getUint32(at + 20, true) });
+    found2.push({ name, method: view.getUint16(at + 10, true), start, size: view.getUint32(at + 20, true) });
     at += 46 + nameLength + view.getUint16(at + 30, true) + view.getUint16(at + 32, true);
   }
-  return found;
+  return found2;
 }
 async function inflated(packed) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
@@ -2381,6 +2906,354 @@ function readNpy(view) {
   return { shape: shape.map(Number), values };
 }
 
+// src/app/pictures.ts
+var SMALL_PICTURE_BYTES = 2 ** 20;
+var PICTURE_PIXELS = 256;
+var LEAST_SIDE = 4;
+function takesImages({ preprocess }) {
+  return preprocess.some(({ kind }) => kind === "image");
+}
+function picture(app, name, { id, size_bytes: size }) {
+  const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
+  const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
+  const load = async (api, _, signal) => {
+    const whole2 = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+    if (whole2 === null || whole2.height <= PICTURE_PIXELS) return whole2;
+    return await createImageBitmap(whole2, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+  };
+  return app.resources.read(path, load, true);
+}
+function broken(error) {
+  if (error instanceof DOMException && error.name === "InvalidStateError") return null;
+  throw error;
+}
+function content(app, name, id) {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api, _, signal) => await readNpz(await api.bytes(path, signal));
+  return app.resources.read(path, load, true);
+}
+function rasterOf(shape) {
+  if (shape.length !== 3) return null;
+  const [first = 0, second = 0, third = 0] = shape;
+  const isColour = (channels) => channels === 1 || channels === 3;
+  if (isColour(first) && Math.min(second, third) >= LEAST_SIDE) return { width: third, height: second, channels: first, isPlanar: true };
+  if (isColour(third) && Math.min(first, second) >= LEAST_SIDE) return { width: second, height: first, channels: third, isPlanar: false };
+  return null;
+}
+function showsPictures(model2) {
+  const [only, ...others2] = model2.inputs;
+  return takesImages(model2) || only !== void 0 && others2.length === 0 && rasterOf(only.shape) !== null;
+}
+var drawn = /* @__PURE__ */ new WeakMap();
+function pixelsOf(tensor, shape) {
+  const known = drawn.get(tensor);
+  if (known !== void 0) return known;
+  const raster = rasterOf(shape);
+  if (raster === null) return null;
+  const { width, height, channels, isPlanar } = raster;
+  const [low, high] = rangeOf(tensor.values);
+  const image = new ImageData(width, height);
+  for (let at = 0; at < width * height; at += 1) {
+    for (let channel = 0; channel < 3; channel += 1) {
+      const of = Math.min(channel, channels - 1);
+      const value = tensor.values[isPlanar ? of * width * height + at : at * channels + of] ?? low;
+      image.data[at * 4 + channel] = Math.round(255 * (value - low) / (high - low));
+    }
+    image.data[at * 4 + 3] = 255;
+  }
+  drawn.set(tensor, image);
+  return image;
+}
+function rangeOf(values) {
+  const low = values.reduce((least, value) => Math.min(least, value), Infinity);
+  const high = values.reduce((most, value) => Math.max(most, value), -Infinity);
+  if (low >= 0 && high <= 1) return [0, 1];
+  if (low >= 0 && high <= 255) return [0, 255];
+  return [low, high > low ? high : low + 1];
+}
+
+// src/views/samples/content.ts
+var VALUES_SHOWN = 6;
+var SERIES_FROM = 12;
+var PIXELS_TO = 64;
+var painted = /* @__PURE__ */ new WeakMap();
+function sampleView(app, model2, sample) {
+  if (takesImages(model2)) return pictureView(app, model2, sample);
+  return showsPictures(model2) ? tensorPicture(app, model2, sample.id) : valuesView(app, model2, sample.id);
+}
+function canvasOf(shown2) {
+  const draw = (canvas) => {
+    if (!shown2 || painted.get(canvas) === shown2) return;
+    painted.set(canvas, shown2);
+    const context = canvas.getContext("2d");
+    if (shown2 instanceof ImageData) context?.putImageData(shown2, 0, 0);
+    else context?.drawImage(shown2, 0, 0);
+  };
+  return h("canvas", { class: `picture ${shown2 && shown2.height <= PIXELS_TO ? "pixels" : ""}`, "aria-hidden": "true", width: shown2?.width ?? 1, height: shown2?.height ?? 1, onpaint: draw });
+}
+function tensorPicture(app, model2, id) {
+  const [input] = model2.inputs;
+  const tensor = content(app, model2.name, id)?.get(input?.name ?? "");
+  return canvasOf(tensor && input ? pixelsOf(tensor, input.shape) : null);
+}
+function pictureView(app, model2, sample) {
+  const shown2 = picture(app, model2.name, sample);
+  if (shown2 === null) return h("span", { class: "picture quiet" }, "no picture");
+  return canvasOf(shown2 ?? null);
+}
+function valuesView(app, model2, id) {
+  const inputs = content(app, model2.name, id);
+  const known = model2.inputs.flatMap(({ name }) => {
+    const tensor = inputs?.get(name);
+    return tensor ? [{ name, tensor }] : [];
+  });
+  return h(
+    "span",
+    { class: "tensor number" },
+    known.map(({ name, tensor }) => tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor))
+  );
+}
+function text({ values }) {
+  const shown2 = values.slice(0, VALUES_SHOWN).map(decimal).join("  ");
+  return `${shown2}${values.length > VALUES_SHOWN ? " …" : ""}`;
+}
+function series(name, { shape, values }) {
+  const inner = shape.length > 2 ? shape.at(-1) ?? 1 : 1;
+  const one = values.filter((_, index) => index % inner === 0);
+  const at = linear({ low: 0, high: 95 }, { low: 0, high: one.length - 1 });
+  const shown2 = one.length > 96 ? Array.from({ length: 96 }, (_, index) => one[Math.round(at(index))] ?? 0) : one;
+  return sparkline(shown2, `${name}: ${one.length} values`);
+}
+
+// src/views/models/changed.ts
+var SHOWN_FIRST = 8;
+var TITLES = {
+  class: { worse: "Right before, wrong now", better: "Wrong before, right now" },
+  share: { worse: "Wrong in more places", better: "Wrong in fewer places" },
+  absolute: { worse: "Larger error", better: "Smaller error" },
+  loss: { worse: "Larger loss", better: "Smaller loss" }
+};
+function changedView(app, model2, known, side) {
+  const { total: total2, items } = known[side];
+  const draft = app.draft(`changed:${model2.name}:${known.versions.join(":")}:${side}`, () => ({ shown: SHOWN_FIRST }));
+  const shown2 = items.slice(0, draft.shown);
+  const more = () => {
+    draft.shown += 4 * SHOWN_FIRST;
+    app.draw();
+  };
+  const title = `${TITLES[known.by][side]} (${count(total2)})`;
+  return section(
+    title,
+    { id: side },
+    items.length === 0 ? h("p", { class: "quiet" }, "None.") : h("ul", { class: showsPictures(model2) ? "changed pictures" : "changed", "aria-label": title }, shown2.map((each2) => changedItem(app, model2, known, each2))),
+    shown2.length < items.length ? h("div", { class: "buttons" }, opener(`more-${side}`, "Show more", more)) : null,
+    shown2.length === items.length && total2 > items.length && h("p", { class: "quiet" }, `and ${count(total2 - items.length)} more; the API lists up to 500`)
+  );
+}
+function changedItem(app, model2, known, sample) {
+  return h(
+    "li",
+    { "data-key": `changed-${sample.id}` },
+    sampleView(app, model2, { id: sample.id, size_bytes: 1 }),
+    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample.id}`), says(known, sample))
+  );
+}
+function says({ by, classes, versions: [first, second] }, sample) {
+  const shown2 = by === "share" ? percent : decimal;
+  const error = (value) => value === null ? "–" : shown2(value);
+  const row2 = (name, value) => h("span", { "data-key": name }, h("span", { class: "quiet" }, `${name} `), h("strong", {}, value));
+  if (by === "share" || by === "loss") return [row2(`version ${first}`, error(sample.before_error)), row2(`version ${second}`, error(sample.after_error))];
+  return [
+    row2("label", answer(sample.label, classes)),
+    row2(`version ${first}`, `${answer(sample.before, classes)}${by === "class" ? "" : ` (off by ${error(sample.before_error)})`}`),
+    row2(`version ${second}`, `${answer(sample.after, classes)}${by === "class" ? "" : ` (off by ${error(sample.after_error)})`}`)
+  ];
+}
+function answer(value, classes) {
+  if (typeof value === "number") return classes?.[value] ?? String(value);
+  if (Array.isArray(value)) return value.map((each2) => typeof each2 === "number" ? decimal(each2) : "–").join("  ");
+  return "–";
+}
+
+// src/views/models/confusion.ts
+var MOST_CELLS = 20;
+var PAIRS_SHOWN = 20;
+var STEPS = 5;
+function matrixView(title, id, matrix, classes, other) {
+  const names = matrix.map((_, index) => classes?.[index] ?? String(index));
+  return section(title, { id }, matrix.length <= MOST_CELLS ? table2(title, matrix, names, other) : pairs(title, matrix, names));
+}
+function table2(title, matrix, names, other) {
+  return scrolled(
+    `Confusion matrix of ${title}`,
+    h(
+      "table",
+      { class: "confusion" },
+      h("caption", { class: "quiet" }, "Rows: the label. Columns: the prediction."),
+      h(
+        "thead",
+        {},
+        h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col" }, h("span", { title: name }, name))))
+      ),
+      h(
+        "tbody",
+        {},
+        matrix.map((row2, truth) => {
+          const total2 = Math.max(1, row2.reduce((sum, value) => sum + value, 0));
+          return h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, h("span", { title: names[truth] ?? "" }, names[truth] ?? "")),
+            row2.map((value, guess) => cell(value, value / total2, truth === guess, value - (other[truth]?.[guess] ?? 0), `${names[truth]} as ${names[guess]}`))
+          );
+        })
+      )
+    )
+  );
+}
+function cell(value, share, isRight, change2, what) {
+  const step2 = value === 0 ? 0 : Math.max(1, Math.ceil(share * STEPS));
+  const told4 = change2 === 0 ? "" : `, ${change2 > 0 ? "+" : "−"}${Math.abs(change2)} against the other version`;
+  return h("td", { class: `${isRight ? "right" : "wrong"} step-${step2} ${change2 === 0 ? "" : "moved"}`, title: `${what}: ${value}${told4}` }, value === 0 ? "" : count(value));
+}
+function pairs(title, matrix, names) {
+  const found2 = matrix.flatMap((row2, truth) => row2.map((value, guess) => ({ value, truth, guess }))).filter(({ value, truth, guess }) => value > 0 && truth !== guess);
+  found2.sort((a, b) => b.value - a.value);
+  return h(
+    "div",
+    {},
+    h("p", { class: "quiet" }, found2.length === 0 ? "Nothing is confused." : "What is confused most:"),
+    h("ul", { class: "rows", "aria-label": `What ${title} confuses` }, found2.slice(0, PAIRS_SHOWN).map(({ value, truth, guess }) => h("li", {}, `${names[truth]} as ${names[guess]} `, h("span", { class: "number" }, count(value)))))
+  );
+}
+
+// src/views/models/compare.ts
+var SHARES = /* @__PURE__ */ new Set(["accuracy", "macro_f1", "top_5_accuracy", "calibration_error"]);
+var NAMES2 = {
+  accuracy: "accuracy",
+  macro_f1: "macro F1",
+  top_5_accuracy: "among the five likeliest",
+  calibration_error: "calibration error",
+  loss: "loss",
+  mae: "mean absolute error",
+  r2: "R²"
+};
+function compareTab(app, model2) {
+  const list2 = versions(app, model2.name);
+  if (!list2) return loading();
+  const { query } = app.route;
+  const [newest, second] = list2.map(({ version }) => version);
+  const after = numberOf(query.get("b")) ?? newest ?? 1;
+  const before = numberOf(query.get("a")) ?? earlier(model2, list2, after) ?? second ?? after;
+  return h(
+    "div",
+    { class: "stack", "data-key": "compare" },
+    chooser(app, model2, list2, before, after),
+    before === after ? h("p", { class: "quiet", "data-key": "same" }, "Choose two versions.") : found(app, model2, before, after)
+  );
+}
+function numberOf(text3) {
+  return text3 !== null && /^[1-9]\d*$/.test(text3) ? Number(text3) : null;
+}
+function earlier({ latest_version: latest }, list2, after) {
+  return latest !== after && list2.some(({ version }) => version === latest) ? latest : null;
+}
+function chooser(app, { name }, list2, before, after) {
+  const go = (a, b) => app.go(to(["models", name, "compare"], { a, b }), { isSame: true });
+  const select = (title, chosen3, take2) => h(
+    "label",
+    { class: "inline", "data-key": title },
+    h("span", { class: "quiet" }, title),
+    h(
+      "select",
+      { onchange: (event) => take2(Number(event.currentTarget.value)) },
+      list2.map(
+        ({ version, aliases }) => h("option", { value: version, selected: version === chosen3 }, [`version ${version}`, ...aliases].join(", "))
+      )
+    )
+  );
+  return h(
+    "div",
+    { class: "toolbar", "data-key": `choose-${before}-${after}`, role: "group", "aria-label": "Versions" },
+    select("Before", before, (a) => go(a, after)),
+    select("After", after, (b) => go(before, b)),
+    h("button", { type: "button", onclick: () => go(after, before) }, "Swap")
+  );
+}
+function found(app, model2, before, after) {
+  const known = comparison(app, model2.name, before, after);
+  if (known === void 0) return h("p", { class: "quiet", role: "status", "data-key": "running" }, "The daemon runs both versions on the validation samples. That may take a minute.");
+  if (known === null) return h("p", { class: "quiet", "data-key": "missing" }, "These versions cannot be compared.");
+  if (known.samples === 0) return h("p", { class: "quiet", "data-key": "empty" }, "There are no labelled validation samples to compare them on.");
+  return [
+    summary3(known),
+    section("Metrics", { id: "metrics" }, metricsTable(known)),
+    confusions(known),
+    h("div", { class: "columns", "data-key": "changed" }, changedView(app, model2, known, "worse"), changedView(app, model2, known, "better")),
+    classesView2(known)
+  ];
+}
+function summary3({ samples, left_out: left, better, worse, by }) {
+  const [up, down] = by === "class" ? ["became right", "became wrong"] : ["are better", "are worse"];
+  const rest = left > 0 ? ` ${plural(left, "sample")} of classes that one version does not know are left out.` : "";
+  return h(
+    "p",
+    { class: "sides", "data-key": "summary", role: "status" },
+    `Of ${plural(samples, "validation sample")} of today `,
+    h("strong", { class: "good" }, `${count(better.total)} ${up}`),
+    ", ",
+    h("strong", { class: "bad" }, `${count(worse.total)} ${down}`),
+    `.${rest}`
+  );
+}
+function metricsTable(known) {
+  const { before, after, versions: pair } = known;
+  const rows = Object.keys(NAMES2).filter((key) => typeof (before[key] ?? after[key]) === "number").map((key) => [NAMES2[key] ?? key, before[key], after[key], SHARES.has(key)]);
+  return figures("Metrics", pair, [...rows, ...quantiles(before, after)]);
+}
+function quantiles(before, after) {
+  const [then, now] = [before, after].map(({ error_quantiles: each2 }) => each2 ?? {});
+  return Object.keys(then ?? {}).map((share) => [`${(Number(share) * 100).toFixed(0)} % of errors are within`, then?.[share], now?.[share], false]);
+}
+function figures(title, [first, second], rows) {
+  return scrolled(
+    title,
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, ["", `Version ${first}`, `Version ${second}`, "Change"].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Figure"))))),
+      h("tbody", {}, rows.map(([name, then, now, isShare]) => h("tr", { "data-key": name }, h("th", { scope: "row" }, name), figure(then, isShare), figure(now, isShare), difference(then, now, isShare))))
+    )
+  );
+}
+function figure(value, isShare) {
+  return h("td", { class: "number" }, typeof value === "number" ? isShare ? percent(value) : decimal(value) : "–");
+}
+function difference(then, now, isShare) {
+  if (typeof then !== "number" || typeof now !== "number") return h("td", {});
+  const change2 = now - then;
+  const size = isShare ? `${(Math.abs(change2) * 100).toFixed(1)} points` : decimal(Math.abs(change2));
+  return h("td", { class: "number" }, change2 === 0 ? "same" : `${change2 > 0 ? "+" : "−"}${size}`);
+}
+function confusions(known) {
+  const matrices = [known.before, known.after].map(({ confusion_matrix: each2 }) => each2);
+  const [then, now] = matrices;
+  if (!then || !now) return null;
+  return h(
+    "div",
+    { class: "columns", "data-key": "matrices" },
+    matrixView(`Version ${known.versions[0]}`, "matrix-before", then, known.classes, now),
+    matrixView(`Version ${known.versions[1]}`, "matrix-after", now, known.classes, then)
+  );
+}
+function classesView2(known) {
+  const rows = ["recall", "precision"].flatMap((key) => {
+    const [then, now] = [known.before[key], known.after[key]];
+    return (then ?? []).map((value, index) => [`${key} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
+  });
+  return rows.length === 0 ? null : section("Each class", { id: "each-class" }, figures("Each class", known.versions, rows));
+}
+
 // src/app/samples.ts
 var SHOWN = {
   all: { title: "All", query: {} },
@@ -2392,8 +3265,6 @@ var SHOWN = {
 };
 var PAGE = 1e3;
 var AT_ONCE = 4;
-var SMALL_PICTURE_BYTES = 2 ** 20;
-var PICTURE_PIXELS = 256;
 function workOf(app, name) {
   const begin2 = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], last: Promise.resolve(), pages: 1 });
   return app.draft(`samples:${name}`, begin2);
@@ -2419,9 +3290,9 @@ async function loadList(api, path, pages) {
   const items = [];
   let next = null;
   for (let page = 0; page < pages; page += 1) {
-    const answer = await api.get(withQuery(path, { limit: PAGE, cursor: next }));
-    items.push(...answer.items.flatMap((each2) => "ids" in each2 ? each2.ids.map(unread) : [each2]));
-    next = answer.next;
+    const answer2 = await api.get(withQuery(path, { limit: PAGE, cursor: next }));
+    items.push(...answer2.items.flatMap((each2) => "ids" in each2 ? each2.ids.map(unread) : [each2]));
+    next = answer2.next;
     if (next === null) break;
   }
   return { items, next };
@@ -2435,28 +3306,6 @@ function loadMore(app, name, listed) {
   if (listed.next === null || listed.items.length < work.pages * PAGE) return;
   work.pages += 1;
   app.resources.mark([listPath(app, name)]);
-}
-function takesImages({ preprocess }) {
-  return preprocess.some(({ kind }) => kind === "image");
-}
-function picture(app, name, { id, size_bytes: size }) {
-  const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
-  const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
-  const load = async (api, _, signal) => {
-    const whole2 = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
-    if (whole2 === null || whole2.height <= PICTURE_PIXELS) return whole2;
-    return await createImageBitmap(whole2, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
-  };
-  return app.resources.read(path, load, true);
-}
-function broken(error) {
-  if (error instanceof DOMException && error.name === "InvalidStateError") return null;
-  throw error;
-}
-function content(app, name, id) {
-  const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api, _, signal) => await readNpz(await api.bytes(path, signal));
-  return app.resources.read(path, load, true);
 }
 async function label(app, model2, ids, value) {
   const work = workOf(app, model2.name);
@@ -2479,13 +3328,13 @@ async function undo(app, model2) {
 }
 async function relabel(app, model2, changes) {
   const path = listPath(app, model2.name);
-  const stale = ["/v1/models?", modelPath(model2.name, "/samples/stats")];
-  return await app.act(`label:${model2.name}`, stale, async () => {
+  const stale2 = ["/v1/models?", modelPath(model2.name, "/samples/stats")];
+  return await app.act(`label:${model2.name}`, stale2, async () => {
     await each(changes, async ({ id, label: value }) => {
-      const changed = await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: value });
+      const changed2 = await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: value });
       app.resources.update(path, ({ items }) => {
         const listed = items.find((sample) => sample.id === id);
-        if (listed) Object.assign(listed, { label: changed.label, split: changed.split });
+        if (listed) Object.assign(listed, { label: changed2.label, split: changed2.split });
       });
     });
     return changes.length > 1 ? `${changes.length} samples were labelled.` : null;
@@ -2538,11 +3387,11 @@ function uploadOf(app, name) {
 }
 async function dropped(transfer) {
   const items = [...transfer.items].map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
-  const found = items.map(async ({ entry, file }) => {
+  const found2 = items.map(async ({ entry, file }) => {
     if (entry !== null) return await filesOf(entry, "");
     return file === null ? [] : [{ file, folder: "" }];
   });
-  return (await Promise.all(found)).flat();
+  return (await Promise.all(found2)).flat();
 }
 function chosen(files) {
   return [...files].map((file) => ({ file, folder: file.webkitRelativePath.split("/").at(-2) ?? "" }));
@@ -2553,11 +3402,11 @@ async function filesOf(entry, folder) {
     return [{ file, folder }];
   }
   const reader = entry.createReader();
-  const found = [];
+  const found2 = [];
   for (; ; ) {
     const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
-    if (some.length === 0) return found;
-    found.push(...(await Promise.all(some.map((each2) => filesOf(each2, entry.name)))).flat());
+    if (some.length === 0) return found2;
+    found2.push(...(await Promise.all(some.map((each2) => filesOf(each2, entry.name)))).flat());
   }
 }
 async function send(app, model2, files) {
@@ -2583,10 +3432,10 @@ async function send(app, model2, files) {
 async function sendSome(app, model2, upload, files) {
   const path = withQuery(modelPath(model2.name, "/samples"), { on_error: "skip" });
   try {
-    const answer = await app.api.upload(path, bodyOf(model2, upload, files), upload.stop?.signal);
-    upload.accepted += answer.accepted;
-    upload.duplicates += answer.duplicates;
-    note(upload, answer.errors.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`));
+    const answer2 = await app.api.upload(path, bodyOf(model2, upload, files), upload.stop?.signal);
+    upload.accepted += answer2.accepted;
+    upload.duplicates += answer2.duplicates;
+    note(upload, answer2.errors.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`));
   } catch (error) {
     if (upload.stop?.signal.aborted) return;
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
@@ -2675,12 +3524,9 @@ var VALUES = { width: Infinity, height: 44, gap: 0 };
 var MOST_SHOWN = 200;
 var ROWS_BEYOND = 2;
 var ROWS_AHEAD = 10;
-var VALUES_SHOWN = 6;
-var SERIES_FROM = 12;
-var PIXELS_TO = 64;
 var CLASS_KEYS = "1234567890";
 function gridView(app, model2, listed) {
-  const isImage = takesImages(model2);
+  const isImage = showsPictures(model2);
   const { items } = listed;
   const { columns, rows, height, first, last: last2 } = windowOf(items.length, isImage ? PICTURE2 : VALUES);
   if (last2 > rows - ROWS_AHEAD) loadMore(app, model2.name, listed);
@@ -2702,7 +3548,7 @@ function gridView(app, model2, listed) {
     h(
       "div",
       { class: isImage ? "grid pictures" : "grid values", role: "presentation", "data-key": "cells" },
-      shown2.map((sample) => cell(app, model2, sample, isImage))
+      shown2.map((sample) => cell2(app, model2, sample))
     ),
     spacer((rows - last2) * height, "below")
   );
@@ -2726,7 +3572,7 @@ function activeOf(app, model2, shown2) {
   const { active } = workOf(app, model2.name);
   return shown2.some(({ id }) => id === active) ? `sample-${active}` : null;
 }
-function cell(app, model2, sample, isImage) {
+function cell2(app, model2, sample) {
   const work = workOf(app, model2.name);
   const { id } = sample;
   const isSelected = work.selected.has(id);
@@ -2748,15 +3594,15 @@ function cell(app, model2, sample, isImage) {
       title: sample.quarantine,
       onclick: choose
     },
-    isImage ? pictureView(app, model2, sample) : valuesView(app, model2, id),
+    sampleView(app, model2, sample),
     h("span", { class: "caption" }, h("span", { class: "label" }, labelText(model2, sample)), h("span", { class: "quiet number" }, detail(model2, sample)))
   );
 }
 function labelText({ target }, { label: value, split }) {
   if (value === void 0) return "–";
   if (value === null) return "no label";
-  const text2 = typeof value === "number" ? target.classes?.[value] ?? String(value) : JSON.stringify(value, short);
-  return split === "validation" ? `${text2} ·v` : text2;
+  const text3 = typeof value === "number" ? target.classes?.[value] ?? String(value) : JSON.stringify(value, short);
+  return split === "validation" ? `${text3} ·v` : text3;
 }
 function short(_, value) {
   return typeof value === "number" ? Number(value.toPrecision(4)) : value;
@@ -2767,40 +3613,6 @@ function detail({ target }, { id, doubt, predicted, uncertainty, quarantine }) {
     return `${target.classes?.[Number(predicted)] ?? String(predicted)}? ${percent(doubt)}`;
   }
   return typeof uncertainty === "number" ? decimal(uncertainty) : `${id}`;
-}
-var painted = /* @__PURE__ */ new WeakMap();
-function pictureView(app, model2, sample) {
-  const shown2 = picture(app, model2.name, sample);
-  if (shown2 === null) return h("span", { class: "picture quiet" }, "no picture");
-  const draw = (canvas) => {
-    if (!shown2 || painted.get(canvas) === shown2) return;
-    painted.set(canvas, shown2);
-    canvas.getContext("2d")?.drawImage(shown2, 0, 0);
-  };
-  return h("canvas", { class: `picture ${shown2 && shown2.height <= PIXELS_TO ? "pixels" : ""}`, "aria-hidden": "true", width: shown2?.width ?? 1, height: shown2?.height ?? 1, onpaint: draw });
-}
-function valuesView(app, model2, id) {
-  const inputs = content(app, model2.name, id);
-  const known = model2.inputs.flatMap(({ name }) => {
-    const tensor = inputs?.get(name);
-    return tensor ? [{ name, tensor }] : [];
-  });
-  return h(
-    "span",
-    { class: "tensor number" },
-    known.map(({ name, tensor }) => tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor))
-  );
-}
-function text({ values }) {
-  const shown2 = values.slice(0, VALUES_SHOWN).map(decimal).join("  ");
-  return `${shown2}${values.length > VALUES_SHOWN ? " …" : ""}`;
-}
-function series(name, { shape, values }) {
-  const inner = shape.length > 2 ? shape.at(-1) ?? 1 : 1;
-  const one = values.filter((_, index) => index % inner === 0);
-  const at = linear({ low: 0, high: 95 }, { low: 0, high: one.length - 1 });
-  const shown2 = one.length > 96 ? Array.from({ length: 96 }, (_, index) => one[Math.round(at(index))] ?? 0) : one;
-  return sparkline(shown2, `${name}: ${one.length} values`);
 }
 function toggle(set, id) {
   if (!set.delete(id)) set.add(id);
@@ -2840,7 +3652,7 @@ function uploadView(app, model2) {
   const upload = uploadOf(app, model2.name);
   const isImage = takesImages(model2);
   const isOff = upload.stop !== null || app.state.connection === "lost";
-  const take = (event) => {
+  const take2 = (event) => {
     const field3 = event.currentTarget;
     if (field3.files !== null) void send(app, model2, chosen(field3.files));
     field3.value = "";
@@ -2849,7 +3661,7 @@ function uploadView(app, model2) {
     "label",
     { class: `file ${isOff ? "off" : ""}` },
     title,
-    h("input", { type: "file", class: "visually-hidden", multiple: true, webkitdirectory: isFolder, disabled: isOff, onchange: take })
+    h("input", { type: "file", class: "visually-hidden", multiple: true, webkitdirectory: isFolder, disabled: isOff, onchange: take2 })
   );
   return h(
     "div",
@@ -2872,7 +3684,7 @@ function labelField(app, model2) {
     "label",
     { class: "inline" },
     h("span", { class: "quiet" }, "Their label"),
-    h("select", { onchange: choose }, options.map(([value, text2]) => h("option", { value: value ?? "", selected: value === upload.label }, text2 ?? "")))
+    h("select", { onchange: choose }, options.map(([value, text3]) => h("option", { value: value ?? "", selected: value === upload.label }, text3 ?? "")))
   );
 }
 function progress(app, model2) {
@@ -2923,7 +3735,7 @@ function filters(app, model2) {
       "select",
       { onchange: (event) => filterTo(app, model2.name, { [name]: event.currentTarget.value || null }) },
       options.map(
-        ([value, text2]) => h("option", { value, selected: (app.route.query.get(name) ?? "") === value }, text2)
+        ([value, text3]) => h("option", { value, selected: (app.route.query.get(name) ?? "") === value }, text3)
       )
     )
   );
@@ -3000,6 +3812,169 @@ function selectAll(app, model2, items) {
   app.draw();
 }
 
+// src/views/models/preprocess.ts
+var CHOICES = {
+  resize: ["cover", "contain", "stretch"],
+  channels: ["rgb", "gray"],
+  layout: ["nchw", "nhwc"]
+};
+var FIXED = /* @__PURE__ */ new Set(["input", "kind", "orientation", "background", "padding", "resample"]);
+function preprocessView(app, model2) {
+  const { preprocess, samples, latest_version: latest } = model2;
+  const isSettled = Object.values(samples).some((each2) => each2 > 0) || (latest ?? 1) > 1;
+  return section(
+    "Preprocessing",
+    { id: "preprocess" },
+    preprocess.length === 0 && h("p", { class: "quiet" }, "None: samples are sent as the tensors that the model takes."),
+    preprocess.length > 0 && isSettled && h("p", { class: "quiet" }, "There are samples or versions, so that only augment changes: nothing that apps get depends on it."),
+    preprocess.map((each2, place) => descriptionForm(app, model2, each2, place, isSettled))
+  );
+}
+function descriptionForm(app, model2, description, place, isSettled) {
+  const { name, preprocess } = model2;
+  const settings = Object.keys({ ...description, augment: null }).filter((key) => isSettled ? key === "augment" : !FIXED.has(key)).map((key) => settingOf(key, description[key]));
+  return h(
+    "div",
+    { "data-key": String(description.input) },
+    h("p", {}, h("strong", {}, String(description.input)), h("span", { class: "quiet" }, ` ${description.kind}`)),
+    isSettled && h("dl", { class: "pairs" }, Object.entries(description).filter(([key]) => !["input", "kind", "augment"].includes(key)).map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, typeof value === "string" ? value : JSON.stringify(value))))),
+    settingsForm(app, {
+      name: `preprocess:${name}:${place}`,
+      groups: [{ title: `Preprocessing of ${String(description.input)}`, settings }],
+      values: description,
+      pointer: preprocess.length > 1 ? `/preprocess/${place}` : "/preprocess",
+      stale: ["/v1/models?", modelPath(name)],
+      send: async (changed2) => {
+        const wanted = preprocess.map((each2, at) => at === place ? { ...each2, ...changed2 } : each2);
+        await app.api.patch(modelPath(name), { preprocess: wanted });
+        return `The preprocessing of ${name} is changed.`;
+      }
+    })
+  );
+}
+function settingOf(name, value) {
+  const choices = CHOICES[name];
+  if (choices) return { name, title: name, kind: "choice", options: choices.map((each2) => [each2, each2]) };
+  return { name, title: name, kind: typeof value === "number" ? "number" : "json" };
+}
+
+// src/views/models/triggers.ts
+var SETTINGS = [
+  { name: "name", title: "Name", kind: "text", placeholder: "its kind" },
+  { name: "cron", title: "At times, as cron", kind: "text", placeholder: "30 2 * * mon-fri" },
+  { name: "time_zone", title: "Time zone", kind: "text", placeholder: "the device’s" },
+  { name: "new_samples", title: "After so many new labels", kind: "number", placeholder: "none" },
+  { name: "eligible_after", title: "When a job may first run after", kind: "text", placeholder: "02:00" },
+  { name: "at_most_every_hours", title: "At most every", unit: "hours", kind: "number", isOptional: true }
+];
+var EMPTY = { name: null, cron: null, time_zone: null, new_samples: null, eligible_after: null, at_most_every_hours: null };
+function triggersView(app, model2) {
+  const list2 = triggers(app, model2.name);
+  return section(
+    "Triggers",
+    { id: "triggers" },
+    list2 === void 0 ? loading() : [
+      (list2 ?? []).length === 0 && h("p", { class: "quiet", "data-key": "none" }, "None: jobs are asked for by hand and by apps."),
+      h("ul", { class: "rows", "data-key": "list" }, (list2 ?? []).map((trigger) => triggerItem(app, model2, trigger))),
+      addForm(app, model2)
+    ]
+  );
+}
+function stale({ name }) {
+  return [modelPath(name, "/triggers")];
+}
+function addForm(app, model2) {
+  const { name } = model2;
+  return h(
+    "details",
+    { "data-key": "add" },
+    h("summary", {}, "Add a trigger"),
+    settingsForm(app, {
+      name: `trigger:${name}`,
+      groups: [{ title: "A new trigger", settings: SETTINGS }],
+      values: EMPTY,
+      pointer: "",
+      save: "Add the trigger",
+      stale: stale(model2),
+      send: async (given) => {
+        const made = await app.api.post(modelPath(name, "/triggers"), given);
+        return `The trigger ${made.name} was added.`;
+      }
+    })
+  );
+}
+function triggerItem(app, model2, trigger) {
+  const { id, name, enabled } = trigger;
+  const path = modelPath(model2.name, `/triggers/${id}`);
+  return h(
+    "li",
+    { "data-key": `trigger-${id}`, "aria-label": `Trigger ${name}` },
+    h("div", { class: "row-head" }, h("h3", {}, name), !enabled && badge("held", "switched off"), h("p", { class: "quiet" }, waitsFor(trigger))),
+    h("p", {}, nextText(trigger)),
+    h("p", { class: "quiet" }, lastText(trigger)),
+    h(
+      "div",
+      { class: "buttons" },
+      press(app, {
+        name: `switch:${id}`,
+        label: enabled ? "Switch off" : "Switch on",
+        about: name,
+        stale: stale(model2),
+        run: async () => {
+          await app.api.patch(path, { enabled: !enabled });
+          return null;
+        }
+      }),
+      opener(`ask-delete-trigger:${id}`, "Delete …", () => askDelete2(app, model2, trigger), name, "danger")
+    ),
+    h("details", {}, h("summary", {}, "Change"), changeForm(app, model2, trigger, path))
+  );
+}
+function changeForm(app, model2, trigger, path) {
+  return settingsForm(app, {
+    name: `trigger:${model2.name}:${trigger.id}`,
+    groups: [{ title: trigger.name, settings: SETTINGS }],
+    values: trigger,
+    pointer: "",
+    stale: stale(model2),
+    send: async (changed2) => {
+      await app.api.patch(path, changed2);
+      return `The trigger ${trigger.name} is changed.`;
+    }
+  });
+}
+function waitsFor({ cron, time_zone: zone, new_samples: samples, eligible_after: after, at_most_every_hours: hours2 }) {
+  const parts = [
+    cron === null ? "" : `${cron}${zone === null ? "" : ` (${zone})`}`,
+    samples === null ? "" : plural(samples, "new label"),
+    after === null ? "" : `first chance after ${after}`,
+    hours2 === null ? "" : `at most every ${plural(hours2, "hour")}`
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+function nextText({ next_at: next, enabled, new_samples: samples }) {
+  if (!enabled) return ["Does not fire."];
+  if (next !== null) return ["Fires next: ", h("time", { datetime: next }, clock(next))];
+  return [samples === null ? "Does not fire again." : "Fires when there are enough new labels."];
+}
+function lastText({ fired_at: fired, job_id: job2, outcome: outcome2 }) {
+  if (fired === null) return [outcome2 || "It has not fired yet."];
+  return ["Fired ", when(fired), job2 === null ? "" : [": ", h("a", { href: to(["jobs", job2]) }, `job ${job2}`)], outcome2 ? `. ${outcome2}` : ""];
+}
+function askDelete2(app, model2, { id, name }) {
+  confirm(app, {
+    title: `Delete the trigger ${name}?`,
+    detail: "Jobs that it has asked for stay.",
+    yes: "Delete the trigger",
+    name: `delete-trigger:${id}`,
+    stale: stale(model2),
+    run: async () => {
+      await app.api.remove(modelPath(model2.name, `/triggers/${id}`));
+      return `The trigger ${name} was deleted.`;
+    }
+  });
+}
+
 // src/views/models/settings.ts
 var limit = (name, title, unit, scale) => ({
   name,
@@ -3040,7 +4015,7 @@ var PARTS = [
 ];
 function settingsTab(app, model2) {
   const { name } = model2;
-  const stale = ["/v1/models?", modelPath(name)];
+  const stale2 = ["/v1/models?", modelPath(name)];
   return h(
     "div",
     { class: "columns", "data-key": "settings" },
@@ -3056,9 +4031,9 @@ function settingsTab(app, model2) {
             groups: [{ title, settings }],
             values: model2[key],
             pointer: `/${key}`,
-            stale,
-            send: async (changed) => {
-              const body = key === "gate" ? changed : { ...model2[key], ...changed };
+            stale: stale2,
+            send: async (changed2) => {
+              const body = key === "gate" ? changed2 : { ...model2[key], ...changed2 };
               await app.api.patch(modelPath(name), { [key]: body });
               return `${title} of ${name}: saved.`;
             }
@@ -3066,12 +4041,12 @@ function settingsTab(app, model2) {
         )
       )
     ),
-    h("div", { class: "stack" }, aboutView(model2), section("Delete", { id: "delete" }, deletion(app, model2)))
+    h("div", { class: "stack" }, triggersView(app, model2), preprocessView(app, model2), aboutView(model2), section("Delete", { id: "delete" }, deletion(app, model2)))
   );
 }
 function aboutView(model2) {
-  const { loss, optimizer, engine, output, parameters, notes, preprocess, hyperparameters } = model2;
-  const pairs = [
+  const { loss, optimizer, engine, output, parameters, notes, hyperparameters } = model2;
+  const pairs2 = [
     ["loss", typeof loss === "string" ? loss : `output ${loss.output}`],
     ["optimizer", optimizer],
     ["engine", engine],
@@ -3083,9 +4058,8 @@ function aboutView(model2) {
   return section(
     "What it is",
     { id: "about" },
-    h("dl", { class: "pairs" }, pairs.map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, value)))),
+    h("dl", { class: "pairs" }, pairs2.map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, value)))),
     notes.length > 0 && h("ul", { class: "quiet" }, notes.map((note2) => h("li", {}, note2))),
-    preprocess.length > 0 && h("ul", {}, preprocess.map((each2) => h("li", {}, h("code", {}, JSON.stringify(each2))))),
     h("details", {}, h("summary", {}, `Initializers that train (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each2) => h("li", {}, h("code", {}, each2)))))
   );
 }
@@ -3106,7 +4080,7 @@ function deletion(app, { name }) {
 }
 
 // src/views/models/train.ts
-var FIELDS = [
+var FIELDS2 = [
   { name: "epochs", title: "Epochs", step: "1", fallback: "the job chooses" },
   { name: "max_seconds", title: "At most", unit: "seconds", step: "any", fallback: "no limit" },
   { name: "batch_size", title: "Batch size", unit: "samples", step: "1", fallback: "the job chooses, or 32" },
@@ -3123,7 +4097,7 @@ function openTraining(app, model2) {
       { class: "form", novalidate: true, "data-key": name, onsubmit: (event) => void submit(app, model2, name, event) },
       h("h2", { id: "dialog-title" }, `Train ${model2.name}`),
       h("p", { class: "quiet" }, "Empty fields keep what is shown in them."),
-      h("div", { class: "fields" }, FIELDS.map((field2) => fieldView(app, model2, name, field2)), startField()),
+      h("div", { class: "fields" }, FIELDS2.map((field2) => fieldView(app, model2, name, field2)), startField()),
       h(
         "label",
         { class: "check" },
@@ -3174,9 +4148,9 @@ async function submit(app, model2, name, event) {
   event.preventDefault();
   const given = new FormData(event.currentTarget);
   const body = { from: given.get("from"), ignore_policy: given.has("ignore_policy") };
-  for (const field2 of FIELDS) {
-    const text2 = String(given.get(field2.name) ?? "").trim();
-    if (text2 !== "") body[field2.name] = Number(text2);
+  for (const field2 of FIELDS2) {
+    const text3 = String(given.get(field2.name) ?? "").trim();
+    if (text3 !== "") body[field2.name] = Number(text3);
   }
   const hasWorked = await app.act(name, ["/v1/jobs", "/v1/device"], async () => {
     const job2 = await app.api.post(modelPath(model2.name, "/jobs"), body);
@@ -3208,7 +4182,7 @@ function nameOf2({ name }) {
   return `try:${name}`;
 }
 function pictureField(app, model2, trial) {
-  const take = (event) => {
+  const take2 = (event) => {
     const field2 = event.currentTarget;
     const [file] = field2.files ?? [];
     if (file) void predict(app, model2, trial, file);
@@ -3223,7 +4197,7 @@ function pictureField(app, model2, trial) {
       "div",
       { class: "drop" },
       h("p", { class: "quiet" }, "Drop a picture here, or"),
-      h("label", { class: "file" }, "Choose a picture", h("input", { type: "file", accept: "image/*", class: "visually-hidden", onchange: take }))
+      h("label", { class: "file" }, "Choose a picture", h("input", { type: "file", accept: "image/*", class: "visually-hidden", onchange: take2 }))
     ),
     picture2 && h("canvas", { class: "tried", role: "img", "aria-label": "The picture", width: picture2.width, height: picture2.height, onpaint: draw })
   ];
@@ -3249,8 +4223,8 @@ function valuesField(app, model2, trial) {
     h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(nameOf2(model2)) }, "Predict"))
   );
 }
-function tensorOf(text2, shape) {
-  const numbers2 = text2.split(/[\s,;[\]]+/).filter(Boolean).map(Number);
+function tensorOf(text3, shape) {
+  const numbers2 = text3.split(/[\s,;[\]]+/).filter(Boolean).map(Number);
   const nest = (values, sizes) => {
     const [size, ...rest] = sizes;
     if (size === void 0) return values[0];
@@ -3263,20 +4237,20 @@ function tensorOf(text2, shape) {
 }
 async function predict(app, model2, trial, body) {
   const done = await app.act(nameOf2(model2), [], async () => {
-    const answer = await app.api.upload(modelPath(model2.name, "/predict"), body);
+    const answer2 = await app.api.upload(modelPath(model2.name, "/predict"), body);
     const picture2 = body.type.startsWith("image/") ? await createImageBitmap(body) : null;
-    Object.assign(trial, { body, answer, picture: picture2, kept: null });
+    Object.assign(trial, { body, answer: answer2, picture: picture2, kept: null });
     return null;
   });
   if (!done) Object.assign(trial, { answer: null, picture: null });
   app.draw();
 }
-function answerView(app, model2, trial, answer) {
-  const [prediction] = answer.predictions;
+function answerView(app, model2, trial, answer2) {
+  const [prediction] = answer2.predictions;
   if (prediction === void 0) return [];
   const { probabilities, values } = prediction;
   if (!probabilities) return [h("p", { class: "measure" }, h("span", { class: "value" }, JSON.stringify(values, (_, value) => typeof value === "number" ? Number(decimal(value).replaceAll(",", "")) : value)))];
-  const names = answer.classes ?? probabilities.map((_, index) => String(index));
+  const names = answer2.classes ?? probabilities.map((_, index) => String(index));
   const ranked = probabilities.map((probability, index) => ({ name: names[index] ?? String(index), index, probability: probability ?? 0 })).sort((a, b) => b.probability - a.probability);
   return [
     h("p", { class: "quiet" }, trial.kept === null ? "Press what it is: that becomes a sample to train on." : `Kept as a sample: ${trial.kept}.`),
@@ -3320,6 +4294,44 @@ function save(file, name) {
   const link = h("a", { href: URL.createObjectURL(file), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
+}
+
+// src/views/models/variants.ts
+var KINDS2 = [
+  { variant: "int8", title: "int8", what: "quantized: a quarter of the size", suffix: ".int8.onnx" },
+  { variant: "ort", title: "ORT format", what: "for ONNX Runtime on phones", suffix: ".ort" }
+];
+function variantsView(app, model2, version) {
+  const made = version.variants.length;
+  return h(
+    "details",
+    { class: "variants", "data-key": "variants" },
+    h("summary", {}, made === 0 ? "Other forms" : `Other forms (${made} made)`),
+    h("ul", { class: "rows" }, KINDS2.map((kind) => variantItem(app, model2, version, kind)))
+  );
+}
+function variantItem(app, { name }, version, { variant, title, what, suffix }) {
+  const number = version.version;
+  const known = version.variants.find((each2) => each2.variant === variant);
+  const size = known?.size_bytes ?? null;
+  const isRefused = known !== void 0 && size === null;
+  return h(
+    "li",
+    { "data-key": variant },
+    h("p", {}, h("strong", {}, title), h("span", { class: "quiet" }, ` ${size === null ? what : bytes(size)}`)),
+    known !== void 0 && h("p", { class: isRefused ? "problem" : "quiet" }, known.reason),
+    !isRefused && press(app, {
+      name: `variant:${name}:${number}:${variant}`,
+      label: known ? "Download" : "Make and download",
+      about: `${title} of version ${number}`,
+      stale: [modelPath(name, "/versions")],
+      run: async () => {
+        const path = withQuery(modelPath(name, `/versions/${number}/model.onnx`), { variant });
+        save(await app.api.bytes(path), `${name}-${number}${suffix}`);
+        return `${title} of version ${number} was saved.`;
+      }
+    })
+  );
 }
 
 // src/views/models/versions.ts
@@ -3369,7 +4381,8 @@ function versionView(app, model2, version) {
     ),
     judged === null ? null : measureView(judged, version.promoted || version.job_id === null),
     h("p", { class: "reason" }, version.job_id === null ? "The model as it was registered." : version.reason),
-    h("div", { class: "buttons" }, moves(app, model2, version, isLatest))
+    h("div", { class: "buttons" }, moves(app, model2, version, isLatest)),
+    variantsView(app, model2, version)
   );
 }
 function jobOf({ job_id: id }) {
@@ -3399,6 +4412,7 @@ function moves(app, model2, version, isLatest) {
         return `Apps fetch version ${number} of ${name} now.`;
       }
     }),
+    compareLink(model2, number),
     press(app, {
       name: `download:${name}:${number}`,
       label: "Download",
@@ -3410,6 +4424,12 @@ function moves(app, model2, version, isLatest) {
       }
     })
   ];
+}
+function compareLink({ name, latest_version: latest }, number) {
+  const other = latest !== null && latest !== number ? latest : number - 1;
+  if (other < 1) return null;
+  const [a, b] = latest === number ? [other, number] : [latest ?? other, number];
+  return h("a", { class: "button", href: to(["models", name, "compare"], { a, b }), "aria-label": `Compare version ${b} with version ${a}` }, `Compare with ${a}`);
 }
 function askRollback(app, model2, { version }) {
   confirm(app, {
@@ -3455,6 +4475,7 @@ var TABS = [
   { key: "", name: "Versions", view: versionsTab },
   { key: "samples", name: "Samples", view: samplesTab },
   { key: "try", name: "Try it", view: tryTab },
+  { key: "compare", name: "Compare", view: compareTab },
   { key: "settings", name: "Settings", view: settingsTab }
 ];
 function modelPage(app, parts) {
@@ -3511,7 +4532,7 @@ function versionsTab(app, known) {
       "div",
       { class: "stack" },
       section("Samples", { id: "counts" }, samplesView(known, counted2 ?? null)),
-      list2 && list2.length > 1 ? section("Course of the metric", { id: "course", class: "course" }, courseOf(known, list2)) : null,
+      list2 && list2.length > 1 ? section("Metric by version", { id: "course", class: "course" }, courseOf(known, list2)) : null,
       mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null
     )
   );
@@ -3555,7 +4576,211 @@ function classBars(name, { labels }) {
   );
 }
 
-// src/views/system/system.ts
+// src/views/system/about.ts
+var SIGNS = { ok: "holds", warn: "warns", fail: "fails" };
+var WORDS = { ok: "as it should be", warn: "to look at", fail: "wrong" };
+function aboutView2(app) {
+  const system = read(app);
+  if (system === void 0) return section("About", { id: "about" }, loading());
+  return section(
+    "About",
+    { id: "about" },
+    h(
+      "dl",
+      { class: "pairs" },
+      Object.entries({ ...system?.versions, ...system ? { "data folder": system.data_dir } : {} }).map(
+        ([name, version]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, version))
+      )
+    ),
+    h("p", {}, h("a", { href: "/docs" }, "Reference of the API"))
+  );
+}
+function findingsView(app) {
+  const system = read(app);
+  const checks = [...system?.checks ?? []].sort((a, b) => worth(b.status) - worth(a.status));
+  return section(
+    "Installation",
+    { id: "findings" },
+    system === void 0 ? loading() : h("ul", { class: "findings" }, checks.map(finding)),
+    h("p", { class: "quiet" }, h("code", {}, "honed doctor"), " looks from the terminal as well, and trains one step.")
+  );
+}
+function backupsView(app) {
+  const system = read(app);
+  if (!system) return null;
+  const [newest] = system.backups;
+  if (newest === void 0) return h("p", { class: "quiet" }, "The daemon has not backed up its database yet; it does once a day.");
+  const older = system.backups.length - 1;
+  return h("p", { class: "quiet" }, `The daemon backed up its database ${clock(newest.made_at)}, ${bytes(newest.size_bytes)}${older > 0 ? `, and keeps ${older} older` : ""}.`);
+}
+function finding({ name, status, detail: detail2, remedy }) {
+  return h(
+    "li",
+    { "data-key": name },
+    h("span", { class: `sign ${SIGNS[status]}`, role: "img", "aria-label": WORDS[status] }),
+    h("div", {}, h("strong", {}, name), ` ${detail2}`, remedy !== null && h("p", { class: status === "fail" ? "problem" : "quiet" }, remedy))
+  );
+}
+function worth(status) {
+  return { ok: 0, warn: 1, fail: 2 }[status];
+}
+function read(app) {
+  return app.resources.read("/v1/system");
+}
+
+// src/views/system/filters.ts
+function pagesOf(app, path, size) {
+  const { pages } = shownOf(app, path);
+  const load = async (api) => {
+    const items = [];
+    let cursor = null;
+    for (let number = 0; number < shownOf(app, path).pages; number += 1) {
+      const page = await api.get(withQuery(path, { limit: size, cursor }));
+      items.push(...page.items);
+      cursor = page.next;
+      if (cursor === null) break;
+    }
+    return { items, next: cursor };
+  };
+  const read2 = app.resources.read(withQuery(path, { pages }), load);
+  const before = pages > 1 ? app.resources.peek(withQuery(path, { pages: pages - 1 })) : void 0;
+  const known = read2 ?? before;
+  return { items: read2 === null ? [] : known?.items, isWhole: read2 === null || known?.next === null };
+}
+function moreButton(app, path, isWhole) {
+  if (isWhole) return null;
+  const more = () => {
+    shownOf(app, path).pages += 1;
+    app.draw();
+  };
+  return h("div", { class: "buttons" }, opener("more", "Show more", more));
+}
+function filters2(...fields2) {
+  return h("div", { class: "fields filters", "data-key": "filters" }, fields2);
+}
+function choice(title, now, options, change2) {
+  const chosen3 = (event) => change2(event.currentTarget.value);
+  return h(
+    "label",
+    { "data-key": title },
+    h("span", {}, title),
+    h("select", { onchange: chosen3 }, options.map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words)))
+  );
+}
+function text2(title, now, placeholder, change2) {
+  const typed = (event) => change2(event.currentTarget.value.trim());
+  return h(
+    "label",
+    { "data-key": title },
+    h("span", {}, title),
+    h("input", { type: "search", value: now ?? "", placeholder, autocomplete: "off", onchange: typed })
+  );
+}
+function shownOf(app, path) {
+  return app.draft(`pages:${path}`, () => ({ pages: 1 }));
+}
+
+// src/views/system/audit.ts
+var KINDS3 = [["", "everything"], ["change", "changes"], ["export", "exports"], ["refusal", "refusals"], ["samples", "samples"]];
+var FIELDS3 = ["kind", "who", "action", "model"];
+var PAGE2 = 100;
+function auditView(app) {
+  const now = Object.fromEntries(FIELDS3.map((name) => [name, app.route.query.get(name) || null]));
+  const path = withQuery("/v1/audit", now);
+  const { items, isWhole } = pagesOf(app, path, PAGE2);
+  const go = (change2) => app.go(to(["system", "audit"], { ...now, ...change2 }), { isSame: true });
+  return section(
+    "Audit log",
+    { id: "audit" },
+    filters2(
+      choice("Entries", now.kind ?? null, KINDS3, (kind) => go({ kind })),
+      text2("Who", now.who ?? null, "admin, token 3, nobody", (who) => go({ who })),
+      text2("What", now.action ?? null, "delete_model", (action) => go({ action })),
+      text2("Model", now.model ?? null, "all", (model2) => go({ model: model2 }))
+    ),
+    items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No such entry is kept.") : table3(items),
+    items === void 0 ? null : moreButton(app, path, isWhole)
+  );
+}
+function table3(items) {
+  const columns = ["When", "Who", "What", "Model", "Path", "From"];
+  return scrolled(
+    "Audit log",
+    h(
+      "table",
+      { class: "audit" },
+      h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
+      h("tbody", {}, items.map(row))
+    )
+  );
+}
+function row({ id, at, who, address, action, path, model: model2, code, count: times }) {
+  return h(
+    "tr",
+    { "data-key": `entry-${id}` },
+    h("td", { class: "quiet" }, h("time", { datetime: at, title: new Date(at).toLocaleString() }, clock(at))),
+    h("td", {}, who),
+    h("th", { scope: "row" }, action.replaceAll("_", " "), code !== null && h("span", { class: "problem" }, ` ${code}`), times > 1 && ` × ${count(times)}`),
+    h("td", {}, model2 === null ? "–" : h("a", { href: to(["models", model2]) }, model2)),
+    h("td", { class: "quiet" }, h("code", {}, path)),
+    h("td", { class: "quiet" }, address)
+  );
+}
+
+// src/views/system/events.ts
+var FAMILIES = [
+  ["job.", "jobs"],
+  ["version.", "versions"],
+  ["samples.", "samples"],
+  ["model.", "models"],
+  ["device.", "the device"],
+  ["policy.", "the policy"],
+  ["trigger.", "triggers"],
+  ["variant.", "variants"],
+  ["storage.", "stored data"]
+];
+var PAGE3 = 100;
+var BAD = /failed|damaged|lost|drifted|quarantined|refused/;
+function eventsView(app) {
+  const { query } = app.route;
+  const [type, model2] = [query.get("type"), query.get("model")];
+  const path = withQuery("/v1/events/history", { type: type || null, model: model2 || null });
+  const { items, isWhole } = pagesOf(app, path, PAGE3);
+  const go = (change2) => app.go(to(["system", "events"], { type, model: model2, ...change2 }), { isSame: true });
+  const names = (models(app) ?? []).map(({ name }) => [name, name]);
+  return section(
+    "Events",
+    { id: "events" },
+    filters2(
+      choice("Events of", type, [["", "everything"], ...FAMILIES], (value) => go({ type: value })),
+      choice("Model", model2, [["", "all"], ...names], (value) => go({ model: value }))
+    ),
+    items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "Nothing of that has happened, as far as events are kept.") : h("ol", { class: "happenings" }, items.map(eventRow)),
+    items === void 0 ? null : moreButton(app, path, isWhole)
+  );
+}
+function eventRow({ id, type, model: model2, created_at: at, data }) {
+  return h(
+    "li",
+    { "data-key": `event-${id}` },
+    h("time", { datetime: at, class: "quiet", title: new Date(at).toLocaleString() }, clock(at)),
+    h("strong", { class: BAD.test(type) ? "problem" : null }, type),
+    model2 !== null && h("a", { href: to(["models", model2]) }, model2),
+    typeof data.job_id === "number" && h("a", { href: to(["jobs", data.job_id]) }, `job ${data.job_id}`),
+    h("span", { class: "quiet facts-of" }, told3(data))
+  );
+}
+function told3(data) {
+  return Object.entries(data).filter(([name, value]) => name !== "job_id" && value !== null && value !== "").map(([name, value]) => `${name.replaceAll("_", " ")}: ${plain(value)}`).join(" · ");
+}
+function plain(value) {
+  if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(plain).join("; ");
+  if (typeof value !== "object" || value === null) return String(value);
+  const { detail: detail2 } = value;
+  return typeof detail2 === "string" ? detail2 : JSON.stringify(value);
+}
+
+// src/views/system/tokens.ts
 var SCOPES = [
   "samples:write",
   "samples:read",
@@ -3569,13 +4794,6 @@ var SCOPES = [
   "tokens:admin"
 ];
 var TOKENS = ["/v1/tokens"];
-function systemPage(app) {
-  return [
-    heading("System"),
-    tokensView(app),
-    h("div", { class: "columns", "data-key": "columns" }, dataView(app), aboutView2(app))
-  ];
-}
 function tokensView(app) {
   const all = app.resources.read("/v1/tokens", (api) => api.all("/v1/tokens"));
   const now = (/* @__PURE__ */ new Date()).toISOString();
@@ -3669,11 +4887,40 @@ function secretView(app, secret) {
     h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "I have it"))
   );
 }
+
+// src/views/system/system.ts
+var TABS2 = [
+  { key: void 0, name: "Installation", view: installationView },
+  { key: "events", name: "Events", view: eventsView },
+  { key: "audit", name: "Audit log", view: auditView }
+];
+function systemPage(app, parts) {
+  const tab = TABS2.find(({ key }) => key === parts[1]);
+  if (tab === void 0) return [heading("There is no such page"), h("p", {}, h("a", { href: to(["system"]) }, "The installation"))];
+  return [heading("System"), tabs2(tab.name), tab.view(app)];
+}
+function tabs2(current) {
+  return h(
+    "nav",
+    { class: "tabs", "aria-label": "Pages of the system", "data-key": "tabs" },
+    TABS2.map(
+      ({ key, name }) => h("a", { href: to(["system", ...key ? [key] : []]), "aria-current": name === current ? "page" : null }, name)
+    )
+  );
+}
+function installationView(app) {
+  return [
+    h("div", { class: "columns", "data-key": "columns" }, h("div", { class: "stack" }, findingsView(app)), h("div", { class: "stack" }, dataView(app), aboutView2(app))),
+    tokensView(app)
+  ];
+}
 function dataView(app) {
   const state = app.resources.read("/v1/verification");
   return section(
     "Stored data",
     { id: "data" },
+    restoredView(app),
+    backupsView(app),
     state ? h("p", { class: state.damaged || state.error ? "problem" : "quiet", role: "status" }, verified(state)) : loading(),
     h(
       "div",
@@ -3699,8 +4946,8 @@ function dataView(app) {
     )
   );
 }
-function verified({ running, read_bytes: read, total_bytes: total2, error, verified_at: at, damaged }) {
-  if (running) return `${bytes(read)} of ${total2 === null ? "…" : bytes(total2)} read`;
+function verified({ running, read_bytes: read2, total_bytes: total2, error, verified_at: at, damaged }) {
+  if (running) return `${bytes(read2)} of ${total2 === null ? "…" : bytes(total2)} read`;
   if (error !== null) return `The last reading ended too early: ${error}.`;
   if (damaged) {
     const samples = Object.values(damaged.samples).reduce((sum, each2) => sum + each2, 0);
@@ -3708,16 +4955,10 @@ function verified({ running, read_bytes: read, total_bytes: total2, error, verif
   }
   return at === null ? "Not verified yet." : `Everything was as it was stored, ${clock(at)}.`;
 }
-function aboutView2(app) {
+function restoredView(app) {
   const ready = app.resources.read("/readyz");
   const restored = ready?.database_restored;
-  return section(
-    "About",
-    { id: "about" },
-    h("dl", { class: "pairs" }, h("div", {}, h("dt", {}, "honed"), h("dd", {}, ready?.version ?? "…"))),
-    restored ? h("p", { class: "problem" }, `The database was damaged; it is the backup of ${clock(restored.backup_from)}.`) : null,
-    h("p", { class: "quiet" }, h("code", {}, "honed doctor"), " checks the installation and trains one step.")
-  );
+  return restored ? h("p", { class: "problem" }, `The database was damaged; it is the backup of ${clock(restored.backup_from)}.`) : null;
 }
 
 // src/views/page.ts
@@ -3799,10 +5040,10 @@ function toastsView(app) {
     "div",
     { class: "toasts", role: "status", "data-key": "toasts" },
     app.state.toasts.map(
-      ({ id, text: text2, link }) => h(
+      ({ id, text: text3, link }) => h(
         "p",
         { class: "toast", "data-key": `toast-${id}` },
-        link === null ? text2 : h("a", { href: link }, text2),
+        link === null ? text3 : h("a", { href: link }, text3),
         h(
           "button",
           { type: "button", class: "plain", "aria-label": "Dismiss this message", onclick: () => app.forgetToast(id) },

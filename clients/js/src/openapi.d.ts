@@ -98,6 +98,7 @@ export interface JobRequest {
   label_smoothing?: number | null;
   class_weights?: Array<number> | null;
   ignore_index?: number | null;
+  distillation?: number | null;
   from?: "latest" | "base" | number;
   ignore_policy?: boolean;
   priority?: number;
@@ -208,7 +209,7 @@ export interface TargetBody {
 }
 
 export interface VariantBody {
-  variant: "int8" | "ort";
+  variant: "adaptable" | "adapter" | "int8" | "ort";
   sha256: string | null;
   size_bytes: number | null;
   method: string;
