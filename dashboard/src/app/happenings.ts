@@ -14,7 +14,7 @@ export function staleAfter(happened: Happening): readonly string[] {
   if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
   if (family === "checkpoint") return [];
-  const changed = ["/v1/models?", modelPath(happened.model)];
+  const changed = ["/v1/models?", modelPath(happened.model), ...(family === "model" ? ["/v1/drifts"] : [])];
   return happened.type === "model.deleted" ? [...changed, "/v1/jobs"] : changed;
 }
 

@@ -113,7 +113,8 @@ export function jobLog(app: App, id: number): JobLog | null | undefined {
 /** The newest event of each model whose `latest` has met inputs of another kind. */
 export function drifts(app: App, all: Model[]): Told[] {
   const path = withQuery("/v1/events/history", { type: "model.drifted", limit: DRIFTS_READ });
-  const told = app.resources.read<Page<Told>>(path)?.items ?? [];
+  // By an address of its own: other events, of which there may be many, do not make it stale.
+  const told = app.resources.read<Page<Told>>("/v1/drifts", (api) => api.get(path))?.items ?? [];
   return all.flatMap(({ name, latest_version: latest }) => {
     const newest = told.find(({ model }) => model === name);
     return newest && newest.data.version === latest ? [newest] : [];
