@@ -160,9 +160,6 @@ class Example:
         wait_for(killed.is_stepping, "the round of the device that is killed")
         killed.kill()
         ended = self.superlink.finish(run)
-        sent = [now.rounds_sent() - before for now, before in zip(self.devices, spent, strict=True)]
-        self.report.facts["one unplugged, one killed: the run"] = ended
-        self.report.facts["one unplugged, one killed: updates sent by device"] = sent
         self.report.accuracy["one unplugged, one killed, 2 rounds"] = self._on_all(
             (output / "global.onnx").read_bytes()
         )
@@ -170,6 +167,9 @@ class Example:
         killed.start()
         killed.join(self.superlink)
         wait_for(lambda: killed.left_over() == 0, "the killed device's round to be stopped")
+        self.report.facts["one unplugged, one killed: the run"] = ended
+        sent = [now.rounds_sent() - before for now, before in zip(self.devices, spent, strict=True)]
+        self.report.facts["one unplugged, one killed: updates made by device"] = sent
 
     def epsilon(self) -> float:
         """The most that a device has spent."""

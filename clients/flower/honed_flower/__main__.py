@@ -8,8 +8,13 @@ import logging
 import os
 import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
+
+AGAIN_S, PAUSE_S = 90.0, 10.0
+"""A SuperLink takes a minute to see that a node was killed, and refuses it until then."""
 
 
 def main() -> None:
@@ -66,21 +71,26 @@ def _join(arguments: argparse.Namespace) -> int:
     state = State(member.folder, superlink=member.superlink, model=member.model)
     drop_abandoned(member, state)
     client_app.NOTED.append(lambda round_id: state.update(round_id=round_id))
-    node = SuperNode(member)
-    state.update(connected=None, doing=None)
-    executor = Executor(member, node, state)
+    stop = threading.Event()
 
-    def stop(*_: Any) -> None:
-        executor.stop.set()
+    def end(*_: Any) -> None:
+        stop.set()
         client_app.STOPPED.set()
 
     for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, stop)
-    try:
-        code = executor.run()
-    finally:
-        node.stop()
-        state.update(connected=None, pid=None, doing=None)
+        signal.signal(each, end)
+    until = time.monotonic() + (AGAIN_S if state.was_killed else 0)
+    while True:
+        node = SuperNode(member)
+        state.update(connected=None, doing=None)
+        try:
+            code = Executor(member, node, state, stop).run()
+        finally:
+            node.stop()
+        if not code or time.monotonic() > until or stop.wait(PAUSE_S):
+            break
+        logging.warning("trying again: the SuperLink may not know yet that this node was killed")
+    state.update(connected=None, pid=None, doing=None)
     if code:
         logging.error("the SuperNode ended (exit code %s); its lines above say why", code)
     return code

@@ -46,13 +46,15 @@ ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
 class Executor:
-    """Carries out messages one after the other, until `stop` is set or the SuperNode ends."""
+    """Carries out messages one after the other, until stop is set or the SuperNode ends."""
 
-    def __init__(self, member: Membership, node: SuperNode, state: State) -> None:
+    def __init__(
+        self, member: Membership, node: SuperNode, state: State, stop: threading.Event
+    ) -> None:
         self._member = member
         self._node = node
         self._state = state
-        self.stop = threading.Event()
+        self._stop = stop
 
     def run(self) -> int:
         """The SuperNode's exit code, 0 if it was told to stop."""
@@ -61,7 +63,7 @@ class Executor:
         )
         request = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
         with self._runtime(guard) as client:
-            while not self.stop.is_set():
+            while not self._stop.is_set():
                 if (code := self._node.exit_code()) is not None:
                     return code
                 try:
@@ -71,7 +73,7 @@ class Executor:
                 if token:
                     self._carry_out(token)
                 else:
-                    self.stop.wait(POLL_S)
+                    self._stop.wait(POLL_S)
         return 0
 
     def _carry_out(self, token: str) -> None:
@@ -139,7 +141,7 @@ class Executor:
                 away_s = time.monotonic() - answered
                 if away_s > self._member.patience_s:
                     why = f"the SuperLink {self._member.superlink} is away for {away_s:.0f} s"
-                if why or self.stop.is_set():
+                if why or self._stop.is_set():
                     logger.warning("stopping the round: %s", why or "this node is stopped")
                     client_app.STOPPED.set()
                     return

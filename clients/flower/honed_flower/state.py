@@ -12,13 +12,17 @@ NAME = "state.json"
 
 
 class State:
-    """Facts of one node, written whenever one changes."""
+    """Facts of one node, written whenever one changes.
+
+    was_killed: whether the node before this one did not end in order.
+    """
 
     def __init__(self, folder: Path, **facts: Any) -> None:
         self._path = folder / NAME
         before = read_state(folder)
         names = ("replies", "bytes", "round_id")
         kept: dict[str, Any] = {name: before[name] for name in names if name in before}
+        self.was_killed = "pid" in before
         self.facts: dict[str, Any] = {"replies": 0, "bytes": 0, **kept, **facts, "pid": os.getpid()}
 
     def update(self, **facts: Any) -> None:

@@ -214,6 +214,8 @@ def test_a_node_that_was_killed_stops_what_it_had_begun(
     device.join(superlink, patience=5)
     wait_until(lambda: stopped(device), "the round to be stopped", deadline_s=60)
     superlink.flwr("stop", run, "here")
+    node = device.node
+    wait_until(lambda: node.said().count("SuperNode ID") == 2, "the SuperLink to take it again")
 
 
 def test_a_daemon_that_was_killed_goes_on_with_its_round(
