@@ -216,6 +216,8 @@ class Device:
         found = wait_for(lambda: re.search(pattern, self.daemon.said()), "the daemon to listen")
         self.url, self.port = found[1], int(found[2])
         token = (data / "admin.token").read_text().strip()
+        if hasattr(self, "http"):
+            self.http.close()
         self.http = httpx.Client(
             base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=300
         )
