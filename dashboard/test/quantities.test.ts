@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ago, decimal, duration } from "../src/page/format";
+import { ago, bytes, clock, count, decimal, duration } from "../src/page/format";
 import { latestMean, powers, smoothed, thinned, ticks } from "../src/page/scale";
 import { condition, measure } from "../src/page/words";
 
@@ -43,6 +43,14 @@ test("quantities are short", () => {
   assert.equal(decimal(0.123456), "0.123");
   assert.equal(decimal(0.0000242), "2.42e-5");
   assert.equal(decimal(0.0001), "1e-4");
+  assert.equal(decimal(12_345), "12,300");
+  assert.equal(decimal(-1234.5), "-1,230");
+  assert.equal(decimal(0.5), "0.5");
+  assert.equal(count(1_234_567.6), "1,234,568");
+  assert.equal(count(-999), "-999");
+  assert.equal(bytes(19_900), "19.4 KiB");
+  assert.equal(bytes(0), "0 B");
+  assert.equal(clock(new Date(2020, 1, 3, 4, 5)), "3 Feb, 04:05");
   assert.equal(duration(3725), "1 h 2 min");
   assert.equal(duration(59.6), "1 min 0 s");
   const now = new Date("2026-01-31T12:00:00Z");

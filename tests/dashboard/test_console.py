@@ -14,6 +14,7 @@ PLACES = (
     "/models/seen",
     "/models/seen/samples",
     "/models/seen/try",
+    "/models/seen/compare",
     "/models/seen/settings",
     "/add",
     "/jobs",

@@ -98,7 +98,7 @@ export function jobs(app: App): Jobs | undefined {
     waiting: distinct([...(queued ?? []), ...(paused ?? [])]).sort((a, b) => a.id - b.id),
     ended: (newest?.items ?? [])
       .filter((job) => ENDED.has(job.state))
-      .sort((a, b) => (b.finished_at ?? "").localeCompare(a.finished_at ?? "")),
+      .sort((a, b) => ((a.finished_at ?? "") < (b.finished_at ?? "") ? 1 : -1)),
   };
 }
 

@@ -1,20 +1,34 @@
-/** Quantities as people read them. */
+/**
+ * Quantities as people read them.
+ *
+ * Without Intl: to load its tables takes a page 20 ms and more before it shows anything.
+ */
 
 const MINUTE_S = 60;
 const HOUR_S = 3600;
 const DAY_S = 86_400;
 
-const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 export function count(value: number): string {
-  return whole.format(value);
+  return grouped(Math.round(value));
+}
+
+function grouped(value: number): string {
+  const [whole = "", fraction] = String(value).split(".");
+  const thousands = whole.replace(/\B(?=(\d{3})+$)/g, ",");
+  return fraction === undefined ? thousands : `${thousands}.${fraction}`;
+}
+
+function significant(value: number): string {
+  return grouped(Number(value.toPrecision(3)));
 }
 
 /** Three significant digits, as a loss or an error is read. */
 export function decimal(value: number): string {
   const size = Math.abs(value);
   if (size !== 0 && (size < 0.001 || size >= 100_000)) return Number(value.toPrecision(3)).toExponential();
-  return value.toLocaleString("en", { maximumSignificantDigits: 3 });
+  return significant(value);
 }
 
 /** A share of one as a percentage. */
@@ -36,15 +50,24 @@ export function ago(then: Date, now: Date): string {
   if (seconds < MINUTE_S) return "just now";
   if (seconds < HOUR_S) return `${Math.floor(seconds / MINUTE_S)} min ago`;
   if (seconds < DAY_S) return `${Math.floor(seconds / HOUR_S)} h ago`;
-  return then.toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+  return `${day(then)} ${then.getFullYear()}`;
 }
 
 /** The time of day, with the date if it was not today. */
 export function clock(moment: string | Date): string {
   const then = new Date(moment);
   const isToday = then.toDateString() === new Date().toDateString();
-  const date: Intl.DateTimeFormatOptions = isToday ? {} : { day: "numeric", month: "short" };
-  return then.toLocaleString(undefined, { ...date, hour: "2-digit", minute: "2-digit" });
+  const [hour, minute] = [then.getHours(), then.getMinutes()].map((part) => String(part).padStart(2, "0"));
+  return `${isToday ? "" : `${day(then)}, `}${hour}:${minute}`;
+}
+
+/** A moment to the second, with the day of the week. */
+export function moment(then: Date): string {
+  return then.toString().slice(0, 24);
+}
+
+function day(then: Date): string {
+  return `${then.getDate()} ${MONTHS[then.getMonth()] ?? ""}`;
 }
 
 export function plural(value: number, one: string, many = `${one}s`): string {
@@ -56,5 +79,5 @@ const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 /** Bytes with three significant digits. */
 export function bytes(value: number): string {
   const power = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
-  return `${(value / 1024 ** power).toLocaleString("en", { maximumSignificantDigits: 3 })} ${UNITS[power]}`;
+  return `${significant(value / 1024 ** power)} ${UNITS[power]}`;
 }

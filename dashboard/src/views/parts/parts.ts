@@ -2,7 +2,7 @@
 
 import type { App, Said } from "../../app/app";
 import { type Child, h } from "../../page/dom";
-import { ago } from "../../page/format";
+import { ago, moment } from "../../page/format";
 import type { Blocker, Job, JobState } from "../../daemon/types";
 import { condition, STATES } from "../../page/words";
 
@@ -82,7 +82,7 @@ export function blockers(blocked: Blocker[]): HTMLElement {
 
 export function when(time: string): HTMLElement {
   const then = new Date(time);
-  return h("time", { datetime: time, title: then.toLocaleString() }, ago(then, new Date()));
+  return h("time", { datetime: time, title: moment(then) }, ago(then, new Date()));
 }
 
 export function fact(name: string, value: Child): HTMLElement {
