@@ -16,9 +16,12 @@ const SILENCE_MS = 60_000;
 /** The device's signals, and why a job waits, may change without an event. */
 const LOOK_AGAIN_MS = 10_000;
 
+type Events = ReadableStream<Uint8Array> | null;
+
 export class Live {
   #lastId = "";
   #failures = 0;
+  #isFirst = true;
 
   constructor(private readonly app: App) {}
 
@@ -48,12 +51,7 @@ export class Live {
     const watchdog = new Watchdog(SILENCE_MS, controller);
     try {
       const headers: Record<string, string> = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
-      const stream = await api.stream("/v1/events", headers, signal);
-      const failed = new Promise<never>((_, reject) => {
-        void resources.open(reject).then((isWhole) => {
-          if (isWhole) this.#connect(stream === null ? "polling" : "live");
-        });
-      });
+      const [stream, failed] = await this.#begin(api.stream("/v1/events", headers, signal));
       const told = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
       await Promise.race([told, failed]);
     } catch (error) {
@@ -65,6 +63,25 @@ export class Live {
       resources.close();
       controller.abort();
     }
+  }
+
+  /**
+   * The events, and a promise that rejects when the page cannot be loaded. A page that is new does
+   * not wait for the events before it asks for what it shows: of that it asks again, since
+   * something may have happened in between. Otherwise nobody is asked until the daemon answers.
+   */
+  async #begin(asked: Promise<Events>): Promise<[Events, Promise<never>]> {
+    const { resources } = this.app;
+    let fail: (error: unknown) => void = () => undefined;
+    const failed = new Promise<never>((_, reject) => (fail = reject));
+    const early = this.#isFirst ? resources.open(fail) : null;
+    this.#isFirst = false;
+    const stream = await Promise.race([asked, failed]);
+    if (early !== null) resources.mark(EVERYTHING);
+    void (early ?? resources.open(fail)).then((isSo) => {
+      if (isSo) this.#connect(stream === null ? "polling" : "live");
+    });
+    return [stream, failed];
   }
 
   async #follow(stream: ReadableStream<Uint8Array>, watchdog: Watchdog): Promise<void> {
