@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import onnx
-from browser import Tab
+from browser import LOW_CONTRAST, SERIOUS, Tab
 from onnx import TensorProto, helper
 from pictures import image_model
 from support import Served
@@ -57,7 +57,7 @@ def test_a_dropped_file_shows_what_it_holds_and_fills_the_fields(
 
 
 def test_a_file_that_cannot_train_names_the_node_before_it_is_registered(
-    tab: Callable[..., Tab], served: Served, tmp_path: Path
+    tab: Callable[..., Tab], served: Served, tmp_path: Path, axe: str
 ) -> None:
     model = onnx.load_from_string(image_model())
     end = model.graph.output[0].name
@@ -71,3 +71,8 @@ def test_a_file_that_cannot_train_names_the_node_before_it_is_registered(
 
     told = page.get_by_role("region", name="The file cannot be registered so")
     told.get_by_role("alert").get_by_text('node "dice" (RandomNormalLike)').wait_for()
+    page.evaluate(axe)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(LOW_CONTRAST) == []
+        assert page.evaluate(SERIOUS) == []

@@ -6,16 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from browser import LOW_CONTRAST, Tab
+from browser import LOW_CONTRAST, SERIOUS, Tab
 from pictures import image_model
 from support import Served, blobs, mlp
 
 PHONE = {"width": 390, "height": 844}
-SERIOUS = """
-async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
-  .filter(({ impact }) => impact === "serious" || impact === "critical")
-  .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`)
-"""
 WIDEST = "() => document.documentElement.scrollWidth"
 PIXELS = """
 (canvas) => [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data]

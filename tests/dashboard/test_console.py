@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from browser import LOW_CONTRAST, Tab
+from browser import LOW_CONTRAST, SERIOUS, Tab
 from support import Served, blobs, mlp
 
 PLACES = (
@@ -25,14 +25,6 @@ PLACES = (
     "/system/audit",
 )
 WIDEST = "() => document.documentElement.scrollWidth"
-SERIOUS = """
-async () => {
-  const found = await axe.run(document, { resultTypes: ["violations"] });
-  return found.violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
-}
-"""
 
 
 @pytest.fixture(scope="module")

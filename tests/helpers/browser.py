@@ -56,6 +56,16 @@ LOW_CONTRAST = """
 """
 """Every text of the page with less contrast than WCAG 2.2, 1.4.3 (AA) asks for."""
 
+SERIOUS = """
+async () => {
+  const found = await axe.run(document, { resultTypes: ["violations"] });
+  return found.violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
+}
+"""
+"""What axe finds that keeps people from using the page; its script must have been run."""
+
 
 class Tab:
     """A tab of its own browser profile, and everything that its console complained of."""

@@ -2,7 +2,8 @@
 
 import { type Api, type Fault, modelPath, Refused, withQuery } from "../daemon/api";
 import type { App } from "./app";
-import type { Comparison, Device, DeviceHistory, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, SampleStats, Told, Trigger, Version } from "../daemon/types";
+import type { Comparison } from "../daemon/found";
+import type { Device, DeviceHistory, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, SampleStats, Told, Trigger, Version } from "../daemon/types";
 
 const CURVE_PAGE = 500;
 const HISTORY_MS = 55_000;

@@ -1,7 +1,8 @@
 /** A file on its way to become a model: what was chosen, and what the daemon says of it. */
 
 import { Refused, Unreachable } from "../daemon/api";
-import type { Diagnosis, Model } from "../daemon/types";
+import type { Diagnosis } from "../daemon/found";
+import type { Model } from "../daemon/types";
 import { type App, resultOf } from "./app";
 
 export const NAME = "add-model";

@@ -3,7 +3,8 @@
 import type { App } from "../../app/app";
 import { comparison, versions } from "../../app/queries";
 import { to } from "../../app/route";
-import type { Comparison, Metrics, Model, Version } from "../../daemon/types";
+import type { Comparison } from "../../daemon/found";
+import type { Metrics, Model, Version } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent, plural } from "../../page/format";
 import { loading, scrolled, section } from "../parts/parts";

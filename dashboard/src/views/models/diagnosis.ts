@@ -2,7 +2,7 @@
 
 import { type Child, h, s } from "../../page/dom";
 import { bytes, count, decimal, plural } from "../../page/format";
-import type { Diagnosis, Parameter, Tensor } from "../../daemon/types";
+import type { Diagnosis, Parameter, Tensor } from "../../daemon/found";
 import { fact, section } from "../parts/parts";
 
 const LEAVES_SHOWN = 200;
@@ -54,7 +54,7 @@ function problemsView({ problems }: Diagnosis): Child {
   const ofGraph = problems.filter(({ pointer }) => !pointer.startsWith("/spec/"));
   if (problems.length === 0) return null;
   if (ofGraph.length === 0) return h("p", { class: "problem", "data-key": "problems" }, "What is wrong stands beside the fields above.");
-  return h("ul", { class: "problem", role: "alert", "data-key": "problems" }, ofGraph.map(({ detail }) => h("li", {}, detail)));
+  return h("div", { class: "problem", role: "alert", "data-key": "problems" }, h("ul", {}, ofGraph.map(({ detail }) => h("li", {}, detail))));
 }
 
 function shapeText({ dtype, shape }: Tensor): string {
