@@ -20,7 +20,7 @@ FEW = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class LossAndGradient:
     """A loss in a graph. gradient: of the compared output."""
 
     loss: Tensor
@@ -35,7 +35,7 @@ def compare(
     *,
     class_vectors: Sequence[Tensor] = (),
     teacher: Sequence[Tensor] = (),
-) -> Compared:
+) -> LossAndGradient:
     """Write the loss and its gradient.
 
     output: float, axis 0 the batch. target: int64 without the class axis for cross entropy, else of
@@ -49,11 +49,11 @@ def compare(
         positions = [a for a in output.axes(None)[1:] if a != axis]
         for each in teacher:
             pull = _towards(each, output, axis) * _by_position(scale, output, positions)
-            found = Compared(found.loss, (found.gradient + pull).known_like(output))
+            found = LossAndGradient(found.loss, (found.gradient + pull).known_like(output))
         return found
     scale = _by_position(scale, output, output.axes(None)[1:])
     value, slope = LOSSES[loss.name](loss, output, target)
-    return Compared(total(value, scale), (slope * scale).known_like(output))
+    return LossAndGradient(total(value, scale), (slope * scale).known_like(output))
 
 
 def total(value: Tensor, scale: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ LOSSES: dict[str, Callable[[Loss, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
 }
 
 
-def _cross_entropy(loss: Loss, logits: Tensor, wanted: Tensor, scale: Tensor) -> Compared:
+def _cross_entropy(loss: Loss, logits: Tensor, wanted: Tensor, scale: Tensor) -> LossAndGradient:
     """-Σ q·log softmax, whose gradient is softmax·Σq - q. q: the target of each class."""
     axis = logits.axis(loss.class_axis)
     scale = _by_position(scale, logits, [a for a in logits.axes(None)[1:] if a != axis])
@@ -106,7 +106,7 @@ def _cross_entropy(loss: Loss, logits: Tensor, wanted: Tensor, scale: Tensor) ->
     plain = loss.class_weights is None and loss.ignore_index is None and not loss.by_class
     share = logs.exp() if plain else logs.exp() * wanted.sum([axis], keep=True)
     gradient = ((share - wanted) * scale).known_like(logits)
-    return Compared(-total(logs * wanted, scale), gradient)
+    return LossAndGradient(-total(logs * wanted, scale), gradient)
 
 
 def _towards(teacher: Tensor, logits: Tensor, axis: int) -> Tensor:

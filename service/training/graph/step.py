@@ -10,7 +10,7 @@ from onnx import helper
 
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
-from service.training.graph.losses import Compared, compare, total
+from service.training.graph.losses import LossAndGradient, compare, total
 from service.training.graph.passes.accumulation import accumulate
 from service.training.graph.passes.canonical import stamp
 from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
@@ -196,7 +196,7 @@ def write(
     return model
 
 
-def _append_loss(graph: Builder, output: str, loss: Loss) -> tuple[Compared, list[Tensor]]:
+def _append_loss(graph: Builder, output: str, loss: Loss) -> tuple[LossAndGradient, list[Tensor]]:
     """The loss, and the inputs that it adds to the graph."""
     value = graph.tensor(loss.tensor or output)
     shape = value.shape
@@ -221,12 +221,12 @@ def _append_loss(graph: Builder, output: str, loss: Loss) -> tuple[Compared, lis
     return compared, [*fed, scale, *vectors, *teacher]
 
 
-def _own(graph: Builder, value: Tensor, scale: Tensor) -> Compared:
+def _own(graph: Builder, value: Tensor, scale: Tensor) -> LossAndGradient:
     """A loss that the graph computes: one per sample, or one number, the batch's mean."""
     if value.shape == ():
         scale = scale * next(iter(graph.inputs)).size(0).squeeze(0).cast_like(value)
-        return Compared(value * scale, scale)
-    return Compared(total(value, scale), scale.expand_like(value))
+        return LossAndGradient(value * scale, scale)
+    return LossAndGradient(total(value, scale), scale.expand_like(value))
 
 
 def _target(graph: Builder, loss: Loss, kind: int, shape: Shape) -> Tensor:
