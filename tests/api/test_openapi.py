@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
 import pytest
 from support import Served, blobs, mlp
 
@@ -167,7 +168,7 @@ def test_the_version_of_an_alias_is_described_with_its_bounds(description: dict[
 @pytest.fixture(scope="module")
 def in_every_form(served: Served) -> str:
     """A model whose variants can be made."""
-    served.register("every-form", mlp(8, 16, 3))
+    served.register("every-form", mlp(8, 16, 3), trainable={"lora": {"rank": 2}})
     served.upload("every-form", **blobs(40, 8, 3), split="validation").raise_for_status()
     return "every-form"
 
@@ -183,6 +184,8 @@ def test_every_form_of_a_models_file_is_described(
         for each in description["paths"][route]["get"]["parameters"]
         if each["name"] == "variant"
     )
+    if not hasattr(onnxruntime, "AdapterFormat"):
+        variants.remove("adapter")  # which older runtimes cannot write
     for variant in (None, *variants):
         params = {"variant": variant} if variant else {}
         url = f"/v1/models/{in_every_form}{path}"
