@@ -94,9 +94,12 @@ class SessionsEngine:
                 " leave it out, or register the model anew"
             )
 
-    def _untaught(self, target: Array) -> Array:
-        assert self._manifest.classes is not None
-        return np.zeros((len(target), self._manifest.classes, *target.shape[1:]), np.float32)
+    def _taught(self, target: Array, teacher: Array | None) -> Array:
+        """Counted by samples, where the loss is divided by their classes' weights."""
+        if teacher is None:
+            assert self._manifest.classes is not None
+            return np.zeros((len(target), self._manifest.classes, *target.shape[1:]), np.float32)
+        return np.asarray(teacher * np.float32(self._trained_loss.weight(target) / len(target)))
 
     @property
     def name(self) -> str:
@@ -168,7 +171,7 @@ class SessionsEngine:
         if self._manifest.draws:
             feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=self._batches, rows=rows)
         if self._class_vectors and self._manifest.distills:
-            feeds[TEACHER] = self._untaught(target) if teacher is None else teacher
+            feeds[TEACHER] = self._taught(target, teacher)
         scale = _scale(self._trained_loss, target)
         loss, taken = runs.run(feeds, rows=rows, scale=scale, weights=weights)
         for idle in self._state.buffers.gradients[taken:]:
