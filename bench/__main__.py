@@ -21,6 +21,7 @@ NAMES = (
     "frameworks",
     "growth",
     "defaults",
+    "skew",
     "classes",
     "heads",
     "augmentation",

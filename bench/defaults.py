@@ -58,7 +58,7 @@ def _digits(daemon: Served, task: Task, scratch: Path) -> Row:
     found: dict[str, list[Row]] = {name: [] for name in told}
     for seed in SEEDS:
         for name, recipe in told.items():
-            found[name].append(_trained(daemon, task, scratch, seed=seed, **recipe))
+            found[name].append(trained(daemon, task, scratch, seed=seed, **recipe))
     row: Row = {"task": task.name}
     for name, results in found.items():
         row |= {f"{name} {what}": median(each[what] for each in results) for what in results[0]}
@@ -70,7 +70,7 @@ def _table(daemon: Served, task: Task, scratch: Path) -> Row:
 
     def accuracy(**recipe: Any) -> float:
         return median(
-            _trained(daemon, task, scratch, seed=seed, **recipe)["accuracy"] for seed in SEEDS
+            trained(daemon, task, scratch, seed=seed, **recipe)["accuracy"] for seed in SEEDS
         )
 
     best = max(accuracy(**recipe) for recipe in RECIPES)
@@ -83,14 +83,14 @@ def _forgetting(daemon: Served, task: Task, scratch: Path) -> Row:
     row: Row = {"task": "clean digits after all 1,000"}
     for name, base in {"no base set": None, "base set": known}.items():
         found = [
-            _trained(daemon, task, scratch, seed=seed, base=base, clean=judged) for seed in SEEDS
+            trained(daemon, task, scratch, seed=seed, base=base, clean=judged) for seed in SEEDS
         ]
         for what in ("clean", "accuracy", "s"):
             row[f"{name} {what}"] = median(each[what] for each in found)
     return row
 
 
-def _trained(
+def trained(
     daemon: Served,
     task: Task,
     scratch: Path,
