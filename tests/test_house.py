@@ -32,7 +32,6 @@ SHORT = {
     "service/training/export/assembly.py": "the parts that join and remainder put together",
     "service/training/graph/passes/accumulation.py": "one pass over a graph",
     "service/training/preparation/artifacts.py": "one of the two forms that preparation writes",
-    "service/training/preparation/prepare.py": "the task, and who carries it out",
     "service/training/protocol/messages/commands.py": "messages of one direction",
     "storage/disk/digest.py": "four rooms hash files",
     "storage/records/id_set.py": "a format that storage and child share",

@@ -9,11 +9,10 @@ from fastapi import Depends, Request
 
 from api import threads
 from api.bodies.multipart import streamed_form
-from api.bodies.uploads import read_small, spooled
+from api.bodies.uploads import check_room_for, read_small, spooled
 from api.dependencies import TheDaemon
 from service.daemon import Daemon
 from service.errors import InvalidInput
-from service.samples.disk_reserve import require_room
 from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.files import FileUpload, read_about, store_files
 from service.samples.ingest.intake import IngestResult, UploadOptions
@@ -38,13 +37,7 @@ def model_with_room(request: Request, name: str, daemon: TheDaemon) -> Model:
     Raises NotFound, and StorageFull before the body is read.
     """
     model = daemon.store.models.get(name)
-    length = request.headers.get("content-length", "")
-    settings = daemon.settings
-    require_room(
-        settings.data_dir,
-        reserve_bytes=settings.disk_reserve_bytes,
-        incoming_bytes=int(length) if length.isdigit() else 0,
-    )
+    check_room_for(request, daemon)
     return model
 
 

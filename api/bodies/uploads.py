@@ -12,13 +12,16 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import problem, problems_of
+from service.daemon import Daemon
 from service.errors import InvalidInput, TooLarge, UnsupportedMediaType
+from service.samples.disk_reserve import require_room
 from storage.errors import Problem
 
 T = TypeVar("T", bound=BaseModel)
@@ -71,6 +74,22 @@ def require_media_type(request: Request, *allowed: str) -> str:
             f"the body is {given or 'of no type'}; set Content-Type to {' or '.join(allowed)}"
         )
     return given
+
+
+async def require_room_for(request: Request, daemon: Daemon) -> None:
+    """Raises StorageFull before the body is read."""
+    await run_in_threadpool(check_room_for, request, daemon)
+
+
+def check_room_for(request: Request, daemon: Daemon) -> None:
+    """As `require_room_for`, in a thread: it blocks."""
+    length = request.headers.get("content-length", "")
+    settings = daemon.settings
+    require_room(
+        settings.data_dir,
+        reserve_bytes=settings.disk_reserve_bytes,
+        incoming_bytes=int(length) if length.isdigit() else 0,
+    )
 
 
 async def read_small(request: Request, *, max_bytes: int, refusal: str) -> bytes:

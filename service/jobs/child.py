@@ -14,11 +14,14 @@ from service.processes.ending import ErrorTail, describe_exit
 from service.training.protocol.messages.lines import decode_message, encode
 from service.training.protocol.messages.shared import Failed
 from service.training.protocol.messages.unions import Command, Last, Message, Task
+from storage.errors import Busy, StorageBroken, StorageFull
 
 MAX_LINE_BYTES = 64 * 2**20
 """Longest message; a confusion matrix of a thousand classes takes a few MiB."""
 GRACE_S = 5.0
 """How long a child may take to end after it was asked to."""
+OF_THE_DEVICE = {each.code: each for each in (StorageFull, Busy, StorageBroken)}
+"""Errors that say nothing of the task."""
 
 Answer = TypeVar("Answer")
 
@@ -74,7 +77,8 @@ class Child:
     async def messages(self, *, silence_timeout_s: float) -> AsyncIterator[Message]:
         """Every message up to the last of the task.
 
-        Raises ChildDied when the child ends before, or says nothing for silence_timeout_s.
+        Raises ChildDied when the child ends before, or says nothing for silence_timeout_s;
+        StorageFull, Busy or StorageBroken when the task failed because of the device.
         """
         assert self._process.stdout is not None
         while True:
@@ -89,6 +93,8 @@ class Child:
             if not line:
                 raise ChildDied(await self._obituary())
             message = self._decode(line)
+            if isinstance(message, Failed) and message.code in OF_THE_DEVICE:
+                raise OF_THE_DEVICE[message.code](message.detail)
             yield message
             if isinstance(message, Last):
                 return
@@ -140,7 +146,7 @@ async def ask_child(
 ) -> Answer:
     """What a child says of a task. timeout_s: of silence. what: that cannot be done.
 
-    Raises ChildDied if it has no answer.
+    Raises ChildDied if it has no answer, and as `Child.messages` does.
     """
     child = await Child.spawn(children, task)
     try:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,7 +38,7 @@ from service.training.protocol.messages.training import (
     Updated,
 )
 from service.training.protocol.messages.unions import Command, Message, Task
-from storage.errors import StorageFull
+from storage.errors import StorageBroken
 from storage.records.federation import ROUND
 from storage.records.jobs import Blocker, Job, JobState
 from storage.store import Store
@@ -50,8 +48,6 @@ logger = logging.getLogger(__name__)
 MAX_RESTARTS = 3
 CANCEL_GRACE_S = 0.5
 """How long a round's child may go on with its step once it is cancelled."""
-NO_SPACE = os.strerror(errno.ENOSPC)
-"""In the last words of a child whose engine, or library, could not write."""
 
 
 class JobRun:
@@ -135,10 +131,6 @@ class JobRun:
             except ChildDied as death:
                 self.log.ended(death)
                 await asyncio.to_thread(self.log.save)
-                if NO_SPACE in death.detail:
-                    raise StorageFull(
-                        "the training child found no room on the disk; free some space"
-                    ) from death
                 if not isinstance(self._wish, Cancel):
                     detail = death.detail
                     event(logger, logging.WARNING, "child.died", job=self.job.id, detail=detail)
@@ -205,13 +197,21 @@ class JobRun:
                 await child.send(Hold())
             if self._wish is not None:
                 await self._send(self._wish)
-            silence_s = self._settings.heartbeat_timeout_s
-            async for message in child.messages(silence_timeout_s=silence_s):
+            async for message in self._heard(child):
                 await take(message)
         finally:
             self._child = None
             await child.close()
             await asyncio.to_thread(self.log.save)
+
+    async def _heard(self, child: Child) -> AsyncIterator[Message]:
+        """What it says. A disk that failed it may not fail the next."""
+        silence_s = self._settings.heartbeat_timeout_s
+        try:
+            async for message in child.messages(silence_timeout_s=silence_s):
+                yield message
+        except StorageBroken as fault:
+            raise ChildDied(fault.detail) from fault
 
     async def _take(self, message: Message) -> None:
         recorder = self._recorder
@@ -238,8 +238,6 @@ class JobRun:
                 raise ChildDied(f"the training child answered a job with {message.kind!r}")
 
     async def _failed(self, message: Failed) -> None:
-        if message.code == StorageFull.code:
-            raise StorageFull(message.detail)
         error = {"code": message.code, "detail": message.detail}
         self.log.note(message.detail)
         await asyncio.to_thread(self.log.save)

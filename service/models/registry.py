@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
-from service.errors import InvalidInput, PreparationFailed
+from service.errors import ChildDied, InvalidInput, PreparationFailed
 from service.jobs.child import Child
 from service.logs import event
 from service.models.prepared import MADE_OF, UPLOAD, describe, find_prepared
@@ -31,7 +31,7 @@ from service.training.protocol.messages.diagnosis import Diagnose, Diagnosed
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.unions import Message, Task
 from storage.disk.digest import sha256_of
-from storage.errors import AlreadyExists, HoneError, NotFound, Problem
+from storage.errors import AlreadyExists, NotFound, Problem
 from storage.records.models import Loss, Model
 from storage.store import Store
 from storage.tables.model_rows import name_taken
@@ -182,7 +182,9 @@ def _keep_upload(source: Path, prepared: Prepared, copy: Path) -> None:
 
 
 async def ask_to_prepare(task: Prepare, settings: Settings, children: Children) -> Prepared:
-    """What a child makes of the task. Raises GraphRefused, PreparationFailed, Busy."""
+    """What a child makes of the task. Raises GraphRefused, PreparationFailed, and StorageFull,
+    Busy or StorageBroken where the device is at fault.
+    """
     return await _ask_checker(task, Prepared, settings, children)
 
 
@@ -194,7 +196,7 @@ async def _ask_checker(
     try:
         async for message in child.messages(silence_timeout_s=settings.prepare_timeout_s):
             answer = message
-    except HoneError as error:
+    except ChildDied as error:
         raise PreparationFailed(
             f"checking the model ended the process that did it: {error.detail}"
         ) from error

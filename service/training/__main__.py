@@ -20,6 +20,7 @@ from service.training.errors import OutOfMemory
 from service.training.limits import apply_limits, memory_limit_bytes
 from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.pipe import Interrupted, Pipe, claim_stdout
+from storage.disk.durable import fault_behind
 from storage.errors import HoneError
 
 if TYPE_CHECKING:  # a child needs those of its own task only
@@ -56,17 +57,20 @@ def main() -> int:
 
 
 def answer(task: Task, pipe: Pipe) -> Message:
-    """Carry out the task and return its last message. Unknown errors pass through."""
+    """Carry out the task and return its last message. Errors of ours alone pass through."""
     try:
         apply_limits(task.limits, threads=threads_of(task))
         confine(task)
         return carry_out(task, pipe)
     except Interrupted as stop:
         return Stopped(stop.reason)
-    except HoneError as error:
-        return Failed(error.code, error.detail)
     except MemoryError:
         return Failed(OutOfMemory.code, out_of_memory(task))
+    except Exception as error:
+        told = fault_behind(error, f"the task {task.kind} failed") or error
+        if not isinstance(told, HoneError):
+            raise
+        return Failed(told.code, told.detail)
 
 
 def carry_out(task: Task, pipe: Pipe) -> Message:

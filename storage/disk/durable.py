@@ -44,6 +44,28 @@ def is_of_disk(error: OSError) -> bool:
     return error.errno in _DISK
 
 
+def fault_behind(error: BaseException, what: str) -> HoneError | None:
+    """Our error if the machine was at fault, be it behind other errors; None if it was not.
+
+    Libraries that are not written in Python raise errors of their own, with the system's words.
+    """
+    behind: BaseException | None = error
+    while behind is not None:
+        if isinstance(behind, (StorageFull, Busy, StorageBroken)):
+            return behind
+        number = behind.errno if isinstance(behind, OSError) else _number_in(str(behind))
+        if number is not None and number in _DISK:
+            return fault_of(OSError(number, os.strerror(number)), what)
+        behind = behind.__cause__ or behind.__context__
+    return None
+
+
+def _number_in(words: str) -> int | None:
+    """The system's error that a text names. Memory is none of them: a process has its own limit."""
+    named = _DISK - {errno.ENOMEM}
+    return next((number for number in named if os.strerror(number) in words), None)
+
+
 def sync_file(descriptor: int) -> None:
     """Flush a file to the medium; on macOS fsync alone stops at the drive's cache."""
     if sys.platform == "darwin":

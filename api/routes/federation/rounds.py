@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request, Response
 
 from api.access.scopes import ThePrincipal, needs
-from api.bodies.uploads import json_part, require_media_type, spooled_part
+from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon, TheModel, TheStore
 from api.files import file_answer
 from api.openapi import answers, body
@@ -97,6 +97,7 @@ async def ask_for_round(
     waits for the policy as any job. Parts: `spec` (JSON) and `parameters` (safetensors).
     """
     require_media_type(request, FORM)
+    await require_room_for(request, daemon)
     async with request.form(max_files=2, max_fields=2) as form:
         spec = await json_part(form, "spec", RoundRequest)
         if spec is None:

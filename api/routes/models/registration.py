@@ -10,7 +10,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from api import present
 from api.access.scopes import ThePrincipal, needs
-from api.bodies.uploads import json_part, require_media_type, spooled_part
+from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon
 from api.openapi import answers, body
 from api.routes.models.presenting import diagnosis_body
@@ -62,6 +62,7 @@ DIAGNOSED = _form("DiagnosisSpecBody", [])
     summary="Register a model",
     responses=answers(
         "already_exists",
+        "busy",
         "graph_refused",
         "preparation_failed",
         "storage_full",
@@ -76,6 +77,7 @@ async def register(
 ) -> ModelBody:
     """Parts: `spec` (JSON) and either `model` (a forward ONNX file) or `artifacts` (a zip)."""
     require_media_type(request, "multipart/form-data")
+    await require_room_for(request, daemon)
     async with request.form(max_files=2, max_fields=4) as form:
         spec = _spec(await _described(form))
         principal.require(Scope.MODELS_ADMIN, spec.name)
@@ -92,7 +94,8 @@ async def register(
     "/diagnosis",
     summary="Diagnose a model",
     responses=answers(
-        "graph_refused", "preparation_failed", "storage_full", "too_large", "unsupported_media_type"
+        *("busy", "graph_refused", "preparation_failed", "storage_full", "too_large"),
+        "unsupported_media_type",
     ),
     openapi_extra=DIAGNOSED,
 )
@@ -104,6 +107,7 @@ async def diagnose(request: Request, daemon: TheDaemon, principal: ThePrincipal)
     read is refused as there; what keeps the rest from being registered is in `problems`.
     """
     require_media_type(request, "multipart/form-data")
+    await require_room_for(request, daemon)
     async with request.form(max_files=2, max_fields=4) as form:
         given = await json_part(form, "spec", DiagnosisSpecBody) or DiagnosisSpecBody()
         if given.name:

@@ -7,6 +7,7 @@ from pathlib import Path
 from service.training.errors import EngineMissing, GraphRefused
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages import preparation
+from storage.disk.durable import fault_behind
 from storage.errors import Problem
 
 
@@ -15,6 +16,8 @@ def prepare(task: preparation.Prepare) -> preparation.Prepared | preparation.Ref
     try:
         return _prepare(task)
     except GraphRefused as refused:
+        if fault := fault_behind(refused, "the model cannot be checked"):
+            raise fault from refused
         return preparation.Refused(refused.detail, refused.problems)
     except EngineMissing as missing:
         place = "/artifacts" if task.form == "artifacts" else "/engine"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -45,11 +46,17 @@ def test_the_daemon_lives_through_a_full_disk(disk: Path, serve: Callable[..., S
     fill(disk)
 
     refused = served.upload("m", **blobs(5000, 64, 2, seed=1))
+    with (disk / "filler").open("r+b") as file:
+        file.truncate(file.seek(0, 2) - 3 * 2**20)  # for the model, and not for what is made of it
+    spec = json.dumps({"name": "large", "loss": "mse"})
+    model = {"model": ("model.onnx", mlp(512, 900, 8))}
+    not_checked = served.http.post("/v1/models", data={"spec": spec}, files=model)
     one = served.http.delete(f"{url}/{first}")
     many = served.http.delete(url, params={"label": 1})
 
     assert (refused.status_code, refused.json()["code"]) == (507, "storage_full")
     assert "make room" in refused.json()["detail"]
+    assert (not_checked.status_code, not_checked.json()["code"]) == (507, "storage_full")
     assert one.status_code == 204
     assert many.json()["deleted"] > 1000
     assert served.http.get("/readyz").status_code == 200

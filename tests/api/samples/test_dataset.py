@@ -9,6 +9,7 @@ import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -263,11 +264,25 @@ def test_an_archive_brings_only_records_that_an_upload_could(
 
 
 def test_a_disk_without_room_takes_no_uploads(serve: Callable[..., Served], tmp_path: Path) -> None:
+    before = serve(tmp_path / "full")
+    before.register("m", mlp(3, 2))
+    before.stop()
     served = serve(tmp_path / "full", disk_reserve_bytes=2**60)
-    served.register("m", mlp(3, 2))
+    form: dict[str, Any] = {"data": {"spec": json.dumps({"name": "n", "loss": "mse"})}}
+    form["files"] = {"model": ("model.onnx", mlp(3, 2))}
+    tensors: dict[str, Any] = {
+        "content": b"{}",
+        "headers": {"Content-Type": "application/safetensors"},
+    }
+    round_of: dict[str, Any] = {"data": {"spec": "{}"}, "files": {"parameters": ("p", b"{}")}}
 
-    answer = served.upload("m", **blobs(2, 3, 2))
-
-    assert answer.status_code == 507
-    assert answer.json()["code"] == "storage_full"
-    assert "HONED_DISK_RESERVE_BYTES" in answer.json()["detail"]
+    for answer in (
+        served.upload("m", **blobs(2, 3, 2)),
+        served.http.post("/v1/models", **form),
+        served.http.post("/v1/models/diagnosis", **form),
+        served.http.put("/v1/models/m/parameters", **tensors),
+        served.http.post("/v1/models/m/evaluate", **tensors),
+        served.http.post("/v1/models/m/rounds", **round_of),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (507, "storage_full"), answer.text
+        assert "HONED_DISK_RESERVE_BYTES" in answer.json()["detail"]

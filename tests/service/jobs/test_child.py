@@ -14,6 +14,7 @@ from service.training.protocol.messages.lines import encode
 from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.messages.training import LoopState, Saved
 from service.training.protocol.messages.unions import Message
+from storage.errors import Busy, HoneError, StorageBroken, StorageFull
 
 GOOD = encode(Failed(code="no_samples", detail="there is nothing")).decode()
 
@@ -54,6 +55,16 @@ def test_messages_end_with_the_last_of_the_task() -> None:
 def test_a_dead_child_is_quoted() -> None:
     with pytest.raises(ChildDied, match=r"exit code 3 .*last words: .*out of luck"):
         hear("import sys; print('out of luck', file=sys.stderr); sys.exit(3)")
+
+
+@pytest.mark.parametrize("fault", [StorageFull, Busy, StorageBroken])
+def test_a_fault_of_the_device_is_told_as_what_it_is(fault: type[HoneError]) -> None:
+    told = encode(Failed(code=fault.code, detail="the disk")).decode()
+
+    with pytest.raises(fault, match="the disk") as raised:
+        hear(f"print({told!r}, end='')")
+
+    assert type(raised.value) is fault
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals of this kind")

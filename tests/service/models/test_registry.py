@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from service.models.registry import Registry
 from service.models.specification import ModelSpec
 from service.processes.children import Children
 from service.settings import load_settings
-from storage.errors import AlreadyExists
+from storage.errors import AlreadyExists, StorageFull
 from storage.store import Store
 
+MOST_BYTES = 2**16
 IMAGES = ({"input": "x", "kind": "image"},)
 
 
@@ -28,12 +30,25 @@ def upload(tmp_path: Path) -> Path:
     return path
 
 
-def register(store: Store, *specs: ModelSpec, upload: Path) -> list[Any]:
+class OfSmallFiles(Children):
+    """Whose processes are refused to write more into one file, as by a disk that is full."""
+
+    async def spawn(self, *arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        import resource
+
+        process = await super().spawn(*arguments, **options)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
+        return process
+
+
+def register(
+    store: Store, *specs: ModelSpec, upload: Path, kind: type[Children] = Children
+) -> list[Any]:
     """Register models at once; what each returns or raises."""
 
     async def run() -> list[Any]:
         settings = load_settings(data_dir=store.data_dir)
-        made = Registry(store, settings, Children(memory_cap_bytes=None))
+        made = Registry(store, settings, kind(memory_cap_bytes=None))
         work = [made.register(spec, upload, form="forward") for spec in specs]
         return await asyncio.gather(*work, return_exceptions=True)
 
@@ -61,6 +76,19 @@ def test_a_model_that_is_refused_once_it_is_prepared_leaves_nothing(
     (refused,) = register(store, spec, upload=upload)
 
     assert isinstance(refused, InvalidInput)
+    assert kept(store) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits a process that runs already")
+def test_a_disk_without_room_for_the_check_is_no_fault_of_the_model(
+    store: Store, upload: Path
+) -> None:
+    upload.write_bytes(mlp(64, 1024, 8))
+
+    (refused,) = register(store, ModelSpec("m", "mse"), upload=upload, kind=OfSmallFiles)
+
+    assert type(refused) is StorageFull
+    assert "File too large; free some space" in refused.detail
     assert kept(store) == []
 
 

@@ -107,6 +107,18 @@ def test_the_smallest_memory_that_is_allowed_trains_a_small_model(
     train(task, memory_bytes=MIN_MEMORY_BYTES)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="a file that cannot be read")
+def test_a_disk_that_fails_is_told_as_such(spawn: Any, tmp_path: Path) -> None:
+    """The first page of a process's memory is never there: EIO."""
+    work_dir = str(tmp_path / "prepared")
+    child = spawn(Prepare(source="/proc/self/mem", form="forward", work_dir=work_dir, loss="mse"))
+    last = child.last()
+    assert isinstance(last, Failed)
+    assert last.code == "storage_broken"
+    assert "Input/output error" in last.detail
+    assert child.end() == 0
+
+
 def test_an_upload_that_is_no_model_is_refused_by_the_child(spawn: Any, tmp_path: Path) -> None:
     (tmp_path / "upload").write_bytes(b"no model")
     source, work_dir = str(tmp_path / "upload"), str(tmp_path / "prepared")
