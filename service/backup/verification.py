@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 DUE = timedelta(days=7)
 BYTES_PER_S = 16 * 2**20
 """So that neither the disk nor its cache is taken from others."""
+BUG = "this is a bug in the daemon; its log has the traceback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class Verifier:
         """Start to read all of it, unless it is being read; a stop of the daemon cuts it short."""
         if self._task is None or self._task.done():
             self.progress = VerificationProgress(running=True)
-            self._task = asyncio.create_task(self._read())
+            self._task = asyncio.create_task(self._read_slowly())
+            self._task.add_done_callback(self._ended)
 
     async def run_if_due(self) -> None:
         """Read all of it if the last time is a week ago and the device is free."""
@@ -77,17 +79,21 @@ class Verifier:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def _read(self) -> None:
-        try:
-            await self._read_slowly()
-        except HoneError as error:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Log how it ended, and keep what whoever asked is told."""
+        self.progress = replace(self.progress, running=False)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            size_bytes = self.progress.read_bytes
+            event(logger, logging.INFO, "verification.done", size_bytes=size_bytes)
+        elif isinstance(error, HoneError):
             self.progress = replace(self.progress, error=error.detail)
             event(logger, logging.WARNING, "verification.failed", detail=error.detail)
         else:
-            size_bytes = self.progress.read_bytes
-            event(logger, logging.INFO, "verification.done", size_bytes=size_bytes)
-        finally:
-            self.progress = replace(self.progress, running=False)
+            self.progress = replace(self.progress, error=BUG)
+            logger.error("verification.failed", exc_info=error)
 
     async def _read_slowly(self) -> None:
         verification = self._store.verification

@@ -89,6 +89,27 @@ def test_a_stop_cuts_it_short(store: Store, device: Any) -> None:
     assert times(store) == []
 
 
+def test_a_fault_of_ours_is_logged_once_and_told(
+    store: Store,
+    device: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> int:
+        raise ZeroDivisionError("of the test")
+
+    monkeypatch.setattr(store.verification, "size_bytes", fail)
+    verifier = Verifier(store, device)
+
+    asyncio.run(verifier.run_if_due())
+
+    assert not verifier.progress.running
+    assert verifier.progress.error == "this is a bug in the daemon; its log has the traceback"
+    (record,) = [each for each in caplog.records if each.exc_info]
+    assert (record.message, record.levelname) == ("verification.failed", "ERROR")
+    assert "of the test" in caplog.text
+
+
 def test_a_device_in_use_is_left_alone(
     store: Store, run: Callable[[], None], device: Device
 ) -> None:

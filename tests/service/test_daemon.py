@@ -1,0 +1,79 @@
+"""What a running daemon does by itself every hour."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import begin
+from support import until
+
+from service import daemon as module
+from service.access.usage import Usages
+from service.backup.daily_backups import DailyBackups
+from service.backup.verification import Verifier
+from service.daemon import Daemon
+from service.samples.drift import DriftWatch
+from service.samples.erasure import Erasure
+from service.settings import load_settings
+from storage.tables.audit import Audit
+from storage.tables.history import History
+
+HOURLY: list[tuple[Any, str]] = [
+    (Audit, "prune"),
+    (DailyBackups, "make_if_due"),
+    (DriftWatch, "check_all"),
+    (Erasure, "sweep"),
+    (History, "prune"),
+    (Usages, "save"),
+    (Verifier, "run_if_due"),
+    (module, "prune_all"),
+]
+
+
+def noting(work: Callable[..., Any], ended: Callable[[], None]) -> Callable[..., Any]:
+    """The same work, and word of it once it has ended."""
+    if iscoroutinefunction(work):
+
+        @wraps(work)
+        async def awaited(*given: Any, **named: Any) -> None:
+            await work(*given, **named)
+            ended()
+
+        return awaited
+
+    @wraps(work)
+    def called(*given: Any, **named: Any) -> None:
+        work(*given, **named)
+        ended()
+
+    return called
+
+
+def test_all_hourly_work_is_done(
+    tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour is half a second here, and the work is the real one."""
+    done: set[str] = set()
+    monkeypatch.setattr(module, "MAINTENANCE_INTERVAL_S", 0.5)
+    for owner, name in HOURLY:
+        label = f"{owner.__name__}.{name}"
+        work = noting(getattr(owner, name), lambda label=label: done.add(label))  # type: ignore[misc]
+        monkeypatch.setattr(owner, name, work)
+    wanted = {f"{owner.__name__}.{name}" for owner, name in HOURLY}
+
+    async def run() -> None:
+        settings = load_settings(data_dir=begin(tmp_path / "data", database))
+        daemon = Daemon(settings, on_fatal=lambda: None)
+        await daemon.start()
+        try:
+            await until(lambda: done >= wanted, f"{wanted} to be done")
+        finally:
+            await daemon.stop()
+
+    asyncio.run(run())
