@@ -13,8 +13,9 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from api.dependencies import TheDaemon
+from service.processes.children import Children
 from service.processes.ending import describe_exit
-from service.processes.interpreter import spawn
 
 ASSETS = "/docs/assets"
 INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -29,10 +30,10 @@ def install(app: FastAPI) -> None:
     one_at_a_time = asyncio.Lock()
 
     @app.get("/openapi.json", include_in_schema=False)
-    async def openapi() -> Response:
+    async def openapi(daemon: TheDaemon) -> Response:
         async with one_at_a_time:
             if not described:
-                described.append(await _description())
+                described.append(await _description(daemon.children))
         return Response(described[0], media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
@@ -72,9 +73,9 @@ def _policy(page: str) -> str:
     )
 
 
-async def _description() -> bytes:
+async def _description(children: Children) -> bytes:
     """The OpenAPI description, made by a child: it takes about 7 MB that are never returned."""
-    process = await spawn("api.description")
+    process = await children.spawn("api.description")
     text, errors = await process.communicate()
     if process.returncode:
         words = errors.decode(errors="replace").strip()
