@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from greedy import REFUSED
 from onnx import TensorProto, helper, numpy_helper
 from support import Served, wait_until
 
@@ -59,6 +60,32 @@ def test_a_check_ends_when_its_client_has_gone(served: Served, slow: bytes) -> N
     wait_until(lambda: not child.is_running(), "the check to end")
 
     assert served.http.get("/v1/models/left").status_code == 404
+
+
+ATTACKS = (
+    "a loop whose end the input decides",
+    "ifs inside of ifs",
+    "functions that multiply",
+    "many nodes",
+)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_small_file_that_asks_for_much_is_refused_before_it_runs(
+    served: Served, attack: str
+) -> None:
+    make, words = REFUSED[attack]
+    spec = json.dumps({"name": "greedy", "loss": "mse"})
+
+    answer = served.http.post(
+        "/v1/models",
+        data={"spec": spec},
+        files={"model": ("model.onnx", make().SerializeToString())},
+    )
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "graph_refused")
+    assert words in answer.json()["detail"]
+    assert served.http.get("/v1/models/greedy").status_code == 404
 
 
 def test_two_checks_run_at_once(served: Served, slow: bytes) -> None:
