@@ -137,13 +137,17 @@ def test_aliases_leave_a_damaged_version_for_the_one_before(store, add_model):
     assert store.integrity.file(second.file.sha256).read_bytes() == b"second"
 
 
-def test_latest_passes_over_every_damaged_version(store, add_model):
+@pytest.mark.parametrize("lose", [flip, lambda path: path.unlink()], ids=["flipped", "missing"])
+def test_latest_passes_over_every_damaged_version_and_tells_of_each_once(store, add_model, lose):
     model = add_model(store)
-    for content in (b"second", b"third"):
-        made = publish(store, start_job(store, model.id), content)
-        flip(store.files.path(made.file.sha256))
+    lost = [publish(store, start_job(store, model.id), each).file for each in (b"2nd", b"3rd")]
+    for file in lost:
+        lose(store.files.path(file.sha256))
 
     assert store.integrity.latest(model.id).version == 1
+    assert store.integrity.latest(model.id).version == 1
+    told = [each.data for each in store.events.since(0, 100) if each.type == "storage.damaged"]
+    assert [each["sha256"] for each in told] == [file.sha256 for file in reversed(lost)]
 
     base = store.versions.get(model.id, 1)
     flip(store.files.path(base.file.sha256))
