@@ -56,6 +56,25 @@ def test_a_token_that_others_can_read_fails(tmp_path: Path) -> None:
 
 
 @posix
+def test_a_data_folder_that_others_can_read_fails(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    data_dir = tmp_path / "open"
+    data_dir.mkdir(mode=0o700)
+    (data_dir / "hone.db").touch(mode=0o600)
+    assert folder.check_permissions(data_dir).status == "ok"
+    (data_dir / "hone.db").chmod(0o644)
+
+    done = honed("doctor", "--json", HONED_DATA_DIR=str(data_dir))
+
+    found = {check["name"]: check for check in json.loads(done.stdout)}
+    check = found["permissions"]
+    assert done.returncode == 1
+    assert (check["status"], check["detail"]) == ("fail", f"others may read {data_dir / 'hone.db'}")
+    assert f"chmod -R go= {data_dir}" in check["remedy"]
+
+
+@posix
 @pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root writes anywhere")
 def test_a_data_folder_that_cannot_be_written_fails(tmp_path: Path) -> None:
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
