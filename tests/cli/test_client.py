@@ -107,6 +107,27 @@ def test_a_listener_is_found_by_its_address(tmp_path: Path, address: str, is_str
     assert found == ({4242} if is_strange else set())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's table")
+def test_root_and_the_data_folders_owner_may_listen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This user is another one: its own programs are trusted anyhow."""
+    (tmp_path / "net").mkdir()
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: 4243)
+    lines = ["  sl  local_address ..."]
+    for uid in (0, owner, 4243, 4244):
+        ends = "00000000:0000 0A 00000000:00000000 00:00000000 00000000"
+        lines.append(f"   0: 0100007F:2117 {ends} {uid} 0 1")
+    (tmp_path / "net" / "tcp").write_text("\n".join(lines), "utf-8")
+
+    found = strangers("127.0.0.1", 8471, data_dir=tmp_path, procfs_root=tmp_path)
+
+    assert found == {4244}
+    elsewhere = strangers("127.0.0.1", 8471, data_dir=tmp_path / "none", procfs_root=tmp_path)
+    assert elsewhere == {4244, owner} - {0}
+
+
 def test_a_missing_token_is_explained(daemon: DaemonProcess, tmp_path: Path) -> None:
     with (
         closing(Client(url=daemon.client.url)) as client,
