@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from service.logs import MAX_REPEATS, REPEAT_WINDOW_S, HumanFormatter, JsonFormatter, RepeatLimit
+from service.logs import (
+    MAX_REPEATS,
+    REPEAT_WINDOW_S,
+    HumanFormatter,
+    JsonFormatter,
+    RepeatLimit,
+    configure,
+)
 
 
 def record(message: str, *, at_s: float = 0.0, **fields: object) -> logging.LogRecord:
@@ -34,6 +41,20 @@ def test_a_line_that_repeats_without_end_is_held_back(told: pytest.LogCaptureFix
     assert limit.filter(record("accept failed", at_s=1000 + REPEAT_WINDOW_S))
     assert told.records[-1].message == "log.repeats_held_back"
     assert told.records[-1].fields == {"lines": 1000 - MAX_REPEATS}
+
+
+def test_the_daemons_log_has_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    try:
+        configure(log_format="human", level="info")
+        for _ in range(MAX_REPEATS + 5):
+            logging.getLogger("service.test").warning("accept failed")
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+
+    assert capsys.readouterr().err.count("accept failed") == MAX_REPEATS
 
 
 def test_lines_that_differ_in_a_field_are_all_logged() -> None:

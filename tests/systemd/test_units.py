@@ -16,6 +16,7 @@ import pytest
 from as_systemd import NUMBERS
 from support import DEADLINE_S, IMPORTED_BY_TESTS, Served, client, mlp, npz, wait_until
 
+from api.connections import MAX_DESCRIPTORS
 from service.processes.interpreter import APPLICATION
 
 UNITS = APPLICATION / "systemd"
@@ -27,6 +28,13 @@ as_root = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or not NUMBERS.exists(),
     reason="makes namespaces and drops capabilities: root on Linux x86-64, with its headers",
 )
+
+
+@pytest.mark.parametrize("unit", ["honed.service", "user.service"])
+def test_the_daemon_may_have_descriptors_for_a_thousand_clients_and_more(unit: str) -> None:
+    text = (UNITS / unit).read_text("utf-8")
+    (limit,) = re.findall(r"^LimitNOFILE=(\d+)$", text, re.MULTILINE)
+    assert int(limit) == MAX_DESCRIPTORS
 
 
 @pytest.fixture

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stored import start_job
-from support import until
+from support import mlp, until
 
 from service.jobs import runner as module
 from service.jobs.runner import JobRunner
+from service.models.registry import Registry
+from service.models.specification import ModelSpec
 from service.policy.device_monitor import DeviceMonitor
+from service.processes import children
 from service.processes.children import Children
 from service.settings import load_settings
 from storage.errors import DiskFull
@@ -65,6 +70,34 @@ def test_a_fault_of_ours_fails_the_job_and_frees_the_runner(
     assert row.state is JobState.FAILED
     assert row.error is not None
     assert row.error["code"] == "internal"
+
+
+def test_a_job_without_memory_for_a_process_waits_for_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    async def scenario(runner: JobRunner) -> None:
+        upload = tmp_path / "model.onnx"
+        upload.write_bytes(mlp(4, 4, 2))
+        settings = load_settings(data_dir=store.data_dir)
+        registry = Registry(store, settings, Children(memory_cap_bytes=None))
+        model = await registry.register(ModelSpec("m", "mse"), upload, form="forward")
+        job = start_job(store, model.id)
+        monkeypatch.setattr(children, "RETRY_DELAYS_S", (0.0, 0.0))
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+
+        runner.start(job)
+        await runner.finish()
+
+        (shortage,) = runner.shortage_of(job.id)
+        assert shortage.condition == "busy"
+        assert "Cannot allocate memory" in shortage.detail
+        row = store.jobs.get(job.id)
+        assert (row.state, row.blocked_by) == (JobState.PAUSED, (shortage,))
+
+    play(store, tmp_path, scenario)
 
 
 def test_the_end_of_a_run_is_written_once_there_is_room(

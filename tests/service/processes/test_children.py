@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import until
@@ -65,6 +67,29 @@ def test_a_child_starts_once_there_are_descriptors_again(caplog: pytest.LogCaptu
         return said
 
     assert asyncio.run(run()) == b"[1]\n"
+
+
+def test_a_child_starts_once_there_is_memory_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    start, refused = asyncio.create_subprocess_exec, []
+
+    async def refuse_once(*command: Any, **options: Any) -> asyncio.subprocess.Process:
+        if not refused:
+            refused.append(OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
+            raise refused[0]
+        return await start(*command, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse_once)
+    monkeypatch.setattr(module, "RETRY_DELAYS_S", (0.0,))
+
+    async def run() -> bytes:
+        children = Children(memory_cap_bytes=None)
+        said, _ = await (await children.spawn("json.tool", "--compact")).communicate(b"[ 1 ]")
+        return said
+
+    assert asyncio.run(run()) == b"[1]\n"
+    assert retried(caplog)
 
 
 def test_a_lasting_shortage_is_told_as_busy(monkeypatch: pytest.MonkeyPatch) -> None:
