@@ -16,6 +16,7 @@ from bench.table import show
 NAMES = (
     "throughput",
     "footprint",
+    "jobs",
     "upload",
     "scale",
     "frameworks",

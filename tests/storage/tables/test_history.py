@@ -1,8 +1,10 @@
 from datetime import datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 from stored import publish, start_job
 
+from storage.records.federation import ROUND, NewRound
 from storage.records.jobs import JobState, MetricPoint, NewJob, NewTrigger
 from storage.store import Store
 
@@ -77,6 +79,29 @@ def test_a_jobs_row_stays_while_something_needs_it(store, add_model, adopt, cloc
     assert job_ids(store) == {job.id for job in kept}
     assert {needless.id, newest.id}.isdisjoint(job_ids(store))
     assert store.metrics.list(has_a_checkpoint.id, 10) == []
+
+
+def test_a_jobs_row_stays_while_a_file_or_an_erasure_needs_it(
+    store, add_model, upload, adopt, clock
+):
+    model = add_model(store)
+    new = NewRound(NewJob(model.id, ROUND, {}, ROUND), "fl", 1, {}, None)
+    of_a_round = store.rounds.begin(new, adopt(store, b"parameters")).job
+    store.jobs.move(of_a_round.id, JobState.QUEUED, JobState.CANCELLED)
+    upload(store, model, [1, 1])
+    tainted = start_job(store, model.id)
+    store.lineage.add(tainted.id, np.array([1, 2]), started_from=None)
+    publish(store, tainted)
+    anew = NewJob(model.id, "erasure", {}, "base")
+    of_an_erasure = store.unlearning.delete(model.id, np.array([1]), anew=anew).job
+    store.jobs.move(of_an_erasure.id, JobState.QUEUED, JobState.CANCELLED)
+    needless, newest = failed_job(store, model), failed_job(store, model)
+    clock[0] += AGE + timedelta(days=1)
+
+    store.history.prune(AGE)
+
+    assert job_ids(store) == {of_a_round.id, tainted.id, of_an_erasure.id, newest.id}
+    assert needless.id not in job_ids(store)
 
 
 def test_the_newest_job_of_a_model_stays(store, add_model, clock):
