@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import stat
+import struct
 import zipfile
 import zlib
 from collections import Counter
@@ -18,7 +20,16 @@ from service.errors import InvalidInput
 from storage.backup.snapshot import DATABASE
 from storage.errors import Problem
 
-READ_FAULTS = (zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, zlib.error)
+READ_FAULTS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+)
 MAX_MANIFEST_BYTES = 64 * 2**20
 _NAME = re.compile(
     r"hone\.db|files/([0-9a-f]{2})/\1[0-9a-f]{62}|packs/[1-9]\d{0,17}/[1-9]\d{0,17}\.pack", re.ASCII
@@ -114,7 +125,7 @@ def _manifest(archive: zipfile.ZipFile) -> Contents:
         given = json.loads(archive.read(info))
     except KeyError as error:
         raise _wrong(f"/{MANIFEST}", "it is missing; this is no backup of Hone") from error
-    except (ValueError, RecursionError, *READ_FAULTS) as error:
+    except (ValueError, RecursionError, OSError, *READ_FAULTS) as error:
         raise _wrong(f"/{MANIFEST}", f"it cannot be read: {error}") from error
     if not isinstance(given, dict) or given.get("format") != FORMAT:
         raise _wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; this is no backup of Hone")

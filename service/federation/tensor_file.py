@@ -75,11 +75,12 @@ def read_entries(path: Path, *, is_sent: bool = False) -> dict[str, Entry]:
         text = file.read(length)
     try:
         header = json.loads(text)
-        metadata = header.pop("__metadata__", None) or {}
+        is_own = OWN in dict(header.pop("__metadata__", None) or {})
+        "".join(header).encode()  # half a character has no place in an answer
         entries = {name: _entry(value, 8 + length) for name, value in header.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise _unreadable(f"its header is not that of safetensors: {error!r}") from error
-    if is_sent and OWN in metadata:
+    if is_sent and is_own:
         raise _unreadable("it is a whole checkpoint of Hone, and not the parameters alone")
     in_order = dict(sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)))
     _require_contiguous(in_order, 8 + length, size)
