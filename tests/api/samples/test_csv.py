@@ -63,6 +63,28 @@ def test_a_bom_quotes_empty_lines_and_any_line_ends_are_fine(
     assert [label for _, label, _ in rows(served, model)] == [0, 1]
 
 
+def test_columns_go_by_the_names_that_the_model_has(served: Served, model: str) -> None:
+    url = f"/v1/models/{model}"
+    named = served.http.patch(url, json={"features": ["temp", "rpm", "load"]})
+    assert (named.status_code, named.json()["features"]) == (200, ["temp", "rpm", "load"])
+
+    other_order = send(served, model, "load,temp,rpm\n3,1,2\n")
+    more = send(served, model, "rpm,site,load,temp\n5,north,6,4\n")
+    ignored = send(served, model, "rpm,site,load,temp\n5,9,6,4\n", ignore_columns="site")
+
+    assert (other_order.status_code, ignored.status_code) == (201, 201), ignored.text
+    assert (more.status_code, more.json()["errors"][0]["pointer"]) == (422, "/1")
+    assert "site" in more.json()["errors"][0]["detail"]
+    assert [x for x, _, _ in rows(served, model)] == [[1, 2, 3], [4, 5, 6]]
+
+    forgotten = served.http.patch(url, json={"features": None})
+    assert (forgotten.status_code, forgotten.json()["features"]) == (200, None)
+    assert send(served, model, "a,b,c\n7,8,9\n").status_code == 201
+    assert served.http.get(url).json()["features"] == ["a", "b", "c"]
+    wrong = served.http.patch(url, json={"features": ["a", "b"]})
+    assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/features")
+
+
 WRONG = {
     "short row": ("a,b,c,label\n1,2,3,cat\n1,2\n", "/3", "line 3 has 2 columns, the header has 4"),
     "long row": ("a,b,c\n1,2,3,4\n", "/2", "line 2 has 4 columns"),
