@@ -11,8 +11,11 @@ const into = resolve(process.argv[2] ?? `${here}/../api/static`);
 await mkdir(into, { recursive: true });
 await build({
   absWorkingDir: here,
-  entryPoints: { dashboard: "src/main.ts" },
-  outfile: `${into}/dashboard.js`,
+  entryPoints: [
+    { in: "src/main.ts", out: "dashboard" },
+    { in: "src/styles/index.css", out: "dashboard" },
+  ],
+  outdir: into,
   bundle: true,
   format: "esm",
   target: "es2022",
@@ -22,4 +25,3 @@ await build({
   logLevel: "warning",
 });
 await copyFile(`${here}/src/index.html`, `${into}/index.html`);
-await copyFile(`${here}/src/dashboard.css`, `${into}/dashboard.css`);

@@ -564,7 +564,7 @@ function staleAfter(happened) {
   if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
   if (family === "checkpoint") return [];
-  const changed2 = ["/v1/models?", modelPath(happened.model)];
+  const changed2 = ["/v1/models?", modelPath(happened.model), ...family === "model" ? ["/v1/drifts"] : []];
   return happened.type === "model.deleted" ? [...changed2, "/v1/jobs"] : changed2;
 }
 function applyProgress(resources, data) {
@@ -649,6 +649,7 @@ var Live = class {
   app;
   #lastId = "";
   #failures = 0;
+  #isFirst = true;
   /** Until the token is refused; rejects with that refusal. A hidden page asks nothing. */
   async run() {
     for (; ; ) {
@@ -674,12 +675,7 @@ var Live = class {
     const watchdog = new Watchdog(SILENCE_MS, controller);
     try {
       const headers = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
-      const stream = await api.stream("/v1/events", headers, signal);
-      const failed = new Promise((_, reject) => {
-        void resources.open(reject).then((isWhole) => {
-          if (isWhole) this.#connect(stream === null ? "polling" : "live");
-        });
-      });
+      const [stream, failed] = await this.#begin(api.stream("/v1/events", headers, signal));
       const told4 = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
       await Promise.race([told4, failed]);
     } catch (error) {
@@ -691,6 +687,24 @@ var Live = class {
       resources.close();
       controller.abort();
     }
+  }
+  /**
+   * The events, and a promise that rejects when the page cannot be loaded. A page that is new does
+   * not wait for the events before it asks for what it shows: of that it asks again, since
+   * something may have happened in between. Otherwise nobody is asked until the daemon answers.
+   */
+  async #begin(asked) {
+    const { resources } = this.app;
+    let fail = () => void 0;
+    const failed = new Promise((_, reject) => fail = reject);
+    const early = this.#isFirst ? resources.open(fail) : null;
+    this.#isFirst = false;
+    const stream = await Promise.race([asked, failed]);
+    if (early !== null) resources.mark(EVERYTHING);
+    void (early ?? resources.open(fail)).then((isSo) => {
+      if (isSo) this.#connect(stream === null ? "polling" : "live");
+    });
+    return [stream, failed];
   }
   async #follow(stream, watchdog) {
     const parser = new EventParser(this.#lastId);
@@ -744,14 +758,22 @@ var Live = class {
 var MINUTE_S = 60;
 var HOUR_S = 3600;
 var DAY_S = 86400;
-var whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+var MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 function count(value) {
-  return whole.format(value);
+  return grouped(Math.round(value));
+}
+function grouped(value) {
+  const [whole = "", fraction] = String(value).split(".");
+  const thousands = whole.replace(/\B(?=(\d{3})+$)/g, ",");
+  return fraction === void 0 ? thousands : `${thousands}.${fraction}`;
+}
+function significant(value) {
+  return grouped(Number(value.toPrecision(3)));
 }
 function decimal(value) {
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e5)) return Number(value.toPrecision(3)).toExponential();
-  return value.toLocaleString("en", { maximumSignificantDigits: 3 });
+  return significant(value);
 }
 function percent(share) {
   return `${(share * 100).toFixed(1)} %`;
@@ -768,13 +790,19 @@ function ago(then, now) {
   if (seconds < MINUTE_S) return "just now";
   if (seconds < HOUR_S) return `${Math.floor(seconds / MINUTE_S)} min ago`;
   if (seconds < DAY_S) return `${Math.floor(seconds / HOUR_S)} h ago`;
-  return then.toLocaleDateString(void 0, { day: "numeric", month: "short", year: "numeric" });
+  return `${day(then)} ${then.getFullYear()}`;
 }
-function clock(moment) {
-  const then = new Date(moment);
+function clock(moment2) {
+  const then = new Date(moment2);
   const isToday = then.toDateString() === (/* @__PURE__ */ new Date()).toDateString();
-  const date = isToday ? {} : { day: "numeric", month: "short" };
-  return then.toLocaleString(void 0, { ...date, hour: "2-digit", minute: "2-digit" });
+  const [hour, minute] = [then.getHours(), then.getMinutes()].map((part) => String(part).padStart(2, "0"));
+  return `${isToday ? "" : `${day(then)}, `}${hour}:${minute}`;
+}
+function moment(then) {
+  return then.toString().slice(0, 24);
+}
+function day(then) {
+  return `${then.getDate()} ${MONTHS[then.getMonth()] ?? ""}`;
 }
 function plural(value, one, many = `${one}s`) {
   return `${count(value)} ${value === 1 ? one : many}`;
@@ -782,7 +810,7 @@ function plural(value, one, many = `${one}s`) {
 var UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 function bytes(value) {
   const power2 = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
-  return `${(value / 1024 ** power2).toLocaleString("en", { maximumSignificantDigits: 3 })} ${UNITS[power2]}`;
+  return `${significant(value / 1024 ** power2)} ${UNITS[power2]}`;
 }
 
 // src/app/registration.ts
@@ -1014,7 +1042,7 @@ function blockers(blocked) {
 }
 function when(time) {
   const then = new Date(time);
-  return h("time", { datetime: time, title: then.toLocaleString() }, ago(then, /* @__PURE__ */ new Date()));
+  return h("time", { datetime: time, title: moment(then) }, ago(then, /* @__PURE__ */ new Date()));
 }
 function fact(name, value) {
   return h("div", { class: "fact", "data-key": name }, h("dt", {}, name), h("dd", {}, value));
@@ -1148,7 +1176,7 @@ function problemsView({ problems }) {
   const ofGraph = problems.filter(({ pointer }) => !pointer.startsWith("/spec/"));
   if (problems.length === 0) return null;
   if (ofGraph.length === 0) return h("p", { class: "problem", "data-key": "problems" }, "What is wrong stands beside the fields above.");
-  return h("ul", { class: "problem", role: "alert", "data-key": "problems" }, ofGraph.map(({ detail: detail2 }) => h("li", {}, detail2)));
+  return h("div", { class: "problem", role: "alert", "data-key": "problems" }, h("ul", {}, ofGraph.map(({ detail: detail2 }) => h("li", {}, detail2))));
 }
 function shapeText({ dtype, shape }) {
   return shape === null ? dtype : `${shape.map((size) => size ?? "?").join("×") || "1"} ${dtype}`;
@@ -1531,7 +1559,7 @@ function jobs(app) {
   return {
     running: running ?? [],
     waiting: distinct([...queued ?? [], ...paused ?? []]).sort((a, b) => a.id - b.id),
-    ended: (newest?.items ?? []).filter((job2) => ENDED.has(job2.state)).sort((a, b) => (b.finished_at ?? "").localeCompare(a.finished_at ?? ""))
+    ended: (newest?.items ?? []).filter((job2) => ENDED.has(job2.state)).sort((a, b) => (a.finished_at ?? "") < (b.finished_at ?? "") ? 1 : -1)
   };
 }
 function job(app, id) {
@@ -1542,7 +1570,7 @@ function jobLog(app, id) {
 }
 function drifts(app, all) {
   const path = withQuery("/v1/events/history", { type: "model.drifted", limit: DRIFTS_READ });
-  const told4 = app.resources.read(path)?.items ?? [];
+  const told4 = app.resources.read("/v1/drifts", (api) => api.get(path))?.items ?? [];
   return all.flatMap(({ name, latest_version: latest }) => {
     const newest = told4.find(({ model: model2 }) => model2 === name);
     return newest && newest.data.version === latest ? [newest] : [];
@@ -1893,9 +1921,9 @@ function hoursOf(windows) {
     const [first, last2] = [minutesOf(start), minutesOf(end)];
     const length = last2 > first ? last2 - first : last2 - first + 1440;
     for (const name of days) {
-      const day = DAYS.indexOf(name);
+      const day2 = DAYS.indexOf(name);
       for (let at = Math.ceil(first / 60); at * 60 + 60 <= first + length; at += 1) {
-        const row2 = grid2[(day + Math.floor(at / 24)) % 7];
+        const row2 = grid2[(day2 + Math.floor(at / 24)) % 7];
         if (row2) row2[at % 24] = true;
       }
     }
@@ -1904,14 +1932,14 @@ function hoursOf(windows) {
 }
 function windowsOf(grid2) {
   const found2 = /* @__PURE__ */ new Map();
-  grid2.forEach((row2, day) => {
+  grid2.forEach((row2, day2) => {
     for (let hour = 0; hour < 24; hour += 1) {
       if (!row2[hour] || hour > 0 && row2[hour - 1]) continue;
       let end = hour;
       while (end < 24 && row2[end]) end += 1;
       const [start, until] = [clock2(hour), clock2(end)];
       const window2 = found2.get(`${start}-${until}`) ?? { days: [], start, end: until };
-      window2.days.push(DAYS[day] ?? "");
+      window2.days.push(DAYS[day2] ?? "");
       found2.set(`${start}-${until}`, window2);
     }
   });
@@ -1919,9 +1947,9 @@ function windowsOf(grid2) {
 }
 function weekView(app, windows, change2) {
   const grid2 = hoursOf(windows);
-  const flip = (day, hours2) => {
-    const isOn = hours2.every((hour) => grid2[day]?.[hour]);
-    const next = grid2.map((row2, at) => at === day ? row2.map((was, hour) => hours2.includes(hour) ? !isOn : was) : row2);
+  const flip = (day2, hours2) => {
+    const isOn = hours2.every((hour) => grid2[day2]?.[hour]);
+    const next = grid2.map((row2, at) => at === day2 ? row2.map((was, hour) => hours2.includes(hour) ? !isOn : was) : row2);
     change2(windowsOf(next));
   };
   return h(
@@ -1939,21 +1967,21 @@ function weekView(app, windows, change2) {
           "tbody",
           {},
           DAYS.map(
-            (name, day) => h(
+            (name, day2) => h(
               "tr",
               { "data-key": name },
-              h("th", { scope: "row" }, h("button", { type: "button", class: "plain", onclick: () => flip(day, HOURS) }, name)),
+              h("th", { scope: "row" }, h("button", { type: "button", class: "plain", onclick: () => flip(day2, HOURS) }, name)),
               HOURS.map(
                 (hour) => h(
                   "td",
                   {},
                   h("button", {
                     type: "button",
-                    class: grid2[day]?.[hour] ? "hour on" : "hour",
-                    "aria-pressed": grid2[day]?.[hour] ? "true" : "false",
+                    class: grid2[day2]?.[hour] ? "hour on" : "hour",
+                    "aria-pressed": grid2[day2]?.[hour] ? "true" : "false",
                     "aria-label": `${name} ${clock2(hour)}`,
                     disabled: app.state.connection === "lost",
-                    onclick: () => flip(day, [hour])
+                    onclick: () => flip(day2, [hour])
                   })
                 )
               )
@@ -2917,9 +2945,9 @@ function picture(app, name, { id, size_bytes: size }) {
   const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
   const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
   const load = async (api, _, signal) => {
-    const whole2 = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
-    if (whole2 === null || whole2.height <= PICTURE_PIXELS) return whole2;
-    return await createImageBitmap(whole2, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+    const whole = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+    if (whole === null || whole.height <= PICTURE_PIXELS) return whole;
+    return await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
   };
   return app.resources.read(path, load, true);
 }
