@@ -9,8 +9,8 @@ from bench.daemon import Served, mlp, served, train
 from bench.table import Row
 
 JOBS = 400
-WARM = 20
-"""After so many, all that a daemon loads for a job has been loaded."""
+WARM = 60
+"""After so many, what a job needs has been loaded, and SQLite's log has its size."""
 FEATURES, CLASSES, SAMPLES = 16, 3, 256
 
 
