@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from service.device import Device, DeviceSnapshot, Moment
@@ -123,8 +124,9 @@ class Observer:
 
     def close(self) -> None:
         """Write the counted time and the history, release the device."""
-        self._count(self._clock(), trains=False)
-        self._keep(self._history.close)
+        with suppress(StorageBroken):  # the writer has said so, and the daemon ends for it
+            self._count(self._clock(), trains=False)
+            self._keep(self._history.close)
         self._device.close()
 
     def _policy(self, asked_for: StoredPolicy, signals: Signals) -> Policy:
