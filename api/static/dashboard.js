@@ -854,7 +854,7 @@ async function diagnose(app, spec) {
   const controller = draft.abort = new AbortController();
   app.draw();
   try {
-    const found2 = await app.api.upload("/v1/models/diagnosis", formOf(draft.file, spec), controller.signal);
+    const found2 = await app.api.upload("/v1/diagnosis", formOf(draft.file, spec), controller.signal);
     if (controller.signal.aborted) return;
     draft.found = found2;
     app.state.results.delete(CHECK);

@@ -25,7 +25,7 @@ from service.training.protocol.messages.preparation import Lora
 from storage.database import audited
 from storage.errors import Problem
 
-router = APIRouter(prefix="/v1/models", tags=["models"], route_class=Route)
+router = APIRouter(prefix="/v1", tags=["models"], route_class=Route)
 
 PARTS: dict[str, Form] = {"model": "forward", "artifacts": "artifacts"}
 
@@ -57,7 +57,7 @@ DIAGNOSED = _form("DiagnosisSpecBody", [])
 
 
 @router.post(
-    "",
+    "/models",
     status_code=201,
     summary="Register a model",
     responses=answers(

@@ -114,7 +114,7 @@ def check(context: click.Context, /, source: Path, *, as_json: bool, **options: 
     spec = _spec(source, **options)
     if not named:
         spec.pop("name")
-    found = _send(client, "/v1/models/diagnosis", source, spec)
+    found = _send(client, "/v1/diagnosis", source, spec)
     echo(found, show_diagnosis, as_json=as_json)
     if not found["ready"]:
         context.exit(1)

@@ -65,7 +65,7 @@ export async function diagnose(app: App, spec: Record<string, unknown>): Promise
   const controller = (draft.abort = new AbortController());
   app.draw();
   try {
-    const found = await app.api.upload<Diagnosis>("/v1/models/diagnosis", formOf(draft.file, spec), controller.signal);
+    const found = await app.api.upload<Diagnosis>("/v1/diagnosis", formOf(draft.file, spec), controller.signal);
     if (controller.signal.aborted) return;
     draft.found = found;
     app.state.results.delete(CHECK);

@@ -39,7 +39,7 @@ POST /v1/jobs/{job_id}/pause train
 POST /v1/jobs/{job_id}/resume train
 GET /v1/models models:read
 POST /v1/models models:admin
-POST /v1/models/diagnosis models:admin
+POST /v1/diagnosis models:admin
 GET /v1/models/{name} models:read
 PATCH /v1/models/{name} models:admin
 DELETE /v1/models/{name} models:admin

@@ -16,7 +16,7 @@ from support import Served, mlp
 
 def diagnose(served: Served, model: bytes, **spec: Any) -> httpx.Response:
     return served.http.post(
-        "/v1/models/diagnosis",
+        "/v1/diagnosis",
         data={"spec": json.dumps(spec)} if spec else {},
         files={"model": ("model.onnx", model)},
     )

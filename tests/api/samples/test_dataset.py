@@ -279,7 +279,7 @@ def test_a_disk_without_room_takes_no_uploads(serve: Callable[..., Served], tmp_
     for answer in (
         served.upload("m", **blobs(2, 3, 2)),
         served.http.post("/v1/models", **form),
-        served.http.post("/v1/models/diagnosis", **form),
+        served.http.post("/v1/diagnosis", **form),
         served.http.put("/v1/models/m/parameters", **tensors),
         served.http.post("/v1/models/m/evaluate", **tensors),
         served.http.post("/v1/models/m/rounds", **round_of),
