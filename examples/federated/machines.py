@@ -24,6 +24,8 @@ APP = ROOT / "clients" / "flower"
 MODEL = "digits"
 DEADLINE_S = 300.0
 PLUGGED, UNPLUGGED = ("1", "Charging"), ("0", "Discharging")
+LISTENS = "Uvicorn running"
+"""What a SuperLink writes once it does."""
 
 
 def wait_for(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
@@ -130,7 +132,9 @@ class SuperLink:
         self.start()
 
     def start(self) -> None:
-        """As docs/federated.md starts it."""
+        """As docs/federated.md starts it. Again it writes behind what it has written."""
+        log = self.folder / "superlink.log"
+        starts = log.read_text("utf-8").count(LISTENS) if log.exists() else 0
         self.program = Program(
             [
                 str(self.programs / "flower-superlink"),
@@ -142,10 +146,10 @@ class SuperLink:
                 *("--host", "127.0.0.1", "--port", str(self.port)),
                 *("--database", str(self.folder / "superlink.db")),
             ],
-            self.folder / "superlink.log",
+            log,
             **self.variables,
         )
-        wait_for(lambda: "Uvicorn running" in self.program.said(), "the SuperLink to listen")
+        wait_for(lambda: self.program.said().count(LISTENS) > starts, "the SuperLink to listen")
 
     def register(self, public_key: Path) -> None:
         """Let a node in."""
