@@ -23,7 +23,6 @@ SHORT = {
     "cli/signals.py": "how three commands end",
     "service/prediction/errors.py": "errors of a room",
     "service/samples/disk_reserve.py": "a rule that two routes ask",
-    "service/zip_stream.py": "backups and archives are written by it",
     "service/device/windows/last_input.py": "the command watch-input loads it without the daemon",
     "service/training/engines/ort_training/absence.py": "asked where the engine may be missing",
     "service/training/engines/names.py": "rows record it, and the daemon may not load an engine",

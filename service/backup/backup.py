@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import IO, Any
 
-from service.zip_stream import ForwardBuffer
+from service.zips import ForwardBuffer
 from storage.backup.snapshot import DATABASE, Snapshot
 from storage.errors import StorageBroken
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import lzma
 import re
 import stat
-import struct
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,19 +14,10 @@ from typing import Any
 
 from service.backup.backup import FORMAT, MANIFEST, VERSION
 from service.errors import InvalidInput
+from service.zips import ZIP_FAULTS
 from storage.backup.snapshot import DATABASE
 from storage.errors import Problem
 
-READ_FAULTS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-)
 MAX_MANIFEST_BYTES = 64 * 2**20
 _NAME = re.compile(
     r"hone\.db|files/([0-9a-f]{2})/\1[0-9a-f]{62}|packs/[1-9]\d{0,17}/[1-9]\d{0,17}\.pack", re.ASCII
@@ -76,7 +64,7 @@ def open_backup(path: Path) -> zipfile.ZipFile:
     """Raises InvalidInput if it is no whole zip."""
     try:
         return zipfile.ZipFile(path)
-    except (ValueError, *READ_FAULTS) as error:  # a name that is not UTF-8 is a ValueError
+    except ZIP_FAULTS as error:
         raise _wrong("", f"{path} is no whole zip: {error}") from error
     except OSError as error:
         raise _wrong("", f"cannot read {path}: {error.strerror}") from error
@@ -125,7 +113,7 @@ def _manifest(archive: zipfile.ZipFile) -> Contents:
         given = json.loads(archive.read(info))
     except KeyError as error:
         raise _wrong(f"/{MANIFEST}", "it is missing; this is no backup of Hone") from error
-    except (ValueError, RecursionError, OSError, *READ_FAULTS) as error:
+    except (*ZIP_FAULTS, RecursionError, OSError) as error:
         raise _wrong(f"/{MANIFEST}", f"it cannot be read: {error}") from error
     if not isinstance(given, dict) or given.get("format") != FORMAT:
         raise _wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; this is no backup of Hone")

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from service.backup.backup import CHUNK_BYTES
-from service.backup.contents import READ_FAULTS, BackupFile, Contents
+from service.backup.contents import BackupFile, Contents
 from service.errors import InvalidInput
+from service.zips import ZIP_FAULTS
 from storage.backup import swap
 from storage.backup.copies import check_copy
 from storage.backup.foreign import foreign_contents
@@ -139,7 +140,7 @@ def _copy(
                 digest.update(chunk)
                 target.write(chunk)
                 advance(len(chunk))
-    except READ_FAULTS as error:
+    except ZIP_FAULTS as error:
         raise _wrong(f"/{entry.name}", f"it is damaged: {error}") from error
     is_named_so = entry.name.startswith("files/")
     expected = {entry.sha256, Path(entry.name).name} if is_named_so else {entry.sha256}

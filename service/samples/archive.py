@@ -16,7 +16,7 @@ from service.samples.ingest.intake import IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.zip_reader import open_zip
 from service.samples.updates import shown_label
-from service.zip_stream import ForwardBuffer
+from service.zips import ForwardBuffer
 from storage.errors import NotFound, Problem, StateConflict
 from storage.records.models import Model
 from storage.records.samples import Sample

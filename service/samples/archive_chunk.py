@@ -23,7 +23,7 @@ from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label
 from service.samples.ingest.records import bad_tensors
 from service.samples.ingest.weights import WeightReader
-from service.samples.ingest.zip_reader import ZIP_FAULTS
+from service.zips import ZIP_FAULTS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split

@@ -20,7 +20,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from service.errors import InvalidInput
-from service.samples.ingest.zip_reader import ZIP_FAULTS, open_zip
+from service.samples.ingest.zip_reader import open_zip
+from service.zips import ZIP_FAULTS
 from storage.errors import Problem
 
 MAX_ARRAYS = 1000

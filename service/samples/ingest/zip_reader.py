@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from service.errors import InvalidInput, TooLarge
+from service.zips import ZIP_FAULTS
 from storage.disk.durable import file_faults
 from storage.errors import Problem
 
 MAX_DIRECTORY_BYTES = 2 * 2**20
 """About 20,000 entries, which take 10 MB in Python; a dataset of 40 GB has no more."""
-ZIP_FAULTS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-    struct.error,
-)
-"""Exceptions of zipfile for damaged content. OSError is not one: it concerns our own disk."""
 READ_BACK = "cannot read the upload back"
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1

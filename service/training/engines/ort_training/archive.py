@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import lzma
 import shutil
-import struct
 import zipfile
-import zlib
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
 from service.training.errors import pointer, refusal, refuse
 from service.training.forward.load import MAX_MODEL_BYTES
+from service.zips import ZIP_FAULTS
 from storage.disk.durable import is_of_disk
 from storage.errors import Problem
 
 MAX_RATIO = 200
 """Unpacked ÷ packed bytes of an entry; weights hardly shrink at all."""
 MAX_ENTRIES = 64
-ZIP_FAULTS = (
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-)
-"""What zipfile raises over damaged content, beside OSError."""
 
 
 def unpack(source: Path, directory: Path, names: Collection[str]) -> None:

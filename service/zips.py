@@ -1,9 +1,27 @@
-"""A zip that is sent while it is written."""
+"""Zips: what reading an untrusted one may raise, and one that is sent while it is written."""
 
 from __future__ import annotations
 
 import io
+import lzma
+import struct
+import zipfile
+import zlib
 from typing import Any
+
+ZIP_FAULTS = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+"""Exceptions of zipfile for damaged content. OSError is not one: it concerns our own disk."""
 
 
 class ForwardBuffer(io.RawIOBase):
