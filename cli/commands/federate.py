@@ -20,9 +20,9 @@ from cli.output import echo, echo_table
 from cli.services.bridge import BridgeService
 from service.processes.interpreter import APPLICATION
 
-PACKAGES = ("honed-client", "honed-flower")
-CHECKOUT = ("clients/python", "clients/flower")
-"""Where these lie beside the program that runs from a checkout."""
+PACKAGES = ("clients/python", "clients/flower")
+"""Beside the program that runs from a checkout. No index has them: whoever put packages of these
+names there would get the token."""
 SCOPE = "federate"
 
 
@@ -143,9 +143,12 @@ def _installed(environment: Path) -> Path:
     scripts = environment / ("Scripts" if os.name == "nt" else "bin")
     done = environment / ".installed"
     if not done.exists():
-        packages = [str(APPLICATION / each) for each in CHECKOUT]
+        packages = [str(APPLICATION / each) for each in PACKAGES]
         if not all(Path(each).is_dir() for each in packages):
-            packages = list(PACKAGES)
+            raise Failure(
+                f"this installation has no {' and '.join(PACKAGES)} beside it; run `honed federate`"
+                f" from a checkout, or install both of one into {environment} and touch {done}"
+            )
         click.echo(f"installing Flower in {environment}, 300 MB …", err=True)
         for command in _installing(environment, scripts, packages):
             if subprocess.run(command, check=False).returncode:

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from cli.commands import federate
 from cli.demo import digits
+from cli.errors import Failure
 
 JOIN = ("federate", "join", "fl.example:9092", "--model")
 
@@ -55,6 +57,15 @@ def test_status_tells_what_takes_part(honed: Callable[..., Any], states: Path) -
     assert "not running" in honed("federate", "status").stdout
     shown = json.loads(honed("federate", "status", "--json").stdout)
     assert shown[0]["replies"] == 3
+
+
+def test_no_package_of_a_name_that_anybody_may_take_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(federate, "APPLICATION", tmp_path)
+    with pytest.raises(Failure, match=r"no clients/python and clients/flower beside it; run"):
+        federate._installed(tmp_path / "environment")
+    assert not (tmp_path / "environment").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell stands in for honed-flower")
