@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from browser import Tab
-from support import Served
+from support import Served, wait_until
 
 from storage.records.jobs import DeviceMinute
 from storage.store import Store
@@ -54,7 +54,7 @@ def test_the_last_day_is_drawn_against_its_limits(
     page.keyboard.press("ArrowLeft")
     day.get_by_text(re.compile("training was allowed; trained 0 s of 5 min 0 s$")).wait_for()
     page.set_viewport_size({"width": 390, "height": 800})
-    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    wait_until(lambda: page.evaluate("document.documentElement.scrollWidth") <= 390, "a fit")
 
 
 @pytest.mark.usefixtures("cleared")

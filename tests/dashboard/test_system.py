@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from browser import Tab
-from support import Served, blobs, client, mlp
+from support import Served, blobs, client, mlp, wait_until
 
 from service.access.principal import Scope
 
@@ -84,8 +84,7 @@ def test_events_are_filtered_by_the_address_and_followed(
     first.get_by_text("accepted: 20").wait_for()
     assert events.count() == 2
     page.get_by_label("Events of").select_option("model.")
-    first.wait_for(state="detached")
-    assert events.count() == 1
+    wait_until(lambda: events.count() == 1, "one event")
     assert page.url.endswith("/system/events?type=model.&model=shown")
     events.get_by_role("link", name="shown").click()
     page.get_by_role("heading", name="shown").wait_for()
@@ -106,7 +105,7 @@ def test_the_audit_log_is_filtered_and_read_page_by_page(
 
     page.get_by_label("What").fill("register")
     page.get_by_label("What").press("Enter")
-    page.wait_for_function("document.querySelectorAll('table.audit tbody tr').length === 1")
+    wait_until(lambda: rows.count() == 1, "one entry")
     assert page.url.endswith("/system/audit?action=register&model=audited")
     page.get_by_label("Entries").select_option("refusal")
     page.get_by_text("No such entry is kept.").wait_for()
