@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from cameras import accuracy, digits, joined, kept_back_by, network, seen_by
-from machines import MODEL, PLUGGED, UNPLUGGED, Device, SuperLink, wait_for
+from device import MODEL, PLUGGED, UNPLUGGED, Device
+from processes import wait_for
+from superlink import SuperLink
 
 ALONE = "alone"
 """The same model, which learns from the device's own pictures only."""

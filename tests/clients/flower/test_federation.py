@@ -18,7 +18,9 @@ from support import wait_until
 EXAMPLE = Path(__file__).parents[3] / "examples" / "federated"
 sys.path.append(str(EXAMPLE))
 from cameras import digits, network, seen_by  # noqa: E402
-from machines import MODEL, Device, Program, SuperLink, certificates  # noqa: E402
+from device import MODEL, Device  # noqa: E402
+from processes import Program  # noqa: E402
+from superlink import SuperLink, certificates  # noqa: E402
 
 DEVICES = 3
 LONG = 10**8
