@@ -78,7 +78,7 @@ def _entry(scope: Scope, kind: EntryKind, *, code: str | None = None) -> NewEntr
         who=principal.id if principal else _nobody(scope),
         address=_address(scope),
         action=route.name if route is not None else scope["method"],
-        path=scope["path"][:MAX_PATH] if principal is not None else _place(scope),
+        path=_path(scope, kind) if principal is not None else _place(scope),
         model=_model(scope) if principal is not None else None,
         code=code,
         facts=scope.get(AUDIT_FACTS),
@@ -88,6 +88,15 @@ def _entry(scope: Scope, kind: EntryKind, *, code: str | None = None) -> NewEntr
 def _model(scope: Scope) -> str | None:
     name: str | None = scope.get("path_params", {}).get("name")
     return name and name[:MAX_MODEL]
+
+
+def _path(scope: Scope, kind: EntryKind) -> str:
+    """The path; without the id of a sample that is read, so that pages of samples are one entry."""
+    path: str = scope["path"]
+    sample_id = scope["path_params"].get("sample_id")
+    if kind == "export" and sample_id is not None:
+        path = path.replace(f"/samples/{sample_id}/", "/samples/{sample_id}/")
+    return path[:MAX_PATH]
 
 
 def _place(scope: Scope) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support import Served, client, mlp, wait_until
+from support import Served, blobs, client, mlp, wait_until
 
 KEY, LABEL, SECRET = "patient-Miller-17", 2, "hone_not-a-secret-of-ours"
 
@@ -139,6 +139,22 @@ def test_exports_are_told_and_answers_without_content_are_not(served: Served, mo
     wait_until(lambda: len(exports()) >= 3, "the exports to be written")
     found = [(each["action"], each["count"]) for each in entries(served, kind="export", **began)]
     assert found == [("back_up", 1), ("export_samples", 1), ("latest_file", 1)]
+
+
+def test_samples_that_are_read_one_by_one_are_counted_together(served: Served, model: str) -> None:
+    began = since()
+    path = f"/v1/models/{model}/samples"
+    first = served.upload(model, **blobs(20, 2, 3)).json()["ids"][0]
+    for sample_id in range(first, first + 20):
+        served.http.get(f"{path}/{sample_id}/content").raise_for_status()
+
+    def counted() -> list[tuple[str, int]]:
+        found = entries(served, action="sample_content", **began)
+        return [(each["path"], each["count"]) for each in found]
+
+    wait_until(lambda: sum(count for _, count in counted()) == 20, "the exports to be written")
+    assert {path for path, _ in counted()} == {f"{path}/{{sample_id}}/content"}
+    assert len(counted()) < 20
 
 
 def test_refusals_are_counted_and_tell_the_code(served: Served, model: str) -> None:
