@@ -44,7 +44,7 @@ def model_of(name: str, store: TheStore) -> Model:
 
 TheModel = Annotated[Model, Depends(model_of)]
 
-Limit = Annotated[int, Query(ge=1, le=1000, description="Most items of this page.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of items of this page.")]
 Cursor = Annotated[
     str | None, Query(max_length=100, description="`next` of the page before; none for the first.")
 ]

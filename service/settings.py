@@ -132,8 +132,8 @@ class Settings(BaseSettings):
     audit_entries: int = Field(
         200_000,
         ge=1000,
-        description="Most entries of the audit log of one kind (changes, samples, exports, "
-        "refusals); the oldest go first.",
+        description="Maximum number of entries of the audit log of one kind (changes, samples, "
+        "exports, refusals); the oldest go first.",
     )
     training_threads: int | None = Field(
         None,
@@ -172,7 +172,7 @@ class Settings(BaseSettings):
     tensor_cache_bytes: int = Field(
         4 * 2**30,
         ge=0,
-        description="Most bytes of decoded images and recordings that are kept on disk for one "
+        description="Maximum bytes of decoded images and recordings that are kept on disk for one "
         "model; what does not fit is decoded in every epoch. 0 keeps none.",
     )
     disk_reserve_bytes: int = Field(
@@ -183,8 +183,8 @@ class Settings(BaseSettings):
     feature_cache_bytes: int = Field(
         2**30,
         ge=0,
-        description="Most bytes on disk for one model's features, the outputs of its frozen part; "
-        "what does not fit is computed in every epoch.",
+        description="Maximum bytes on disk for one model's features, the outputs of its frozen "
+        "part; what does not fit is computed in every epoch.",
     )
     event_queue_size: int = Field(
         1000,

@@ -62,7 +62,7 @@ async def import_samples(
 def list_duplicates(
     model: TheModel,
     store: TheStore,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most groups.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of groups.")] = 100,
 ) -> Page[DuplicatesBody]:
     """Groups of samples with the same content, ordered by their first sample. One page."""
     groups = store.sample_stats.duplicates(model.id, limit)

@@ -203,7 +203,9 @@ async def sample_thumbnail(
     sample_id: SampleId,
     model: TheModel,
     daemon: TheDaemon,
-    size: Annotated[int, Query(ge=16, le=1024, description="Most pixels a side.")] = 128,
+    size: Annotated[
+        int, Query(ge=16, le=1024, description="Maximum number of pixels a side.")
+    ] = 128,
 ) -> Response:
     """A small PNG, for samples that are images."""
     data = await daemon.thumbnails.make(model, sample_id, size=size)

@@ -43,7 +43,9 @@ VariantAsked = Annotated[
         + ". Made when first asked for."
     ),
 ]
-MostSamples = Annotated[int, Query(ge=0, le=MOST_SAMPLES, description="Most samples of each side.")]
+MostSamples = Annotated[
+    int, Query(ge=0, le=MOST_SAMPLES, description="Maximum number of samples of each side.")
+]
 Answer = Callable[[], Awaitable[Response]]
 KNOWN: dict[int | str, dict[str, Any]] = {
     304: {"description": "The asker has it: `If-None-Match` names its ETag."}

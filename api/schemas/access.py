@@ -24,7 +24,7 @@ Moment = Annotated[AwareDatetime, Field(strict=False)]
 
 
 class LimitSettings(Request):
-    """Most that a token may use; null for no limit. A field that is absent stays."""
+    """Limits of what a token may use; null for no limit. A field that is absent stays."""
 
     connections: int | None = Field(
         None, ge=1, le=512, description="Requests open at once; event streams count."

@@ -2023,16 +2023,16 @@ var GROUPS = [
     settings: [
       flag("require_idle", "Train while nobody uses the device"),
       fixed("idle_minutes", "Idle after", "minutes without input"),
-      level("max_foreign_cpu_percent", "Most load by other programs", "% of the machine"),
+      level("max_foreign_cpu_percent", "Maximum load by other programs", "% of the machine"),
       { name: "blocking_processes", title: "Programs that come first", unit: "names, with commas between", kind: "list" }
     ]
   },
   {
     title: "Load",
     settings: [
-      level("max_cpu_pressure_percent", "Most waiting for the processor", "% of the time"),
-      level("max_memory_pressure_percent", "Most waiting for memory", "% of the time"),
-      level("max_io_pressure_percent", "Most waiting for the disk", "% of the time"),
+      level("max_cpu_pressure_percent", "Maximum waiting for the processor", "% of the time"),
+      level("max_memory_pressure_percent", "Maximum waiting for memory", "% of the time"),
+      level("max_io_pressure_percent", "Maximum waiting for the disk", "% of the time"),
       fixed("grace_seconds", "Stop when too high for", "seconds"),
       fixed("settle_seconds", "Resume when good for", "seconds"),
       fixed("suspend_in_memory_seconds", "Suspend a job in memory for", "seconds")
@@ -2052,11 +2052,11 @@ var GROUPS = [
   {
     title: "What training may use",
     settings: [
-      level("max_minutes_per_day", "Most minutes a day", "minutes"),
+      level("max_minutes_per_day", "Maximum minutes a day", "minutes"),
       fixed("max_threads_busy", "Threads while in use", "threads"),
       fixed("max_threads_idle", "Threads while idle", "threads"),
       { name: "nice", title: "Niceness, 0 to 19, the most polite", kind: "number" },
-      level("memory_limit_bytes", "Most memory of children", "MiB", MIB)
+      level("memory_limit_bytes", "Maximum memory of children", "MiB", MIB)
     ]
   }
 ];
@@ -2726,6 +2726,7 @@ function beginning(known) {
   const parts = [`${by} `, when(known.created_at)];
   if (known.ignore_policy) parts.push(", in spite of the policy");
   if (known.finished_at !== null) parts.push(", ended ", when(known.finished_at));
+  if (known.engine !== null) parts.push(`, trained by ${known.engine}`);
   return parts;
 }
 function progressView(known) {
@@ -2742,8 +2743,7 @@ function facts(known, points) {
     accuracy !== null && fact("validation accuracy", percent(accuracy)),
     speed !== null && speed > 0 && fact("samples a second", count(speed)),
     known.version !== null && fact("made", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
-    known.restarts > 0 && fact("restarts", count(known.restarts)),
-    known.engine !== null && fact("engine", known.engine)
+    known.restarts > 0 && fact("restarts", count(known.restarts))
   ];
 }
 function last(points, key) {
@@ -2857,7 +2857,7 @@ function endedTable(ended) {
     "Ended jobs",
     h(
       "table",
-      {},
+      { class: "ended" },
       h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, ended.map(endedRow))
     )
@@ -3169,6 +3169,7 @@ var NAMES2 = {
 function compareTab(app, model2) {
   const list2 = versions(app, model2.name);
   if (!list2) return loading();
+  if (list2.length < 2) return h("p", { class: "quiet", "data-key": "one" }, "This model has one version. Training makes the next one, to be compared with it.");
   const { query } = app.route;
   const [newest, second] = list2.map(({ version }) => version);
   const after = numberOf(query.get("b")) ?? newest ?? 1;
@@ -4019,26 +4020,26 @@ var PARTS = [
     settings: [
       { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "by hand alone"]] },
       { name: "metric", title: "Judged by", kind: "choice", options: [["accuracy", "accuracy"], ["loss", "loss"], ["mae", "mean absolute error"]] },
-      { name: "margin", title: "Worse by more than this is worse even within chance", kind: "number" },
-      { name: "min_validation_samples", title: "Least validation samples", kind: "number" },
-      { name: "min_per_class", title: "Least samples of each class", kind: "number" },
+      { name: "margin", title: "Largest drop that may be chance", kind: "number" },
+      { name: "min_validation_samples", title: "Minimum validation samples", kind: "number" },
+      { name: "min_per_class", title: "Minimum samples of each class", kind: "number" },
       { name: "base_set", title: "The base set counts too", kind: "flag" },
-      { name: "base_margin", title: "Drop that the base set allows", kind: "number" }
+      { name: "base_margin", title: "Largest drop on the base set", kind: "number" }
     ]
   },
   {
     key: "quota",
     title: "Quota of samples",
     settings: [
-      limit("max_samples", "Most samples"),
-      limit("max_bytes", "Most space", "MiB", 2 ** 20),
+      limit("max_samples", "Maximum samples"),
+      limit("max_bytes", "Maximum space", "MiB", 2 ** 20),
       { name: "when_full", title: "When it is full, what goes first", kind: "choice", options: [["oldest", "the oldest"], ["reservoir", "any, at random"], ["balanced", "of the largest class"]] }
     ]
   },
   {
     key: "retention",
     title: "Versions that are kept",
-    settings: [limit("max_versions", "Most versions"), limit("max_age_days", "Oldest", "days"), limit("max_bytes", "Most space", "MiB", 2 ** 20)]
+    settings: [limit("max_versions", "Maximum versions"), limit("max_age_days", "Maximum age", "days"), limit("max_bytes", "Maximum space", "MiB", 2 ** 20)]
   }
 ];
 function settingsTab(app, model2) {
@@ -4513,7 +4514,7 @@ function modelPage(app, parts) {
   const tab = TABS.find((each2) => each2.key === key);
   if (known === null || tab === void 0) {
     return [
-      heading(known === null ? `There is no model ${name}` : "There is no such page"),
+      heading(known === null ? `There is no model “${name}”` : "There is no such page"),
       h("p", {}, h("a", { href: to(["models"]) }, "All models"))
     ];
   }

@@ -18,11 +18,20 @@ from storage.records.access import EntryKind
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _LIMITS: dict[str, dict[str, Any]] = {
-    "connections": {"type": int, "help": "Most requests open at once; event streams count."},
-    "uploads": {"type": int, "help": "Most uploads of samples at once."},
-    "registrations": {"type": int, "help": "Most registrations of models at once."},
-    "predictions_per_second": {"type": float, "help": "Most requests for predictions a second."},
-    "bytes_per_day": {"type": int, "help": "Most bytes of request bodies in a day (UTC)."},
+    "connections": {
+        "type": int,
+        "help": "Maximum number of requests open at once; event streams count.",
+    },
+    "uploads": {"type": int, "help": "Maximum number of uploads of samples at once."},
+    "registrations": {"type": int, "help": "Maximum number of registrations of models at once."},
+    "predictions_per_second": {
+        "type": float,
+        "help": "Maximum number of requests for predictions a second.",
+    },
+    "bytes_per_day": {
+        "type": int,
+        "help": "Maximum bytes of request bodies in a day (UTC).",
+    },
 }
 
 MOMENTS = ("created_at", "last_used_at", "expires_at", "revoked_at")
@@ -176,7 +185,7 @@ def _echo_secret(token: dict[str, Any], *, as_json: bool) -> None:
 @click.option("--model", help="What concerns this model.")
 @click.option("--since", type=Time(ahead=False), help="From this time on: 7d, 12h, or a date.")
 @click.option("--until", type=Time(ahead=False), help="Before this time.")
-@click.option("--limit", type=click.IntRange(1), default=50, help="Most entries.")
+@click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of entries.")
 @as_json
 @click.pass_obj
 def audit(client: Client, /, *, limit: int, as_json: bool, **where: Any) -> None:

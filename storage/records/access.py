@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Most that a token may use, None for no limit.
+    """Limits of what a token may use, None for no limit.
 
     connections: requests that are open at once, event streams and long polls included. uploads,
     registrations: of samples and of models, at once. bytes_per_day: of request bodies, by UTC days.

@@ -37,7 +37,7 @@ class SampleCounts:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Most samples and bytes of a model, None for no limit; when_full: which go first.
+    """Maximum number of samples and bytes of a model, None for no limit; when_full: which go first.
 
     `oldest`: the lowest ids. `reservoir`: those that leave an even choice of all that ever came.
     `balanced`: of the class that has most. Validation samples and pinned ones stay.

@@ -77,7 +77,7 @@ def test_a_daemon_that_goes_away_is_missed_and_found_again(
         with httpx.Client(base_url=served.url, trust_env=False) as client:
             token = {"Authorization": f"Bearer {served.token}"}
             client.delete("/v1/models/before", headers=token).raise_for_status()
-        page.get_by_role("heading", name="There is no model before").wait_for()
+        page.get_by_role("heading", name="There is no model “before”").wait_for()
     finally:
         page.goto("about:blank")
         again.send_signal(signal.SIGTERM)

@@ -67,10 +67,10 @@ def test_a_policy_tells_what_it_would_do_before_it_is_saved(
     told: Any = form.locator(".forecast")
     assert told.count() == 0
 
-    form.get_by_label("Most minutes a day").fill("0")
+    form.get_by_label("Maximum minutes a day").fill("0")
     told.get_by_text("It would not train now").wait_for()
     told.get_by_text("the limit is 0").wait_for()
-    form.get_by_label("Most minutes a day").fill("1440")
+    form.get_by_label("Maximum minutes a day").fill("1440")
     told.get_by_text("It would train now").wait_for()
     form.get_by_label("Niceness").fill("77")
     told.get_by_text("must be a whole number from 0 to 19").wait_for()

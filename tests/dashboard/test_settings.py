@@ -66,11 +66,11 @@ def test_gate_quota_and_retention_are_changed(tab: Callable[..., Tab], served: S
     gate.get_by_role("button", name="Save").click()
     page.get_by_text("Gate of formed: saved.").wait_for()
     quota = page.get_by_role("region", name="Quota of samples")
-    quota.get_by_label("Most samples").fill("500")
+    quota.get_by_label("Maximum samples").fill("500")
     quota.get_by_role("button", name="Save").click()
     page.get_by_text("Quota of samples of formed: saved.").wait_for()
     kept = page.get_by_role("region", name="Versions that are kept")
-    kept.get_by_label("Most versions").fill("")
+    kept.get_by_label("Maximum versions").fill("")
     kept.get_by_role("button", name="Save").click()
     page.get_by_text("Versions that are kept of formed: saved.").wait_for()
 

@@ -17,7 +17,7 @@ from cli.output import echo, echo_fields, echo_table, file_size
 
 COLUMNS = ("id", "split", "label", "key", "weight", "pinned", "quarantine", "created_at")
 PAGE = 1000
-"""Most items of a page of the API."""
+"""Maximum number of items of a page of the API."""
 
 
 @click.group(cls=Group)
@@ -38,7 +38,7 @@ samples.add_command(delete)
     is_flag=True,
     help="Those without a label, first those that are most worth labelling.",
 )
-@click.option("--limit", type=click.IntRange(1), default=50, help="Most samples.")
+@click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of samples.")
 @as_json
 @click.pass_obj
 def list_samples(
@@ -55,7 +55,7 @@ def list_samples(
 
 @samples.command("suspects")
 @model_argument
-@click.option("--limit", type=click.IntRange(1), default=50, help="Most samples.")
+@click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of samples.")
 @as_json
 @click.pass_obj
 def suspects(client: Client, model: str, *, limit: int, as_json: bool) -> None:
@@ -109,7 +109,9 @@ def stats(client: Client, model: str, *, as_json: bool) -> None:
 
 @samples.command("duplicates")
 @model_argument
-@click.option("--limit", type=click.IntRange(1, PAGE), default=100, help="Most groups.")
+@click.option(
+    "--limit", type=click.IntRange(1, PAGE), default=100, help="Maximum number of groups."
+)
 @as_json
 @click.pass_obj
 def duplicates(client: Client, model: str, *, limit: int, as_json: bool) -> None:

@@ -26,7 +26,7 @@ SIDES = {
 @model_argument
 @version_argument
 @click.argument("other", default="latest", shell_complete=completion.versions)
-@click.option("--samples", default=10, help="Most samples to list of each side.")
+@click.option("--samples", default=10, help="Maximum number of samples to list of each side.")
 @as_json
 @click.pass_obj
 def compare(

@@ -28,16 +28,16 @@ const GROUPS = [
     settings: [
       flag("require_idle", "Train while nobody uses the device"),
       fixed("idle_minutes", "Idle after", "minutes without input"),
-      level("max_foreign_cpu_percent", "Most load by other programs", "% of the machine"),
+      level("max_foreign_cpu_percent", "Maximum load by other programs", "% of the machine"),
       { name: "blocking_processes", title: "Programs that come first", unit: "names, with commas between", kind: "list" } as const,
     ],
   },
   {
     title: "Load",
     settings: [
-      level("max_cpu_pressure_percent", "Most waiting for the processor", "% of the time"),
-      level("max_memory_pressure_percent", "Most waiting for memory", "% of the time"),
-      level("max_io_pressure_percent", "Most waiting for the disk", "% of the time"),
+      level("max_cpu_pressure_percent", "Maximum waiting for the processor", "% of the time"),
+      level("max_memory_pressure_percent", "Maximum waiting for memory", "% of the time"),
+      level("max_io_pressure_percent", "Maximum waiting for the disk", "% of the time"),
       fixed("grace_seconds", "Stop when too high for", "seconds"),
       fixed("settle_seconds", "Resume when good for", "seconds"),
       fixed("suspend_in_memory_seconds", "Suspend a job in memory for", "seconds"),
@@ -57,11 +57,11 @@ const GROUPS = [
   {
     title: "What training may use",
     settings: [
-      level("max_minutes_per_day", "Most minutes a day", "minutes"),
+      level("max_minutes_per_day", "Maximum minutes a day", "minutes"),
       fixed("max_threads_busy", "Threads while in use", "threads"),
       fixed("max_threads_idle", "Threads while idle", "threads"),
       { name: "nice", title: "Niceness, 0 to 19, the most polite", kind: "number" } as const,
-      level("memory_limit_bytes", "Most memory of children", "MiB", MIB),
+      level("memory_limit_bytes", "Maximum memory of children", "MiB", MIB),
     ],
   },
 ];

@@ -53,6 +53,7 @@ function beginning(known: Job): Child {
   const parts: Child[] = [`${by} `, when(known.created_at)];
   if (known.ignore_policy) parts.push(", in spite of the policy");
   if (known.finished_at !== null) parts.push(", ended ", when(known.finished_at));
+  if (known.engine !== null) parts.push(`, trained by ${known.engine}`);
   return parts;
 }
 
@@ -72,7 +73,6 @@ function facts(known: Job, points: Point[]): Child[] {
     speed !== null && speed > 0 && fact("samples a second", count(speed)),
     known.version !== null && fact("made", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
     known.restarts > 0 && fact("restarts", count(known.restarts)),
-    known.engine !== null && fact("engine", known.engine),
   ];
 }
 

@@ -53,7 +53,7 @@ function endedTable(ended: Job[]): HTMLElement {
     "Ended jobs",
     h(
       "table",
-      {},
+      { class: "ended" },
       h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, ended.map(endedRow)),
     ),

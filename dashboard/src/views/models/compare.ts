@@ -25,6 +25,7 @@ const NAMES: Record<string, string> = {
 export function compareTab(app: App, model: Model): HTMLElement {
   const list = versions(app, model.name);
   if (!list) return loading();
+  if (list.length < 2) return h("p", { class: "quiet", "data-key": "one" }, "This model has one version. Training makes the next one, to be compared with it.");
   const { query } = app.route;
   const [newest, second] = list.map(({ version }) => version);
   const after = numberOf(query.get("b")) ?? newest ?? 1;

@@ -39,7 +39,7 @@ export function modelPage(app: App, parts: string[]): Child {
   const tab = TABS.find((each) => each.key === key);
   if (known === null || tab === undefined) {
     return [
-      heading(known === null ? `There is no model ${name}` : "There is no such page"),
+      heading(known === null ? `There is no model “${name}”` : "There is no such page"),
       h("p", {}, h("a", { href: to(["models"]) }, "All models")),
     ];
   }

@@ -26,26 +26,26 @@ const PARTS: { key: "gate" | "quota" | "retention"; title: string; settings: Set
     settings: [
       { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "by hand alone"]] },
       { name: "metric", title: "Judged by", kind: "choice", options: [["accuracy", "accuracy"], ["loss", "loss"], ["mae", "mean absolute error"]] },
-      { name: "margin", title: "Worse by more than this is worse even within chance", kind: "number" },
-      { name: "min_validation_samples", title: "Least validation samples", kind: "number" },
-      { name: "min_per_class", title: "Least samples of each class", kind: "number" },
+      { name: "margin", title: "Largest drop that may be chance", kind: "number" },
+      { name: "min_validation_samples", title: "Minimum validation samples", kind: "number" },
+      { name: "min_per_class", title: "Minimum samples of each class", kind: "number" },
       { name: "base_set", title: "The base set counts too", kind: "flag" },
-      { name: "base_margin", title: "Drop that the base set allows", kind: "number" },
+      { name: "base_margin", title: "Largest drop on the base set", kind: "number" },
     ],
   },
   {
     key: "quota",
     title: "Quota of samples",
     settings: [
-      limit("max_samples", "Most samples"),
-      limit("max_bytes", "Most space", "MiB", 2 ** 20),
+      limit("max_samples", "Maximum samples"),
+      limit("max_bytes", "Maximum space", "MiB", 2 ** 20),
       { name: "when_full", title: "When it is full, what goes first", kind: "choice", options: [["oldest", "the oldest"], ["reservoir", "any, at random"], ["balanced", "of the largest class"]] },
     ],
   },
   {
     key: "retention",
     title: "Versions that are kept",
-    settings: [limit("max_versions", "Most versions"), limit("max_age_days", "Oldest", "days"), limit("max_bytes", "Most space", "MiB", 2 ** 20)],
+    settings: [limit("max_versions", "Maximum versions"), limit("max_age_days", "Maximum age", "days"), limit("max_bytes", "Maximum space", "MiB", 2 ** 20)],
   },
 ];
 
