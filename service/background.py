@@ -1,4 +1,4 @@
-"""Work that nobody waits for: it is kept until it ends, and what it raises is logged."""
+"""Background tasks: each is kept until it ends, and its exceptions are logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens, told to whoever follows: stored events, and passing ones that are not kept."""
+"""Events for subscribers: stored ones, and transient ones that are not kept."""
 
 from __future__ import annotations
 

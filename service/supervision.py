@@ -1,4 +1,4 @@
-"""What systemd is told: that the daemon is ready, that it works, that it stops (sd_notify(3))."""
+"""Notifies systemd that the daemon is ready, alive or stopping (sd_notify(3))."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that are not those that were stored: found where they are read, told, and set aside.
+"""Damage: bytes that differ from what was stored are found on reading, reported, set aside.
 
 A damaged sample is quarantined, so that jobs leave it out. A damaged file is remembered; aliases of
 its versions move to the newest promoted version that is whole, and jobs go on from the checkpoint

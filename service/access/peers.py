@@ -1,4 +1,4 @@
-"""Users of this device who come by the Unix socket: the kernel says who they are."""
+"""Local users who connect by the Unix socket: the kernel says who they are."""
 
 from __future__ import annotations
 

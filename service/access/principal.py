@@ -1,4 +1,4 @@
-"""Principals: who asks, and what that one may do."""
+"""Principals: who makes a request, and what they may do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing in to the console: single-use codes that become tokens of a day."""
+"""Signing in to the console: single-use codes, exchanged for short-lived tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that the daemon keeps as one zip, in constant memory; docs/backup.md has the format."""
+"""All stored data as one zip, in constant memory; docs/backup.md has the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backup says that it holds, and whether its entries agree; nothing is unpacked here."""
+"""A backup's manifest, checked against its entries; nothing is unpacked here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repairs the data folder of a stopped daemon: what is damaged for good is given up."""
+"""Repairs the data folder of a stopped daemon: removes what cannot be recovered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`honed restore`: a backup becomes the data folder, all of it or nothing; no daemon runs."""
+"""`honed restore`: replaces the data folder with a backup, all or nothing; no daemon may run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon reads all that it keeps, slowly, and compares it with its digests."""
+"""Slowly reads all stored data, and compares it with its digests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the child of a federated job is told: where it begins, and what it makes."""
+"""What the child of a federated job is told: its starting parameters, and what to make."""
 
 from __future__ import annotations
 

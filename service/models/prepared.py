@@ -1,4 +1,4 @@
-"""An upload that a registered model was made of is not prepared again, if all choices are the same.
+"""Reuses prepared artifacts when a file is registered again with the same choices.
 
 Each model keeps, as a file of its own, what its artifacts were made of. The SHA-256 of that file
 finds the model whose artifacts another one may have too; equal files are stored once.

@@ -1,4 +1,4 @@
-"""What an author says of a model, and what it asks of the upload."""
+"""A model's specification as its author writes it, and what it requires of the upload."""
 
 from __future__ import annotations
 

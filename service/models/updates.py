@@ -1,4 +1,4 @@
-"""What people change of a registered model."""
+"""Changes to a registered model."""
 
 from __future__ import annotations
 

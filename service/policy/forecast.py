@@ -1,4 +1,4 @@
-"""What another policy would say of the device as it is now; nothing is stored."""
+"""The verdict of another policy on the device as it is now; nothing is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device over a day: what looks have found, minute by minute."""
+"""The device's last day: its readings, minute by minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What daemon and predictor say to each other: a JSON header, and tensors as they lie in memory.
+"""Messages between daemon and predictor: a JSON header, then the tensors' raw bytes.
 
 A frame is `header_bytes` (u32), `payload_bytes` (u64), both little-endian, the header, and the
 tensors back to back. The predictor answers in the order in which it was asked.

@@ -1,4 +1,4 @@
-"""Shares questions out over a few processes, so that a quick model never waits for a slow one."""
+"""Distributes requests over a few processes, so that a quick model never waits for a slow one."""
 
 from __future__ import annotations
 

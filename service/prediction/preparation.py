@@ -1,4 +1,4 @@
-"""Preprocessing of a question: the daemon says how, the predictor's process does it."""
+"""Preprocessing of a request: the daemon says how, the predictor's process does it."""
 
 from __future__ import annotations
 

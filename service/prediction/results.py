@@ -1,4 +1,4 @@
-"""What a model's outputs say: classes and probabilities, or values."""
+"""A model's outputs as answers: classes and probabilities, or values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The child processes of one daemon: started in spite of short shortages, limited together."""
+"""The child processes of one daemon: limited together, and started again after brief shortages."""
 
 from __future__ import annotations
 

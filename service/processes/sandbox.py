@@ -1,4 +1,4 @@
-"""The sandbox of a child that works on models and pictures of strangers.
+"""The sandbox of a child that processes untrusted models and pictures.
 
 No network, no other programs, no other processes (seccomp), and of all files only those of the
 task and of the installation (Landlock). On Linux; other systems have nothing of the kind that an

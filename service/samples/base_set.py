@@ -1,4 +1,4 @@
-"""A model's base set: what it must not forget, beside what the device's people bring."""
+"""A model's base set: samples of what it must not forget."""
 
 from __future__ import annotations
 

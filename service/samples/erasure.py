@@ -1,4 +1,4 @@
-"""Erasure: samples go with every byte of theirs, and if asked the versions that saw them too."""
+"""Erasure: deletes samples with all their bytes and, if asked, the versions trained on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people change of stored samples: the label, the split; and reading one back."""
+"""Changes to stored samples: label, split, weight; and reading one back."""
 
 from __future__ import annotations
 

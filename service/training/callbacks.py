@@ -1,4 +1,4 @@
-"""What happens between the steps of a job: it is reported, saved, validated, and obeys."""
+"""What happens between the steps of a job: reports, checkpoints, validation, commands."""
 
 from __future__ import annotations
 

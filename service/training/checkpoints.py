@@ -1,4 +1,4 @@
-"""Checkpoints of a running job: whole on disk before the parent hears of them."""
+"""Checkpoints of a running job: complete on disk before the parent is told of them."""
 
 from __future__ import annotations
 

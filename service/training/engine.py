@@ -1,4 +1,4 @@
-"""What the loop asks of an engine. A second engine moves in behind this protocol."""
+"""The protocol of engines: what the training loop needs of one."""
 
 from __future__ import annotations
 

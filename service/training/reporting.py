@@ -1,4 +1,4 @@
-"""What the parent hears while a job trains: signs of life and the points of its curve."""
+"""Reports to the parent while a job trains: heartbeats, and points of its curves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hyperparameters mean: how many steps, at which learning rate, and when it is over."""
+"""The schedule: how many steps, the learning rate of each, and when training ends."""
 
 from __future__ import annotations
 

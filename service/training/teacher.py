@@ -1,4 +1,4 @@
-"""What the version that a job starts from answers to the training samples: distillation keeps it.
+"""The targets of distillation: what the starting version predicts for the training samples.
 
 Source: Li, Hoiem (2016), Learning without Forgetting, ECCV: answers to the new samples stand for
 samples of before, which are not there.

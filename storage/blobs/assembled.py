@@ -1,4 +1,4 @@
-"""Files that are kept as steps from another file to them, and put together when asked for.
+"""Files stored as differences from another file, and assembled on demand.
 
 Both files stay as long as the file has a row. What is put together lies in a folder of its
 own, which the sweep at start empties.

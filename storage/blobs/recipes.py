@@ -1,4 +1,4 @@
-"""Files that are another file with changes, as the steps that make them of it.
+"""Recipes: the steps that make one file from another.
 
 A version of a model that trained adapters is its base with a few matrices more, or with their
 product added to its own: the steps take what the adapters take.

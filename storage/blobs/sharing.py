@@ -1,4 +1,4 @@
-"""A lock that many threads share, or one has to itself.
+"""A lock that many threads share or one holds alone.
 
 Of a model's packs: small uploads and readers share it, since appending changes no byte that a row
 names; what erases, moves or removes bytes has it alone.

@@ -1,4 +1,4 @@
-"""How values that are not columns of their own are written into one."""
+"""Encodes values that have no column of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that only takes room, so that there is some when the disk is full.
+"""The ballast: a file that is deleted to make room when the disk is full.
 
 On a full disk even a DELETE fails: it needs room in the log. The ballast is removed then, and put
 back once there is room for it.

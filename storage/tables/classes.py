@@ -1,4 +1,4 @@
-"""What hangs on the classes of a model: no job may be under way, and labels are their indices."""
+"""Changes to a model's classes, and to the labels that are their indices; no job may be running."""
 
 from __future__ import annotations
 

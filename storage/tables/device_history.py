@@ -1,4 +1,4 @@
-"""A day of the device's signals: one row a minute, in a table that does not grow."""
+"""The device's signals of a day: one row a minute, in a table that does not grow."""
 
 from __future__ import annotations
 

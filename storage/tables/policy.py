@@ -1,4 +1,4 @@
-"""What people have asked for, and how long each day was trained."""
+"""The stored policy and pauses, and each day's training time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small kernel files: read at once, without a buffer, because they are read all the time."""
+"""Small kernel files, read often: in one call, without a buffer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's gate: what its author wants of a version before apps get it."""
+"""A model's gate: what its author requires of a version before apps get it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the frozen part of a model makes of samples: computed once, kept on disk, trained on.
+"""Features: the outputs of a model's frozen part, computed once, kept on disk, trained on.
 
 Every run of the prefix has the same number of rows, so that a sample's features have the same bits
 whenever they are computed, beside whichever samples, and on however many threads.

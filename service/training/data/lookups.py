@@ -1,4 +1,4 @@
-"""Lookups in tables by token id: which samples ask for rows that a table has not.
+"""Finds samples whose token ids are outside their table.
 
 The engine ends a batch at such a sample and does not say which it was. So the ids are followed to
 their tables here, by a small model of integer operators alone, before anything is trained.

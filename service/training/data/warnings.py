@@ -1,4 +1,4 @@
-"""What a job warns of before it trains: samples that are valid, and yet teach little."""
+"""What a job warns of before it trains: samples that are valid but teach little."""
 
 from __future__ import annotations
 

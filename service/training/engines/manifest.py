@@ -1,4 +1,4 @@
-"""What a compiled model is: its files, and what an engine must know of them."""
+"""A compiled model's manifest: its files, and what an engine must know about them."""
 
 from __future__ import annotations
 

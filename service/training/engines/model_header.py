@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself, read without onnx: its outputs and its metadata.
+"""An ONNX file's outputs and metadata, read without onnx.
 
 The numbers of fields are those of onnx.proto.
 """

@@ -1,4 +1,4 @@
-"""Where threads run: one that helps stays off the processor of the one who asks.
+"""Thread placement: keeps helper threads off the caller's processor.
 
 A thread that wakes often goes back to where it ran last, be it the processor whose work it is to
 share. Both then take turns: such steps of an MLP took 2.0 ms instead of 1.65 (two processors, Linux

@@ -1,4 +1,4 @@
-"""Random numbers that a step is fed with: the same for a seed, however its batch is shared out."""
+"""Random numbers that a step is fed with: the same for a seed, however the batch is split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms that metrics are read from, in memory that samples do not grow."""
+"""Histograms from which metrics are read, in memory that does not grow with the samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of a validation pass, summed batch by batch in memory that the samples do not grow.
+"""Metrics of a validation pass, summed batch by batch, in memory that does not grow with them.
 
 A value that is undefined is None; no value is NaN or infinite.
 """

@@ -1,4 +1,4 @@
-"""The loss that a model computes itself, of inference models, which do not have it any more."""
+"""Evaluates the loss that a model computes itself: exported models no longer have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carries out the task `Rank`: how much a version doubts unlabelled samples, or their labels."""
+"""Carries out the task `Rank`: how uncertain a version is of unlabelled samples, or of labels."""
 
 from __future__ import annotations
 

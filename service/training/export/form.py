@@ -1,4 +1,4 @@
-"""What a kind of variant comes to, and what its makers run to get there."""
+"""A finished variant, and what all makers of variants need."""
 
 from __future__ import annotations
 

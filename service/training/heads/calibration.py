@@ -1,4 +1,4 @@
-"""Temperature scaling: logits are divided by a number, so that confidence fits what is right.
+"""Temperature scaling: divides logits by a number, so that confidence matches accuracy.
 
 Source: Guo, Pleiss, Sun, Weinberger (2017), On Calibration of Modern Neural Networks, ICML, 4.2.
 The number is the one at which validation samples are likeliest. Answers stay as they are.

@@ -1,4 +1,4 @@
-"""An engine whose model ends otherwise than in the layers that it trains."""
+"""An engine whose model is measured and exported with another last layer."""
 
 from __future__ import annotations
 

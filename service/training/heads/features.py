@@ -1,4 +1,4 @@
-"""What the head of a classifier reads: a row of numbers for each sample."""
+"""The features that a classifier's head takes: one row per sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which heads a job may give a classifier, and what such a job may be told besides."""
+"""The kinds of heads that a job may give a classifier, and the hyperparameters each allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file itself says of how it is to be registered: loss, classes, preprocessing."""
+"""Suggests how to register a file, from its content: loss, classes, preprocessing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model has beside its training graphs: version 1, the frozen part, other outputs."""
+"""What a model needs beside its training graphs: version 1, the frozen part, other outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates in fewer bytes, and what that leaves out, which the next update adds.
+"""Compresses updates, and carries the error over to the next one.
 
 Error feedback: Seide et al. (2014), 1-Bit Stochastic Gradient Descent; Karimireddy et al. (2019),
 Error Feedback Fixes SignSGD. A file of int8 has each tensor under its own name as I8, and

@@ -1,4 +1,4 @@
-"""The door to On-Device Training: imports it without torch.
+"""Imports On-Device Training without torch.
 
 `onnxruntime/training/__init__.py` imports torch code. A bare package module of the same name,
 whose `__path__` is the real folder, takes its place, so that `.api`, `.artifacts` and

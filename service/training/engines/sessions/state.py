@@ -1,4 +1,4 @@
-"""What training moves and how it is kept: parameters, running statistics, optimizer state."""
+"""Training state: parameters, running statistics, optimizer state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How models are measured, converted, and asked what they doubt."""
+"""Messages of tasks that measure, compare, convert and rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a file before it is registered."""
+"""Messages of diagnosis: what a file holds, before it is registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a model is prepared."""
+"""Messages of preparation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several conversations speak of."""
+"""Types that several kinds of messages share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job trains."""
+"""Messages of training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All messages, by who says them."""
+"""All messages, by sender."""
 
 from __future__ import annotations
 

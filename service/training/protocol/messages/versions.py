@@ -1,4 +1,4 @@
-"""What two versions say of the same samples."""
+"""Messages of the comparison of two versions."""
 
 from __future__ import annotations
 
