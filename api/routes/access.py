@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import AwareDatetime
 
 from api import present
 from api.access.auditing import recorded_change
@@ -26,6 +25,7 @@ from api.schemas.access import (
     TokenPatch,
     TokenRequest,
 )
+from api.schemas.base import Time
 from service.access.principal import Scope
 from storage.records.access import AuditFilter, EntryKind, Limits
 
@@ -161,8 +161,8 @@ def read_audit(
         str | None, Query(max_length=64, description="An operation's id, as `delete_model`.")
     ] = None,
     model: Annotated[str | None, Query(max_length=64, description="What concerns it.")] = None,
-    since: Annotated[AwareDatetime | None, Query(description="From this time on.")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="Before this time.")] = None,
+    since: Annotated[Time | None, Query(description="From this time on.")] = None,
+    until: Annotated[Time | None, Query(description="Before this time.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[AuditBody]:

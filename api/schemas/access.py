@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 
-from api.schemas.base import Body, Request
+from api.schemas.base import Body, Request, Time
 from service.access.principal import Scope
 from storage.records.access import EntryKind
 
@@ -20,7 +20,6 @@ EXAMPLE: dict[str, JsonValue] = {
 TokenName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^\S(.*\S)?$")]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 ScopeName = Annotated[Scope, Field(strict=False)]
-Moment = Annotated[AwareDatetime, Field(strict=False)]
 
 
 class LimitSettings(Request):
@@ -53,7 +52,7 @@ class TokenRequest(Request):
     scopes: list[ScopeName] = Field(min_length=1)
     models: list[ModelName] | None = Field(None, min_length=1, max_length=100)
     limits: LimitSettings = LimitSettings()
-    expires_at: Moment | None = None
+    expires_at: Time | None = None
 
 
 class TokenPatch(Request):
@@ -63,7 +62,7 @@ class TokenPatch(Request):
 
     name: TokenName | None = None
     limits: LimitSettings | None = None
-    expires_at: Moment | None = None
+    expires_at: Time | None = None
 
 
 class TokenBody(Body):

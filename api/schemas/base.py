@@ -4,16 +4,48 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, create_model
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    create_model,
+)
 from pydantic.warnings import UnsupportedFieldAttributeWarning
+from pydantic_core import PydanticCustomError
 
 # FastAPI names a route's body by an alias and ignores this warning about it, but not where the
 # validator is built later, as here.
 warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
 
+
+def _written(value: Any) -> Any:
+    """Refuse a number, which pydantic takes for seconds since 1970."""
+    if not isinstance(value, str) or ":" not in value:
+        told = "Input should be a valid datetime, such as 2026-11-22T14:30:00Z"
+        raise PydanticCustomError("time", told)
+    return value
+
+
+def _in_utc(value: datetime) -> datetime:
+    """Refuse a time whose year is from 1 to 9999 only where it was written."""
+    try:
+        return value.astimezone(timezone.utc)
+    except OverflowError:
+        told = "Input should be from the year 1 to 9999 in UTC"
+        raise PydanticCustomError("time", told) from None
+
+
+Time = Annotated[
+    AwareDatetime, Field(strict=False), BeforeValidator(_written), AfterValidator(_in_utc)
+]
+"""A time that is sent, with its offset from UTC."""
 T = TypeVar("T")
 B = TypeVar("B", bound="Body")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Any, Literal, get_type_hints
 
-from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from api.schemas import BlockerBody, JobHyperparameters, Priority, Request, Text
-from api.schemas.base import Body, with_fields
+from api.schemas.base import Body, Time, with_fields
 from service.policy import Policy
 
 EXAMPLE_POLICY: dict[str, JsonValue] = {"require_idle": True, "max_minutes_per_day": 120}
@@ -113,7 +113,7 @@ class SnoozeRequest(Request):
     )
 
     minutes: float | None = Field(None, gt=0, le=WEEK_MINUTES, allow_inf_nan=False)
-    until: Literal["morning"] | Annotated[AwareDatetime, Field(strict=False)] | None = None
+    until: Literal["morning"] | Time | None = None
 
 
 class TriggerFields(Request):

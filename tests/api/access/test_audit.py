@@ -213,7 +213,13 @@ def test_no_key_label_or_secret_gets_into_the_log(served: Served, model: str) ->
         assert hidden not in text
 
 
-@pytest.mark.parametrize("query", ["kind=other", "since=yesterday", "limit=0"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("kind=other", "limit=0", "since=yesterday", "since=0", "until=0.5", "since=2026-11-22"),
+        *("since=0001-01-01T00:00:00%2B14:00", "until=9999-12-31T23:59:59-14:00"),
+    ],
+)
 def test_a_wrong_filter_is_refused(served: Served, query: str) -> None:
     assert served.http.get(f"/v1/audit?{query}").status_code == 422
 

@@ -57,6 +57,8 @@ def test_an_answer_with_a_secret_is_not_to_be_cached(served: Served, make: Make)
         ({"scopes": ["backup"], "models": ["pets"]}, "/models"),
         ({"expires_at": "2001-01-01T00:00:00Z"}, "/expires_at"),
         ({"expires_at": "tomorrow"}, "/expires_at"),
+        ({"expires_at": 4_000_000_000}, "/expires_at"),
+        ({"expires_at": "9999-12-31T23:59:59-14:00"}, "/expires_at"),
         ({"limits": {"uploads": 0}}, "/limits/uploads"),
         ({"limit": {}}, "/limit"),
         ({"name": " "}, "/name"),
