@@ -34,9 +34,14 @@ Id = Annotated[
 LastEventId = Annotated[
     int | None, Header(ge=0, lt=2**63, description="The last id received; later events follow.")
 ]
-Models = Annotated[list[str] | None, Query(description="Events of these models only.")]
+MOST_VALUES = 100
+"""Of a filter: SQLite has a limit of a thousand alternatives."""
+Models = Annotated[
+    list[str] | None, Query(max_length=MOST_VALUES, description="Events of these models only.")
+]
 Types = Annotated[
-    list[str] | None, Query(description="Types with one of these prefixes, such as `job.`.")
+    list[str] | None,
+    Query(max_length=MOST_VALUES, description="Types with one of these prefixes, such as `job.`."),
 ]
 
 

@@ -34,6 +34,19 @@ def test_events_are_listed_newest_first_by_type_and_model(told: Served) -> None:
     assert listed(told.http, **rest) == both[1:]
 
 
+@pytest.mark.parametrize("path", ["/v1/events/history", "/v1/events"])
+@pytest.mark.parametrize("name", ["model", "type"])
+def test_a_list_is_filtered_by_a_hundred_values_and_no_more(
+    told: Served, path: str, name: str
+) -> None:
+    values = [str(each) for each in range(1001)]
+    answer = told.http.get(path, params={name: values})
+    assert answer.status_code == 422, answer.text
+    assert [each["pointer"] for each in answer.json()["errors"]] == [f"/query/{name}"]
+    if path.endswith("history"):
+        assert listed(told.http, **{name: values[:100]}) == []
+
+
 def test_a_token_that_is_bound_to_a_model_sees_its_events_alone(told: Served) -> None:
     asked = {"name": "listener", "scopes": ["models:read"], "models": ["heard"]}
     secret = told.http.post("/v1/tokens", json=asked).json()["secret"]
