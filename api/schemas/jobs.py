@@ -51,7 +51,7 @@ class JobRequest(JobHyperparameters):
     model_config = ConfigDict(json_schema_extra={"examples": [{"epochs": 5, "batch_size": 64}]})
 
     from_: Annotated[
-        Literal["latest", "base"] | Annotated[int, Field(lt=2**63)],
+        Literal["latest", "base"] | Annotated[int, Field(ge=1, lt=2**63)],
         Field(alias="from", description="Where to begin."),
     ] = "latest"
     ignore_policy: bool = Field(

@@ -81,7 +81,7 @@ def test_a_job_without_samples_is_refused(served: Served) -> None:
     assert answer.json()["code"] == "no_samples"
 
 
-@pytest.mark.parametrize("start", [10**9, "newest", 0])
+@pytest.mark.parametrize("start", [10**9, "newest", 0, -(2**63) - 1])
 def test_a_job_begins_at_what_the_model_has(served: Served, model: str, start: object) -> None:
     answer = served.http.post(f"/v1/models/{model}/jobs", json={"from": start})
 
