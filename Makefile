@@ -22,7 +22,7 @@ ZOO ?= /tmp/hone-zoo
 # Where Flower is installed, which wants an older FastAPI than ours; 300 MB.
 FLOWER ?= .venv-flower
 
-.PHONY: demo test test-arm64 test-python3.13 test-flower check types compiled-tests check-release format dashboard \
+.PHONY: demo test test-arm64 test-python3.13 test-flower test-openapi check types compiled-tests check-release format dashboard \
   screenshots bench zoo fuzz soak audit sbom release deb test-deb test-container clean
 
 demo: $(INSTALLED)
@@ -74,7 +74,7 @@ compiled-tests: $(INSTALLED)
 	-@$(BIN)/pytest --collect-only -qq $(TESTS) > /dev/null
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
-check-release: check zoo fuzz soak audit test-flower release test-deb test-container
+check-release: check zoo fuzz test-openapi soak audit test-flower release test-deb test-container
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -122,6 +122,11 @@ $(FLOWER)/.installed: clients/flower/pyproject.toml clients/python/pyproject.tom
 # Hostile inputs at every door that reads what apps send; `make test` gives each a hundred.
 fuzz: $(INSTALLED)
 	HONE_FUZZ_INPUTS=100000 $(BIN)/pytest -n $(WORKERS) tests/fuzz
+
+# What schemathesis makes of the OpenAPI description; `make test` asks a few requests of each operation.
+OPENAPI_CASES ?= 100
+test-openapi: $(INSTALLED)
+	HONE_OPENAPI_CASES=$(OPENAPI_CASES) $(BIN)/pytest -s tests/openapi
 
 # A store killed, refused calls and cut from power at moments that are aimed at; SOAK_SEED repeats a run.
 SOAK_MINUTES ?= 60

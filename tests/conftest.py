@@ -23,6 +23,7 @@ LONGEST = (
     "tests/cli/test_operations.py",
     "tests/dashboard/",
     "tests/examples/test_vibration_sensor.py",
+    "tests/openapi/",
     "tests/storage/samples/test_samples_machine.py",
     "tests/storage/test_crash.py",
     "tests/storage/test_memory.py",
