@@ -111,15 +111,15 @@ class FileProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """What came is no HTTP: the request that it belongs to has no client any more."""
-        if self.cycle is None or self.cycle.response_complete:
-            super().send_400_response(msg)
-            return
-        self.cycle.disconnected = True
-        self.cycle.message_event.set()
-        if self.cycle.response_started:
-            self.transport.close()
+        is_head = False
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            is_head = self.cycle.scope["method"] == "HEAD"
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response("" if is_head else msg)
         else:
-            super().send_400_response(msg)
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         """The next request is waited for."""

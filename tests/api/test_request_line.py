@@ -146,14 +146,15 @@ def test_every_origin_counts(served: Served, own_first: bool) -> None:
     assert answer.json()["code"] == "foreign_origin"
 
 
+@pytest.mark.parametrize("method", ["POST", "HEAD"])
 @pytest.mark.parametrize("lengths", ["", "Content-Length: 4\r\n"])
 def test_a_body_that_is_no_http_ends_the_connection_and_is_no_fault_of_the_daemon(
-    served: Served, lengths: str
+    served: Served, lengths: str, method: str
 ) -> None:
     said_before = served.said()
     answer = say(
         served,
-        "POST /v1/models HTTP/1.1",
+        f"{method} /v1/models HTTP/1.1",
         host(served),
         f"{lengths}Transfer-Encoding: chunked",
         body=b"zz\r\n",
@@ -163,10 +164,13 @@ def test_a_body_that_is_no_http_ends_the_connection_and_is_no_fault_of_the_daemo
     assert "Traceback" not in served.said().removeprefix(said_before)
 
 
-def test_a_body_that_is_no_http_ends_a_stream(served: Served) -> None:
+@pytest.mark.parametrize("path", ["/v1/events", "/healthz"])
+def test_a_body_that_is_no_http_ends_the_connection_after_the_answer_began(
+    served: Served, path: str
+) -> None:
     said_before = served.said()
     address = urlsplit(served.url)
-    lines = ["GET /v1/events HTTP/1.1", host(served), f"Authorization: Bearer {served.token}"]
+    lines = [f"GET {path} HTTP/1.1", host(served), f"Authorization: Bearer {served.token}"]
     asked = "\r\n".join([*lines, "Transfer-Encoding: chunked", "", ""]).encode()
     with socket.create_connection((address.hostname, address.port), DEADLINE_S) as connection:
         connection.sendall(asked)
