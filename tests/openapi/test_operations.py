@@ -1,7 +1,8 @@
 """What schemathesis makes of the OpenAPI description is answered as the description says.
 
-HONE_OPENAPI_CASES: how many cases an operation gets; `make test-openapi` asks for 100. Without it
-each gets two, of the same seed. HONE_OPENAPI_SEED repeats a run.
+HONE_OPENAPI_CASES: how many cases an operation gets, and how many seconds chains of requests are
+tried; `make test-openapi` asks for 100. Without it each gets two, always the same.
+HONE_OPENAPI_SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -76,6 +77,9 @@ def prepared(serve: Callable[..., Served]) -> Served:
         served.ask_for_job("taking", max_steps=1)
     trigger = {"cron": "0 3 * * *"}
     served.http.post("/v1/models/taking/triggers", json=trigger).raise_for_status()
+    for each in range(5):
+        wanted = {"name": f"app {each}", "scopes": ["predict"]}
+        served.http.post("/v1/tokens", json=wanted).raise_for_status()
     served.register("pictures", image_model(), preprocess=PREPROCESS)
     for at in range(3):
         path, headers = f"/v1/models/pictures/samples?label={at % 2}", {"Content-Type": "image/png"}
@@ -120,20 +124,17 @@ def ask(prepared: Served, bodies: Path, tmp_path: Path) -> Callable[..., Asked]:
         "HONE_OPENAPI_TALLY": str(tally),
     }
 
-    def run(
-        phases: str, *, mode: str = "all", token: str = prepared.token, scope: str = ""
-    ) -> Asked:
-        options = {
+    def run(phases: str, *options: str, token: str = prepared.token, scope: str = "") -> Asked:
+        chosen = {
             "--url": prepared.url,
             "--header": f"Authorization: Bearer {token}",
             "--phases": phases,
-            "--mode": mode,
             "--max-examples": str(CASES or FEW),
             "--seed": str(SEED),
         }
         program = [sys.executable, "-m", "schemathesis.cli", "--config-file", CONFIG, "run"]
         done = subprocess.run(
-            [*program, description, "--no-color", *chain.from_iterable(options.items())],
+            [*program, description, "--no-color", *chain.from_iterable(chosen.items()), *options],
             env=environment | {"HONE_OPENAPI_SCOPE": scope},
             cwd=tmp_path,
             capture_output=True,
@@ -172,7 +173,8 @@ def test_many_requests(phases: str, prepared: Served, ask: Callable[..., Asked])
 
 @at_length
 def test_many_chains_of_requests(prepared: Served, ask: Callable[..., Asked]) -> None:
-    assert_is_as_described(ask("stateful", mode="positive"), prepared)
+    asked = ask("stateful", "--mode", "positive", "--max-time", str(CASES))
+    assert_is_as_described(asked, prepared)
 
 
 @at_length
