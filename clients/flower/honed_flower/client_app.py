@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
@@ -57,8 +58,7 @@ def train(message: Message, context: Context) -> Message:
     most = int(spec.pop("max_samples"))
     if is_secure and spec.get("compression", "none") != "none":
         raise NoUpdate("secure aggregation takes uncompressed updates only")
-    with _client() as client:
-        content, samples = _asked(lambda: _device(client, context).train(to_file(sent), spec))
+    content, samples = _asked(context, lambda device: device.train(to_file(sent), spec))
     weight = min(samples, most)
     if not is_secure:
         metrics = MetricRecord({"num-examples": weight, "bytes": len(content)})
@@ -72,9 +72,8 @@ def train(message: Message, context: Context) -> Message:
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Metrics on the device's own validation samples: loss and accuracy, and nothing of classes."""
-    with _client() as client:
-        content = to_file(to_tensors(_arrays(message)))
-        found = _asked(lambda: _device(client, context).evaluate(content))
+    content = to_file(to_tensors(_arrays(message)))
+    found = _asked(context, lambda device: device.evaluate(content))
     metrics: dict[str, Any] = {
         name: float(found[name]) for name in ("loss", "accuracy") if found.get(name) is not None
     }
@@ -85,9 +84,8 @@ def evaluate(message: Message, context: Context) -> Message:
 @app.query()
 def take(message: Message, context: Context) -> Message:
     """The global model has come: the device's gate judges it, and the federation is not told."""
-    with _client() as client:
-        content = to_file(to_tensors(_arrays(message)))
-        _asked(lambda: _device(client, context).take(content))
+    content = to_file(to_tensors(_arrays(message)))
+    _asked(context, lambda device: device.take(content))
     return Message(RecordDict({CONFIG: ConfigRecord({"received": True})}), reply_to=message)
 
 
@@ -95,28 +93,28 @@ def _arrays(message: Message) -> Any:
     return message.content.array_records[ARRAYS]
 
 
-def _client() -> Client:
-    return Client()
-
-
-def _device(client: Client, context: Context) -> Device:
+@contextmanager
+def open_device(context: Context) -> Iterator[Device]:
+    """The daemon of this device. Raises NoUpdate if nothing says which model takes part."""
     model = context.node_config.get("model") or os.environ.get("HONED_MODEL")
     if not model:
         raise NoUpdate("this device has not said which model takes part (HONED_MODEL)")
     superlink = context.node_config.get("superlink") or os.environ.get("HONED_SUPERLINK")
-    return Device(
-        client,
-        str(model),
-        superlink=None if superlink is None else str(superlink),
-        stopped=STOPPED,
-        note=_note,
-    )
+    with Client() as client:
+        yield Device(
+            client,
+            str(model),
+            superlink=None if superlink is None else str(superlink),
+            stopped=STOPPED,
+            note=_note,
+        )
 
 
-def _asked(question: Callable[[], Any]) -> Any:
+def _asked(context: Context, question: Callable[[Device], Any]) -> Any:
     """Its answer. What it raises is logged here, and the federation is told the kind alone."""
     try:
-        return question()
+        with open_device(context) as device:
+            return question(device)
     except Exception as error:
         logger.warning("%s", error)
         raise RuntimeError(reason(error)) from error
