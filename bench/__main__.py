@@ -33,6 +33,7 @@ NAMES = (
     "preemption",
     "politeness",
     "lora",
+    "federated",
 )
 
 

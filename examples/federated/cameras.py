@@ -81,12 +81,15 @@ def digits() -> tuple[Pictures, Pictures]:
 
 
 def seen_by(device: int, learned: Pictures, count: int) -> Pictures:
-    """What a device has collected: mostly five of the digits, by its own camera."""
+    """What a device has collected: mostly five of the digits, by its own camera.
+
+    A ninth device has a camera like the first.
+    """
     draws = np.random.default_rng(100 + device)
     mostly = np.isin(learned.labels, (np.arange(5) + device) % 10)
     weights = np.where(mostly, OWN_SHARE / mostly.sum(), (1 - OWN_SHARE) / (~mostly).sum())
     chosen = draws.choice(len(learned.labels), count, replace=False, p=weights)
-    images = CAMERAS[device].see(learned.images[chosen], draws)
+    images = CAMERAS[device % len(CAMERAS)].see(learned.images[chosen], draws)
     return Pictures(images, learned.labels[chosen])
 
 

@@ -1,0 +1,111 @@
+"""Federations of 10 and 100 devices by Flower's simulation runtime, beside FedAvg in PyTorch.
+
+Each device has 112 pictures to train on, by one of eight cameras and mostly of five digits, and 28
+that its gate judges by. The server is honed-flower's, the devices are those of bench/federation.
+Accuracy is that of the global model on kept-back digits by all cameras.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from bench import torch_env
+from bench.environment import ROOT, Environment
+from bench.federation.devices import accuracy, kept_back, make_devices, outcome_of, start
+from bench.table import Row
+
+FLOWER = Environment(
+    folder=".venv-bench-flower",
+    variable="BENCH_FLOWER_PYTHON",
+    packages=(
+        "flwr[simulation]==1.41.0",
+        *("--editable", "."),
+        *("--editable", "clients/python"),
+        *("--editable", "clients/flower"),
+    ),
+)
+DEVICES = (10, 100)
+ROUNDS, EPOCHS, BATCH_SIZE, LEARNING_RATE = 10, 4, 16, 0.003
+QUIET = {
+    "HONED_CONFIG": os.devnull,
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+def run() -> list[Row]:
+    """For each number of devices: accuracy by round on both sides, and what ours costs."""
+    return [row for count in DEVICES for row in _rows(count)]
+
+
+def _rows(count: int) -> list[Row]:
+    with tempfile.TemporaryDirectory(prefix="honed-bench-") as name:
+        folder = Path(name)
+        make_devices(folder, count)
+        costs, kept = _simulate(folder, count), kept_back()
+        files = [folder / "run" / f"round-{number:04}.onnx" for number in range(1, ROUNDS + 1)]
+        ours = [accuracy(each.read_bytes(), kept) for each in files]
+        outcomes = [outcome_of(folder, device) for device in range(count)]
+        costs["KB up a device"] = max(each.update_bytes for each in outcomes) / 1e3
+        costs["gate let in"] = f"{sum(each.promoted for each in outcomes)} of {count}"
+        return [
+            {"devices": count, "by": "honed", **_by_round(ours), **costs},
+            {"devices": count, "by": "PyTorch", **_by_round(_torch(folder))},
+        ]
+
+
+def _by_round(reached: list[float]) -> Row:
+    return {f"round {number}": each for number, each in enumerate(reached, 1)}
+
+
+def _simulate(folder: Path, count: int) -> Row:
+    """Medians of the rounds, with their waits for the devices, which share the processors."""
+    course = {"rounds": ROUNDS, "epochs": EPOCHS, "batch-size": BATCH_SIZE}
+    settings = {**course, "learning-rate": LEARNING_RATE}
+    given = [f"{name}={value}" for name, value in settings.items()]
+    module = ["-m", "bench.federation.simulation", str(folder), str(count)]
+    log = folder / "simulation.log"
+    with log.open("w") as output:
+        done = subprocess.run(
+            [str(FLOWER.python()), *module, *given],
+            cwd=ROOT,
+            env={**os.environ, **QUIET},
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, log.read_text()
+    costs = json.loads(done.stdout.splitlines()[-1])
+    rounds = [
+        {name: after[name] - before[name] for name in after} for before, after in pairwise(costs)
+    ]
+    return {
+        "s a round": median(each["s"] for each in rounds),
+        "server CPU s a round": median(each["cpu_s"] for each in rounds),
+        "server MB before": costs[0]["peak_mb"],
+        "server MB at most": costs[-1]["peak_mb"],
+        "KB down a device": costs[0]["parameter_bytes"] / 1e3,
+    }
+
+
+def _torch(folder: Path) -> list[float]:
+    """The accuracy by round, from the same weights on the same pictures."""
+    kept, task = kept_back(), folder / "task.npz"
+    with np.load(folder / "devices.npz") as file:
+        given = {f"start.{name}": values for name, values in start(folder).items()}
+        np.savez(task, **dict(file), **given, kept_x=kept.images, kept_label=kept.labels)
+    side = Path(__file__).with_name("federation") / "fedavg_torch.py"
+    numbers = map(str, (ROUNDS, EPOCHS, BATCH_SIZE, LEARNING_RATE))
+    command = [str(torch_env.python()), str(side), str(task), *numbers]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    reached: list[float] = json.loads(done.stdout)["accuracy"]
+    return reached
