@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-DEADLINE_S = 300.0
+DEADLINE_S = 900.0
+"""Of every wait: on a busy machine nothing fails for it."""
 
 
 def wait_for(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:

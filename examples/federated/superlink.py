@@ -7,11 +7,12 @@ import os
 import subprocess
 from pathlib import Path
 
-from processes import Program, free_port, wait_for
+from processes import DEADLINE_S, Program, free_port, wait_for
 
 APP = Path(__file__).parents[2] / "clients" / "flower"
 LISTENS = "Uvicorn running"
 """What a SuperLink writes once it does."""
+RUN_DEADLINE_S = 3600.0
 
 
 def certificates(folder: Path) -> Path:
@@ -105,14 +106,17 @@ class SuperLink:
         return status
 
     def finish(self, run_id: str) -> str:
-        """Wait for the end of a run; how it ended."""
+        """Wait for the end of a run, which its log ends with; how it ended.
+
+        To ask for its status until then would keep a processor busy with starting `flwr`.
+        """
+        self.flwr("log", run_id, "here", "--stream", deadline_s=RUN_DEADLINE_S)
         return wait_for(
             lambda: (found := self.status(run_id)).startswith("finished") and found,
             f"run {run_id} to end",
-            deadline_s=1800,
         )
 
-    def flwr(self, *arguments: str) -> str:
+    def flwr(self, *arguments: str, deadline_s: float = DEADLINE_S) -> str:
         """Flower's command line; its output."""
         done = subprocess.run(
             [str(self.programs / "flwr"), *arguments],
@@ -120,6 +124,7 @@ class SuperLink:
             capture_output=True,
             text=True,
             check=False,
+            timeout=deadline_s,
         )
         if done.returncode:
             raise RuntimeError(f"flwr {' '.join(arguments)}: {done.stdout}{done.stderr}")
