@@ -67,7 +67,10 @@ def main(folder: Path, devices: int, asked: dict[str, Any]) -> None:
         server_app=served,
         client_app=simulated_device.app,  # type: ignore[arg-type]
         num_supernodes=devices,
-        backend_config={"client_resources": {"num_cpus": PROCESSORS_A_DEVICE, "num_gpus": 0.0}},
+        backend_config={
+            "client_resources": {"num_cpus": PROCESSORS_A_DEVICE, "num_gpus": 0.0},
+            "init_args": {"_temp_dir": str(folder / "ray")},  # which else stays behind in /tmp
+        },
     )
     print(json.dumps(Measured.costs))
 
