@@ -99,7 +99,7 @@ def read_forward(
     wanted = _Wanted(loss, loss_output, output, patterns, classes, bool(adapters))
     read = _read(graph, wanted, notes)
     names = read.trainable
-    halves, cut = _divide(graph, names, notes) if divide and read.below else (None, None)
+    halves, cut = _divide(graph, names, adapters, notes) if divide and read.below else (None, None)
     parameters = inventory.parameters(graph, names, halves, read.inert)
     halves = halves if cut is not None and cut.pays else None
     trained = _settle(graph if halves is None else halves.suffix, wanted, read)
@@ -244,11 +244,13 @@ def _chosen(
 
 
 def _divide(
-    graph: Graph, names: Sequence[str], notes: list[str]
+    graph: Graph, names: Sequence[str], adapters: Sequence[Adapter], notes: list[str]
 ) -> tuple[partition.Partition | None, Cut | None]:
     """Both halves, and the cut in figures, whether or not it is made."""
+    # Exported, such a weight has its adapter in it, and what reads it is none that can be kept.
+    moving = (*names, *(each.weight for each in adapters if each.merges))
     try:
-        halves = partition.divide(graph, names)
+        halves = partition.divide(graph, moving)
         cut = None if halves is None else worth.weigh(graph, halves)
     except Whole as reason:
         notes.append(f"not cut: {reason}")

@@ -128,14 +128,15 @@ def test_gradients_of_both_matrices_are_central_differences(make: Make) -> None:
         assert slope == pytest.approx(float((views[name] * direction).sum()), rel=2e-2, abs=2e-4)
 
 
-def test_a_model_whose_first_product_is_cut_off_is_merged_too(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("targets", "cut"), [("*", None), ("head.w", ("mlp.w:t",))])
+def test_the_cut_is_below_products_whose_weights_versions_have_with_an_adapter(
+    targets: str, cut: Any, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weigh = worth.weigh
     monkeypatch.setattr(worth, "weigh", lambda *given: replace(weigh(*given), pays=True))
     model, _ = network(STORED["float32"])
-    prepared = make(model, divide=True)
-    assert prepared.artifacts.prefix_model is not None
+    prepared = make(model, replace(EVERYTHING, targets=(targets,)), divide=True)
+    assert (prepared.cut and prepared.cut.tensors) == cut
     made = onnx.load(prepared.artifacts.inference_model or "").graph
     assert [n.op_type for n in made.node if n.op_type != "Identity"] == [
         node.op_type for node in model.graph.node
