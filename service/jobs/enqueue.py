@@ -14,6 +14,7 @@ from service.training.heads.kinds import (
     BESIDE_COMPUTED,
     head_problems,
     is_computed,
+    layer_problem,
     more_neighbours_than,
     plain,
 )
@@ -47,16 +48,6 @@ OF_CROSS_ENTROPY = frozenset(field.name for field in fields(LossOptions))
 OF_CLASSES = frozenset({"head", "sampling", "calibrate"})
 """Of cross entropy, whichever engine trains."""
 OF_RECIPES = OF_CROSS_ENTROPY | {field.name for field in fields(Recipe)}
-
-
-NO_HEAD = (
-    "{name!r} does not end in a linear layer that trains and has a row for each class (Gemm, MatMul"
-    " and Add, or a Conv with a kernel of 1); leave head out, or register a model whose last layer"
-    " is one. If an earlier Hone has prepared the model, register it anew"
-)
-NO_BIAS = (
-    "the last layer has no bias, without which it cannot compare distances; take head knn or linear"
-)
 
 
 def random_seed() -> int:
@@ -114,15 +105,17 @@ def _check_replay(model: Model, hyperparameters: dict[str, Any]) -> None:
 
 
 def _check_head(store: Store, model: Model, head: Any) -> None:
-    """Whether the model has the layer that its head would be. head: from JSON."""
+    """Whether the model has the layer that its head would be. head: from JSON.
+
+    The job finds out itself where the manifest does not tell.
+    """
     if head is None:
         return
     made = manifest.read(store.integrity.file(model.files["manifest"].sha256))
     found = more_neighbours_than(model.samples.train, head)
-    if made.head is None:
-        found.append(Problem("/head", NO_HEAD.format(name=model.name)))
-    elif made.head.bias is None and is_computed(head) and head["kind"] == "prototype":
-        found.append(Problem("/head", NO_BIAS))
+    wrong = layer_problem(made.head, kind=None if head == "auto" else head["kind"])
+    if wrong is not None and made.knows_head:
+        found.append(Problem("/head", wrong))
     if found:
         raise InvalidInput("the job cannot have this head", problems=found)
 

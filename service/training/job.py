@@ -25,6 +25,7 @@ from service.training.evaluation.validation import AT_THE_START, validate
 from service.training.export.export import export
 from service.training.heads.calibration import calibrate
 from service.training.heads.computing import compute_head
+from service.training.heads.older_models import with_head
 from service.training.loop import train
 from service.training.protocol.messages.training import (
     Done,
@@ -51,6 +52,7 @@ def run(
     """
     if opening.is_of_sessions(task.artifacts):
         flush_denormals()
+    task = with_head(task)
     heartbeat, threads = Heartbeat(pipe), task.limits.threads
     reader = SampleReader(task, threads=threads, tick=heartbeat, send=pipe.send)
     datasets = load_datasets(task, reader, threads=threads)

@@ -122,9 +122,9 @@ class Manifest:
     exported. statistics: running statistics, and updated the outputs that hold their new values, in
     this order. loss: fields of Loss. classes: of cross entropy. batch_statistics: batches may not
     be shared out. head: of a classifier with a last layer that trains, one row for each class.
-    frozen: initializers of the exported model that the graphs are fed, so that they are in memory
-    once. rounds: some of what it computes is quantized. distills: its step by classes takes what a
-    teacher answers.
+    knows_head: whether one was looked for when the model was prepared. frozen: initializers of the
+    exported model that the graphs are fed, so that they are in memory once. rounds: some of what it
+    computes is quantized. distills: its step by classes takes what a teacher answers.
     """
 
     engine: str
@@ -140,6 +140,7 @@ class Manifest:
     classes: int | None = None
     work: Work = field(default_factory=Work)
     head: ClassHead | None = None
+    knows_head: bool = True
     adapters: tuple[Adapter, ...] = ()
     frozen: tuple[str, ...] = ()
     rounds: bool = False
@@ -178,6 +179,7 @@ def read(path: Path) -> Manifest:
     try:
         written = json.loads(path.read_text("utf-8"))
         written.pop("sample_weight", None)  # of before: the loss's scale holds weights now
+        written.setdefault("knows_head", "head" in written)
         manifest: Manifest = build(Manifest, written)
     except (OSError, ValueError, AttributeError) as error:
         raise ArtifactsUnreadable(f"cannot read the manifest {path}: {error}") from error

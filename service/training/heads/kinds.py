@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
+from service.training.engines.manifest import ClassHead
 from storage.errors import Problem
 from storage.records.signatures import TargetSpec
 
@@ -14,6 +15,14 @@ COMPUTED = ("prototype", "knn")
 NEIGHBOURS = 5
 BESIDE_COMPUTED = frozenset({"head", "auto", "replay", "seed", "calibrate"})
 """Hyperparameters of a job that computes its head; the others say how a job trains."""
+NO_HEAD = (
+    "the model does not end in a linear layer that trains and has a row for each class (Gemm,"
+    " MatMul and Add, or a Conv with a kernel of 1); leave head out, or register a model whose last"
+    " layer is one"
+)
+NO_BIAS = (
+    "the last layer has no bias, without which it cannot compare distances; take head knn or linear"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,13 @@ def _idle(kind: str, given: Collection[str]) -> list[Problem]:
         detail = "head linear lets nothing else train, so rate_factors have no meaning; take full"
         return [Problem("/rate_factors", detail)]
     return []
+
+
+def layer_problem(layer: ClassHead | None, *, kind: Kind | None) -> str | None:
+    """Why the model's last layer cannot become a head, None if it can. kind: None for `auto`."""
+    if layer is None:
+        return NO_HEAD
+    return NO_BIAS if layer.bias is None and kind == "prototype" else None
 
 
 def more_neighbours_than(samples: int, head: Any) -> list[Problem]:
