@@ -117,17 +117,22 @@ def _umask() -> int:
 
 def _serve(door: socket.socket, import_path: list[str]) -> NoReturn:
     """Fork until the daemon has ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
     gc.freeze()
     while True:
         order, descriptors, _, _ = socket.recv_fds(door, MAX_ORDER_BYTES, 3)
         if not order:
             os._exit(0)
+        prepared, preparing = os.pipe()
         pid = _fork_sibling()
         if pid == 0:
+            signal.signal(signal.SIGINT, interrupted)
             _become(pickle.loads(order), descriptors, import_path)
-        for each in descriptors:
+        os.close(preparing)
+        # Until the child closes its end: later it would take back what the parent limits by number.
+        os.read(prepared, 1)
+        for each in (prepared, *descriptors):
             os.close(each)
         door.send(str(pid).encode())
 
@@ -157,16 +162,15 @@ def _fork_sibling() -> int:
 def _become(order: Order, descriptors: list[int], import_path: list[str]) -> NoReturn:
     """Be the child: run its module to the end."""
     _show_command_line(order.arguments)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.enable()
+    os.setpriority(os.PRIO_PROCESS, 0, order.priority)
+    for limit, values in order.limits.items():
+        resource.setrlimit(limit, values)
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(len(descriptors), os.sysconf("SC_OPEN_MAX"))
     os.chdir(order.folder)
     os.umask(order.umask)
-    for limit, values in order.limits.items():
-        resource.setrlimit(limit, values)
-    os.setpriority(os.PRIO_PROCESS, 0, order.priority)
     os.environ.clear()
     os.environ.update(order.environment)
     time.tzset()

@@ -30,6 +30,7 @@ given = {"cwd": folder, "env": environment, "stdin": pipe, "stdout": pipe, "stde
 children = []
 for wish in ("7", "breaks", "hangs"):
     child = subprocess.Popen([sys.executable, "-m", "child", wish], **given)
+    resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 1000))
     child.stdin.write(b"a question")
     child.stdin.close()
     said = child.stdout.readline().decode()
@@ -45,6 +46,7 @@ status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text
 names = ("Umask", "Threads", "SigIgn", "SigCgt", "SigBlk", "NoNewPrivs", "Seccomp")
 limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
 told = {
+    "heard": sys.stdin.read(),
     "its parent's": os.environ.pop("PARENT") == str(os.getppid()),
     "name": [__name__, __spec__.name, __file__],
     "arguments": [sys.argv, sys.orig_argv[1:], Path("/proc/self/cmdline").read_text().strip("\\0")],
@@ -57,7 +59,6 @@ told = {
     "main thread": threading.current_thread() is threading.main_thread(),
     "collects": gc.isenabled(),
     "of its status": [status[name] for name in names],
-    "heard": sys.stdin.read(),
 }
 print(json.dumps(told), flush=True)
 if sys.argv[1] == "breaks":
@@ -80,6 +81,7 @@ def children_of(way: str, folder: Path) -> list[tuple[dict[str, Any], str, int]]
 
 
 def test_a_forked_child_finds_what_a_started_one_finds(tmp_path: Path) -> None:
+    """Limits that the parent sets once it has the child's number among it."""
     (tmp_path / "child.py").write_text(CHILD)
 
     forked, started = children_of("forked", tmp_path), children_of("started", tmp_path)
