@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from child_forks import children_forked
+from daemon_process import IMPORTED_BY_CHILDREN, import_path
 from support import Served
 
 from storage.store import Store
@@ -64,6 +66,13 @@ def usual_umask() -> Iterator[None]:
     before = os.umask(0o022)
     yield
     os.umask(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_children() -> Iterator[None]:
+    """Fork children of this process as daemons' children are forked."""
+    with children_forked(import_path(), preloaded=IMPORTED_BY_CHILDREN):
+        yield
 
 
 @pytest.fixture(scope="session")

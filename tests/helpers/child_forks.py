@@ -1,16 +1,18 @@
-"""Children of a forked daemon, forked where what they import is loaded already.
+"""Children of a daemon or of the tests, forked where what they import is loaded already.
 
 To import it takes 0.2 s of a processor, more than most of them work. A process beside the daemon,
-forked before the daemon has threads, forks each child. The kernel makes it the daemon's own
-(CLONE_PARENT): the daemon waits for it, signals and limits it as one that it has started. It gets
-the pipes, arguments, folder, environment, limits and priority of such a one, and runs the module's
-main as `python -m` does; numpy's own library alone keeps one thread.
+forked before the daemon has threads, forks each child; beside the tests it is an interpreter that
+they start. The kernel makes the child the daemon's own (CLONE_PARENT): the daemon waits for it,
+signals and limits it as one that it has started. It gets the pipes, arguments, folder, environment,
+limits and priority of such a one, and runs the module's main as `python -m` does; numpy's own
+library alone keeps one thread.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import os
 import pickle
 import resource
@@ -22,12 +24,17 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 from service.processes.seccomp import ARCHITECTURES, CLONE
+from service.training.limits import THREAD_VARIABLES
 
 OF_DAEMONS = (
     "service.training",
@@ -36,6 +43,9 @@ OF_DAEMONS = (
     "api.description",
 )
 """Modules that its children run; other programs are started."""
+STRICT = ["-W", "error"]
+"""The one option of the interpreter that a forked child may have."""
+BESIDE = "from child_forks import beside; beside()"
 MAX_ORDER_BYTES = 128 * 2**10
 CLONE_PARENT, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x8000, 0x200000, 0x1000000
 PR_GET_TID_ADDRESS = 40
@@ -64,8 +74,8 @@ def fork_children(
     import_path: `sys.path` of a started interpreter, without its working folder. name: the command
     line of the process that forks.
     """
-    start = getattr(subprocess, "_fork_exec", None)
-    if start is None or os.uname().machine not in ARCHITECTURES:  # CPython 3.10
+    start = _start_of_programs()
+    if start is None:
         return
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
@@ -73,41 +83,122 @@ def fork_children(
         _show_command_line([name])
         _serve(theirs, import_path)
     theirs.close()
-    subprocess._fork_exec = _Forks(ours, modules, start)  # type: ignore[attr-defined]
+    subprocess._fork_exec = _Forks(lambda: ours, modules, start)  # type: ignore[attr-defined]
 
 
+@contextmanager
+def children_forked(
+    import_path: list[str], *, preloaded: list[str], modules: Collection[str] = OF_DAEMONS
+) -> Iterator[None]:
+    """As `fork_children`, for a process that has threads, until the end of the block.
+
+    preloaded: what the process that forks imports; the first child starts it.
+    """
+    start = _start_of_programs()
+    if start is None:
+        yield
+        return
+    with ExitStack() as stack:
+        door = cache(lambda: stack.enter_context(_started(import_path, preloaded)))
+        stack.callback(setattr, subprocess, "_fork_exec", start)
+        subprocess._fork_exec = _Forks(door, modules, start)  # type: ignore[attr-defined]
+        yield
+
+
+@contextmanager
+def programs_started() -> Iterator[None]:
+    """Within it children are started, not forked."""
+    forks = getattr(subprocess, "_fork_exec", None)
+    with ExitStack() as stack:
+        if isinstance(forks, _Forks):
+            stack.callback(setattr, subprocess, "_fork_exec", forks)
+            subprocess._fork_exec = forks.start  # type: ignore[attr-defined]
+        yield
+
+
+def _start_of_programs() -> Callable[..., int] | None:
+    """The call that starts a program, which `Popen` makes with pipes ready."""
+    if sys.platform != "linux" or os.uname().machine not in ARCHITECTURES:
+        return None
+    return getattr(subprocess, "_fork_exec", None)  # CPython 3.11
+
+
+@contextmanager
+def _started(import_path: list[str], preloaded: list[str]) -> Iterator[socket.socket]:
+    """The door of a started process that forks, until the end of the block."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        with theirs:
+            number = theirs.fileno()
+            given = json.dumps([number, import_path, preloaded])
+            process = subprocess.Popen(
+                [sys.executable, "-c", BESIDE, given],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[number],
+                env={
+                    **os.environ,
+                    **dict.fromkeys(THREAD_VARIABLES, "1"),
+                    "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path))),
+                },
+            )
+        try:
+            yield ours
+        finally:
+            process.kill()
+            process.wait()
+
+
+def beside() -> NoReturn:
+    """The main of a process that is started to fork."""
+    number, import_path, preloaded = json.loads(sys.argv[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for module in preloaded:
+            import_module(module)
+    _serve(socket.socket(fileno=number), import_path)
+
+
+@dataclass(frozen=True)
 class _Forks:
-    """Stands for the call that starts a program, which `Popen` makes with pipes ready."""
+    """Stands for the call that starts a program."""
 
-    def __init__(
-        self, door: socket.socket, modules: Collection[str], start: Callable[..., int]
-    ) -> None:
-        self._door = door
-        self._modules = modules
-        self._start = start
-        self._turn = threading.Lock()
+    door: Callable[[], socket.socket]
+    modules: Collection[str]
+    start: Callable[..., int]
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, command: list[Any], *rest: Any) -> int:
         _programs, _close, _keep, folder, environment, *pipes = rest
         arguments = [os.fsdecode(each) for each in command]
-        if arguments[:2] != [sys.executable, "-m"] or arguments[2] not in self._modules:
-            return self._start(command, *rest)
-        stdin, _, _, stdout, _, stderr = pipes[:6]
-        pairs = (os.fsdecode(each).split("=", 1) for each in environment)
+        module = _module_of(arguments)
+        if module not in self.modules:
+            return self.start(command, *rest)
+        # -1: the child has the parent's own.
+        given = [own if end == -1 else end for own, end in enumerate((*pipes[0:1], *pipes[3:6:2]))]
+        pairs = (os.fsdecode(each).split("=", 1) for each in environment or ())
         order = Order(
             arguments=arguments,
-            folder=os.fsdecode(folder),
-            environment=dict(pairs),
+            folder=os.fsdecode(folder or Path.cwd()),
+            environment=dict(pairs) if environment is not None else dict(os.environ),
             limits={each: resource.getrlimit(each) for each in LIMITS},
             priority=os.getpriority(os.PRIO_PROCESS, os.getpid()),
             umask=_umask(),
         )
-        with self._turn:
-            socket.send_fds(self._door, [pickle.dumps(order)], [stdin, stdout, stderr])
-            answer = int(self._door.recv(MAX_ORDER_BYTES))
+        with self.turn:
+            door = self.door()
+            socket.send_fds(door, [pickle.dumps(order)], given)
+            answer = int(door.recv(MAX_ORDER_BYTES))
         if answer < 0:
             raise OSError(-answer, os.strerror(-answer))
         return answer
+
+
+def _module_of(arguments: list[str]) -> str | None:
+    """The module that a command has our interpreter run, with usual options."""
+    program, *options = arguments
+    options = options[len(STRICT) :] if options[: len(STRICT)] == STRICT else options
+    is_module = program == sys.executable and options[:1] == ["-m"]
+    return options[1] if is_module else None
 
 
 def _umask() -> int:
@@ -175,7 +266,9 @@ def _become(order: Order, descriptors: list[int], import_path: list[str]) -> NoR
     os.environ.update(order.environment)
     time.tzset()
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    _, _, module, *rest = order.arguments
+    if order.arguments[1:3] == STRICT:
+        warnings.simplefilter("error")
+    module, *rest = order.arguments[order.arguments.index("-m") + 1 :]
     sys.argv[:] = ["-m", *rest]
     sys.orig_argv[:] = order.arguments
     sys.path[:] = [order.folder, *import_path]

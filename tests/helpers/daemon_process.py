@@ -20,14 +20,17 @@ from typing import Protocol
 
 from service.training.limits import THREAD_VARIABLES
 
+IMPORTED_BY_CHILDREN = [
+    *("onnx", "onnxruntime", "numpy.ma", "numpy.random", "service.prediction.sessions"),
+    *("service.preprocess.pictures", "service.processes.landlock", "service.training.confinement"),
+    *("service.training.engines.sessions.engine", "service.training.evaluation.drift"),
+    *("service.training.evaluation.evaluate", "service.training.evaluation.ranking"),
+    *("service.training.export.convert", "service.training.job"),
+    "service.training.preparation.prepare",
+]
 PRELOADED = [
-    *("api.server", "cli.main", "cli.commands.serve", __name__),
-    *("child_forks", "onnx", "onnxruntime", "numpy.ma", "numpy.random"),
-    *("service.prediction.sessions", "service.preprocess.pictures", "service.processes.landlock"),
-    *("service.training.confinement", "service.training.engines.sessions.engine"),
-    *("service.training.evaluation.drift", "service.training.evaluation.evaluate"),
-    *("service.training.evaluation.ranking", "service.training.export.convert"),
-    *("service.training.job", "service.training.preparation.prepare"),
+    *("api.server", "cli.main", "cli.commands.serve", __name__, "child_forks"),
+    *IMPORTED_BY_CHILDREN,
 ]
 """What daemons import, and what their children do."""
 FORKS_CHILDREN = "forks children"

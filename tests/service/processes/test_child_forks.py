@@ -17,10 +17,15 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux 
 
 PARENT = """
 import json, os, resource, subprocess, sys
-from child_forks import fork_children
+from contextlib import ExitStack
+from child_forks import children_forked, fork_children
 way, folder, path = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+until_the_end = ExitStack()
 if way == "forked":
     fork_children(path, name="forks", modules=("child",))
+if way == "forked beside":
+    forked = children_forked(path, preloaded=["json"], modules=("child",))
+    until_the_end.enter_context(forked)
 os.umask(0o027)
 os.nice(3)
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300))
@@ -29,7 +34,8 @@ environment = {"PARENT": str(os.getpid()), "LC_ALL": "C.UTF-8"}
 given = {"cwd": folder, "env": environment, "stdin": pipe, "stdout": pipe, "stderr": pipe}
 children = []
 for wish in ("7", "breaks", "hangs"):
-    child = subprocess.Popen([sys.executable, "-m", "child", wish], **given)
+    options = ["-W", "error"] if wish == "breaks" else []
+    child = subprocess.Popen([sys.executable, *options, "-m", "child", wish], **given)
     resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 1000))
     child.stdin.write(b"a question")
     child.stdin.close()
@@ -37,10 +43,11 @@ for wish in ("7", "breaks", "hangs"):
     if wish == "hangs":
         child.kill()
     children.append((said, child.stderr.read().decode(), child.wait()))
+until_the_end.close()
 print(json.dumps(children))
 """
 CHILD = """
-import gc, json, os, resource, sys, threading
+import gc, json, os, resource, sys, threading, warnings
 from pathlib import Path
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 names = ("Umask", "Threads", "SigIgn", "SigCgt", "SigBlk", "NoNewPrivs", "Seccomp")
@@ -62,7 +69,8 @@ told = {
 }
 print(json.dumps(told), flush=True)
 if sys.argv[1] == "breaks":
-    raise RuntimeError("it broke")
+    warnings.warn("it broke")
+    sys.exit(2)
 if sys.argv[1] == "hangs":
     threading.Event().wait()
 sys.exit(int(sys.argv[1]))
@@ -80,14 +88,15 @@ def children_of(way: str, folder: Path) -> list[tuple[dict[str, Any], str, int]]
     return [(json.loads(said), errors, code) for said, errors, code in json.loads(ended.stdout)]
 
 
-def test_a_forked_child_finds_what_a_started_one_finds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["forked", "forked beside"])
+def test_a_forked_child_finds_what_a_started_one_finds(tmp_path: Path, way: str) -> None:
     """Limits that the parent sets once it has the child's number among it."""
     (tmp_path / "child.py").write_text(CHILD)
 
-    forked, started = children_of("forked", tmp_path), children_of("started", tmp_path)
+    forked, started = children_of(way, tmp_path), children_of("started", tmp_path)
 
     assert [told for told, _, _ in forked] == [told for told, _, _ in started]
     assert all(told["its parent's"] for told, _, _ in forked)
     assert [code for _, _, code in forked] == [7, 1, -signal.SIGKILL]
     assert [code for _, _, code in started] == [7, 1, -signal.SIGKILL]
-    assert all("RuntimeError: it broke" in made[1][1] for made in (forked, started))
+    assert all("UserWarning: it broke" in made[1][1] for made in (forked, started))

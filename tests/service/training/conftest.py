@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
+from child_forks import programs_started
 from loop_bench import Bench, MakeBench
 from perceptrons import perceptron, rewrite_ir
 from stored import begin
@@ -177,7 +179,9 @@ def spawn() -> Iterator[Callable[..., Child]]:
     def start(task: Line | None = None, *, memory_bytes: int | None = None) -> Child:
         command = [sys.executable, "-W", "error", "-m", "service.training"]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        # A limit of memory is for a program that shares none with the tests.
+        with programs_started() if memory_bytes is not None else nullcontext():
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
         if memory_bytes is not None:
             limit_memory(process.pid, memory_bytes)
         child = Child(process)
