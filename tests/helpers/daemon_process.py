@@ -30,6 +30,7 @@ IMPORTED_BY_CHILDREN = [
 ]
 PRELOADED = [
     *("api.server", "cli.main", "cli.commands.serve", __name__, "child_forks"),
+    *("anyio._backends._asyncio", "jeepney.io.blocking"),
     *IMPORTED_BY_CHILDREN,
 ]
 """What daemons import, and what their children do."""
