@@ -22,8 +22,9 @@ ZOO ?= /tmp/hone-zoo
 # Where Flower is installed, which wants an older FastAPI than ours; 300 MB.
 FLOWER ?= .venv-flower
 
-.PHONY: demo test test-arm64 test-python3.13 test-flower test-openapi check types compiled-tests check-release format dashboard \
-  screenshots bench zoo fuzz soak audit sbom release deb test-deb test-container clean
+.PHONY: demo test test-arm64 test-python3.13 test-flower test-openapi check types compiled-tests \
+  check-release format dashboard screenshots bench zoo fuzz soak audit sbom release deb test-deb \
+  test-container test-systemd build/deb/honed clean
 
 demo: $(INSTALLED)
 	$(BIN)/honed demo
@@ -40,12 +41,13 @@ test-python%: .venv-python%/.installed
 # Needs root, debootstrap and, for arm64, qemu-user-static with binfmt-support.
 ROOTS ?= .roots
 IN_ROOT := tests/service/training/engines
+ARCHITECTURE = $(shell dpkg --print-architecture)
 
 test-arm64: dist/.built
 	tests/platforms/run.sh $(ROOTS)/arm64 arm64 bookworm dist/*.whl $(IN_ROOT)
 
 test-python3.13: dist/.built
-	tests/platforms/run.sh $(ROOTS)/python3.13 "$$(dpkg --print-architecture)" trixie dist/*.whl $(IN_ROOT)
+	tests/platforms/run.sh $(ROOTS)/python3.13 $(ARCHITECTURE) trixie dist/*.whl $(IN_ROOT)
 
 dist/.built: $(INSTALLED) pyproject.toml honed.py docs/honed.1 $(shell find api cli service storage examples systemd -type f \
   -not -path '*/__pycache__/*')
@@ -74,7 +76,8 @@ compiled-tests: $(INSTALLED)
 	-@$(BIN)/pytest --collect-only -qq $(TESTS) > /dev/null
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
-check-release: check zoo fuzz test-openapi soak audit test-flower release test-deb test-container
+check-release: check zoo fuzz test-openapi soak audit test-flower release test-deb test-container \
+  test-systemd test-arm64 test-python3.13 test-deb-arm64 test-container-arm64
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -159,23 +162,41 @@ release:
 	  echo 'A rehearsal: call the first section of CHANGELOG.md "## $(VERSION) - DATE" to release it.'
 
 # dist/honed_VERSION_ARCHITECTURE.deb, for this Debian. Needs debhelper and python3-venv.
-deb: dist/.built
+deb: build/deb/honed
+	cd build/deb/honed && dpkg-buildpackage --build=binary --no-sign
+	mv build/deb/*.deb dist
+
+# The same for another architecture, in a Debian root of it: make deb-arm64
+deb-%: build/deb/honed
+	tests/platforms/build_deb.sh $(ROOTS)/build-$* $* build/deb/honed
+	mv build/deb/*_$*.deb dist
+
+build/deb/honed: dist/.built
 	rm -rf build/deb
 	mkdir -p build/deb/honed
 	cp -r debian systemd CHANGELOG.md dist/*.whl build/deb/honed
 	printf 'honed (%s) unstable; urgency=medium\n\n  * CHANGELOG.md tells.\n\n -- %s  %s\n' $(VERSION) \
 	  "$$(sed -n 's/^Maintainer: //p' debian/control)" "$$(git log -1 --format=%cD)" \
 	  > build/deb/honed/debian/changelog
-	cd build/deb/honed && dpkg-buildpackage --build=binary --no-sign
-	mv build/deb/*.deb dist
 
 # The package in a Debian root: installed, started, upgraded, removed and purged there. Needs root.
 test-deb: deb
-	tests/platforms/deb.sh $(ROOTS)/debian dist/*.deb
+	tests/platforms/deb.sh $(ROOTS) dist/*_$(ARCHITECTURE).deb
 
-# The container that compose.yaml runs. Needs root and podman.
+# The same on another architecture, emulated: make test-deb-arm64
+test-deb-%: deb-%
+	tests/platforms/deb.sh $(ROOTS) dist/*_$*.deb
+
+# The package in a Debian root that systemd booted. Needs root, and a cgroup2 that is mounted.
+test-systemd: deb
+	tests/platforms/systemd.sh $(ROOTS)/systemd dist/*_$(ARCHITECTURE).deb
+
+# The container that compose.yaml runs. Needs root and podman. make test-container-arm64: emulated.
 test-container: .venv-release/.installed
-	PATH="$(CURDIR)/.venv-release/bin:$$PATH" tests/platforms/container.sh $(ROOTS)/container
+	PATH="$(CURDIR)/.venv-release/bin:$$PATH" tests/platforms/container.sh $(ROOTS)/container $(ARCHITECTURE)
+
+test-container-%: .venv-release/.installed
+	PATH="$(CURDIR)/.venv-release/bin:$$PATH" tests/platforms/container.sh $(ROOTS)/container-$* $*
 
 # An environment of the wheel and what it depends on, and nothing else.
 build/bare/.installed: dist/.built

@@ -58,7 +58,9 @@ class Service:
             _run("systemd-sysusers", f"--root={self.root}")
         if self.is_running:
             self.systemctl("daemon-reload")
-            self.systemctl("enable", "--now", *self.units)
+            self.systemctl("enable", *self.units)
+            # What runs already has the units, and the program, of before.
+            self.systemctl("restart", *self.units)
             yield f"started {', '.join(self.units)}"
         else:
             self.systemctl("enable", *self.units)

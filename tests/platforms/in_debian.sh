@@ -1,5 +1,4 @@
 # Runs in the Debian root of deb.sh, with the packages /before.deb and /now.deb.
-mount -t proc proc /proc
 mount -t devpts devpts /dev/pts
 step() { printf '\n== %s\n' "$*"; }
 unit() { sed -n "s/^$2=//p" "/lib/systemd/system/honed.$1"; }
@@ -41,7 +40,8 @@ start
 test "$(stat -c %U /proc/$daemon)" = honed
 honed models add "$DIGITS/base.onnx" --name digits --loss cross_entropy
 honed samples add digits "$DIGITS/device.npz"
-honed train digits --watch
+honed train digits --epochs 2 --watch
+honed versions list digits | grep '^2 '
 honed fetch digits -o /trained.onnx
 stop
 
