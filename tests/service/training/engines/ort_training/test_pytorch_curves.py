@@ -17,6 +17,7 @@ from service.training.optimizer.recipe import Recipe
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.preparation import Prepare, Prepared
 
+pytestmark = pytest.mark.usefixtures("_on_device_training")
 GRAPHS = Path(__file__).parents[2] / "graphs"
 CURVES: list[dict[str, Any]] = json.loads((GRAPHS / "curves.json").read_text())
 CURVES = [case for case in CURVES if case["name"] != "cnn_bn_live_ts13"]
