@@ -1,24 +1,17 @@
 #!/bin/sh
 # The container as compose.yaml runs it: built, started, trained with, restarted.
 #
-#     tests/platforms/container.sh ROOT
+#     tests/platforms/container.sh ROOT ARCHITECTURE
 #
-# Needs root, debootstrap, podman with a network (netavark, aardvark-dns), and podman-compose on PATH.
+# Needs what root.sh tells, podman with a network (netavark, aardvark-dns), and podman-compose on PATH.
 # The base image is made of ROOT, a Debian that is made if it is missing. CONTAINERS_CONF and
 # CONTAINERS_STORAGE_CONF tell podman of another runtime or place.
 set -eu
-root=$1
+root=$(readlink -f "$(dirname "$1")")/$(basename "$1") architecture=$2
 cd "$(dirname "$0")/../.."
-
-if [ ! -e "$root.made" ]; then
-    rm -rf "$root"
-    debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates \
-        "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root"
-    touch "$root.made"
-fi
-# What this machine needs to reach the package index.
-cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
-[ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$root/etc/"
+. tests/platforms/root.sh
+debian_root "$root" "$architecture" "$(. /etc/os-release && echo "$VERSION_CODENAME")" \
+    "python3 python3-venv ca-certificates"
 
 step() { printf '\n== %s\n' "$*"; }
 compose() { podman-compose --project-name honed-test "$@"; }
@@ -27,7 +20,8 @@ inside() { podman exec "$container" "$@"; }
 # The status of an answer to who calls it so, from outside.
 ask() { curl -s -o /dev/null -w '%{http_code}' -H "Host: $1" http://127.0.0.1:18471/readyz; }
 healthy() {
-    for _ in $(seq 300); do
+    end=$(($(date +%s) + 600))
+    while [ "$(date +%s)" -lt "$end" ]; do
         podman healthcheck run "$1" >/dev/null && return
         sleep 0.2
     done
@@ -49,9 +43,10 @@ trap leave EXIT
 trap 'exit 1' INT TERM
 
 step build
-tar -C "$root" --exclude=./proc/* --exclude=./dev/* -c . | podman import --quiet - honed-test-base
+tar -C "$root" --exclude=./proc/* --exclude=./dev/* -c . |
+    podman import --quiet --arch "$architecture" --change "ENV QEMU_CPU=$QEMU_CPU" - honed-test-base
 # The format of Docker knows health checks.
-podman build --quiet --layers=false --format docker --build-arg BASE=localhost/honed-test-base --tag localhost/honed .
+podman build --quiet --layers=false --format docker --platform "linux/$architecture" --build-arg BASE=localhost/honed-test-base --tag localhost/honed .
 
 step start
 export HONED_PORT=18471
@@ -75,7 +70,8 @@ step train
 digits=$(inside sh -c 'echo /opt/honed/lib/python3*/site-packages/honed/cli/demo_data')
 inside honed models add "$digits/base.onnx" --name digits --loss cross_entropy
 inside honed samples add digits "$digits/device.npz"
-inside honed train digits --watch
+inside uname -m
+inside honed train digits --epochs 2 --watch
 inside honed doctor
 
 step restart

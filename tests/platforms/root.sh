@@ -32,13 +32,15 @@ reach_indexes() {
     [ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$1/etc/"
 }
 
-# in_root ROOT COMMAND...: its processes end with it.
 # qemu's default processor has instructions that take it six times as long: a step of the demo took
 # 1.7 s of processor time for 0.25.
+QEMU_CPU=cortex-a72
+
+# in_root ROOT COMMAND...: its processes end with it.
 in_root() {
     inner=$1
     shift
     unshare --mount --pid --fork --kill-child --mount-proc="$inner/proc" chroot "$inner" \
-        /usr/bin/env -i HOME=/root PATH=/opt/honed/bin:/usr/sbin:/usr/bin:/sbin:/bin QEMU_CPU=cortex-a72 \
+        /usr/bin/env -i HOME=/root PATH=/opt/honed/bin:/usr/sbin:/usr/bin:/sbin:/bin "QEMU_CPU=$QEMU_CPU" \
         DEBIAN_FRONTEND=noninteractive "$@"
 }
