@@ -1,7 +1,7 @@
 """Files stored as differences from another file, and assembled on demand.
 
-Both files stay as long as the file has a row. What is put together lies in a folder of its
-own, which the sweep at start empties.
+The base and the differences stay as long as the file has a row. Assembled files are kept in a
+separate folder, which the sweep at start-up empties.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from storage.disk.durable import file_faults
 from storage.errors import StorageBroken
 
 KEPT, HELD_S = 4, 600.0
-"""Files that stay put together, those that were asked for last; and how long each stays at least.
+"""How many assembled files are kept, the last requested ones; and how long each stays at least.
 
-Who asks reads it a little later, and models that answer in turns are read at each question.
+A caller opens the file a little later, and models that predict in turn need theirs every time.
 """
 
 
@@ -36,7 +36,7 @@ class Parts:
 
 
 class AssembledFiles:
-    """Parts by the SHA-256 of the whole file. path_of: where a file of its own lies."""
+    """Parts by the SHA-256 of the whole file. path_of: the path of a file stored as itself."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class AssembledFiles:
         self._asked_at: dict[str, float] = {}
 
     def parts(self, sha256: str, within: Transaction | None = None) -> Parts | None:
-        """None if the file is no such one."""
+        """None if the file is not stored as parts."""
         query = "SELECT base, recipe FROM assembled_files WHERE sha256 = ?"
         if within is not None:
             row = within.execute(query, (sha256,)).fetchone()
@@ -65,7 +65,7 @@ class AssembledFiles:
         return None if row is None else Parts(row["base"], row["recipe"])
 
     def path(self, sha256: str, parts: Parts) -> Path:
-        """Where the whole file lies, now put together. Raises StorageBroken, StorageFull."""
+        """The path of the whole file, assembled if necessary. Raises StorageBroken, StorageFull."""
         with self._lock:
             path = self._whole.pop(sha256, None)
             if path is None or not path.exists():
@@ -78,7 +78,7 @@ class AssembledFiles:
         return path
 
     def forget(self, sha256: str) -> None:
-        """Remove the whole file; it is put together anew when it is asked for."""
+        """Remove the assembled file; the next request assembles it again."""
         with self._lock:
             if sha256 in self._whole:
                 self._let_go(sha256)
@@ -88,7 +88,7 @@ class AssembledFiles:
         self._whole.pop(sha256).unlink(missing_ok=True)
 
     def make(self, sha256: str, parts: Parts) -> Path:
-        """A file of its own. Raises StorageBroken if the steps do not lead to this content."""
+        """Assemble a new copy. Raises StorageBroken if its content differs, StorageFull."""
         path = self._folder / f"{sha256}-{secrets.token_hex(4)}"
         with file_faults("cannot put a file together"):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class AssembledFiles:
         raise StorageBroken(f"the steps to file {sha256} lead to another one; restore a backup")
 
     def leads_to(self, sha256: str, parts: Parts) -> bool:
-        """Whether the steps make this content. Raises StorageFull."""
+        """Whether the parts assemble to this content. Raises StorageFull."""
         try:
             self.make(sha256, parts).unlink()
         except StorageBroken:
@@ -108,6 +108,6 @@ class AssembledFiles:
         return True
 
     def add(self, transaction: Transaction, sha256: str, parts: Parts) -> None:
-        """Write the row of a file that has one in `files`, as both parts do."""
+        """Write the row of a file that has one in `files`, as both parts must."""
         row = (sha256, parts.base, parts.recipe)
         transaction.execute("INSERT INTO assembled_files VALUES (?, ?, ?)", row)

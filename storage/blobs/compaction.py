@@ -75,7 +75,7 @@ def _renew(
     try:
         swapped = writer.write(swap)
     except StorageBroken:
-        # Whether the rows were moved is known only after a restart; both packs stay.
+        # Only a restart can tell whether the rows were moved; both packs stay.
         raise
     except HoneError:
         if copy is not None:

@@ -1,7 +1,7 @@
 """Immutable files, named by the SHA-256 of their content.
 
 A file comes first and its row after it, so a crash in between leaves a file without a row,
-which the sweep at start removes, and never a row without a file.
+which the sweep at start-up removes, and never a row without a file.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class FileStore:
         self.folder = folder
         self._writer = writer
         self._readers = readers
-        # Adopted and not yet named by a row: the last row of the same content may go meanwhile.
+        # Adopted but not yet named by a row: the last row with this content may be deleted first.
         self._awaited: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._checked: dict[str, tuple[int, int, int]] = {}
         self.assembled = AssembledFiles(folder / "whole", path_of=self.path, readers=readers)
 
     def path(self, sha256: str) -> Path:
-        """Where the file lies. Raises ValueError if sha256 is not 64 lower-case hex digits."""
+        """The file's path. Raises ValueError if sha256 is not 64 lower-case hex digits."""
         if not _SHA256.fullmatch(sha256):
             raise ValueError(f"{sha256!r} is not a SHA-256 in lower-case hex")
         return self.folder / sha256[:2] / sha256
@@ -50,9 +50,7 @@ class FileStore:
     def is_whole(self, sha256: str) -> bool:
         """Whether the file's bytes are those that were stored; read once, until it changes.
 
-        Of a file that is put together, those of its parts are looked at.
-
-        Raises FileNotFoundError, StorageBroken.
+        Checks the parts of a file that is stored as such. Raises FileNotFoundError, StorageBroken.
         """
         path = self.path(sha256)
         try:
@@ -72,7 +70,7 @@ class FileStore:
         return is_whole
 
     def whole_path(self, sha256: str) -> Path:
-        """Where the file lies, put together if need be. Raises StorageBroken, StorageFull."""
+        """The file's path, assembled if necessary. Raises StorageBroken, StorageFull."""
         path = self.path(sha256)
         if path.exists():
             return path
@@ -80,13 +78,13 @@ class FileStore:
         return path if parts is None else self.assembled.path(sha256, parts)
 
     def forget_checked(self, sha256: str) -> None:
-        """Read the file again at the next check whether it is intact."""
+        """Make the next integrity check read the file again."""
         self._checked.pop(sha256, None)
 
     def adopt(self, path: Path) -> FileRecord:
         """Move a file from the same filesystem into the store, durably.
 
-        Content that is there already is kept once, and whole again if it was damaged. Raises
+        Content that exists already is stored once, and repaired if it was damaged. Raises
         StorageFull, StorageBroken.
         """
         with file_faults(f"cannot store {path.name}"):
@@ -103,7 +101,7 @@ class FileStore:
 
     @contextmanager
     def adopting(self) -> Iterator[Callable[[Path], FileRecord]]:
-        """`adopt` for files that rows name before the block ends; if it fails they are removed."""
+        """`adopt` for files that rows name before the block ends; removes them if it fails."""
         adopted: list[FileRecord] = []
 
         def adopt(path: Path) -> FileRecord:
@@ -113,12 +111,12 @@ class FileStore:
         try:
             yield adopt
         except BaseException:
-            with suppress(HoneError):  # the start's sweep removes them, and this error says less
+            with suppress(HoneError):  # the next start removes them; the block's error matters more
                 self._writer.write(partial(self._abandon, records=adopted))
             raise
 
     def _abandon(self, transaction: Transaction, records: Iterable[FileRecord]) -> None:
-        """Remove adopted files that no row names and nobody else is about to name."""
+        """Remove adopted files that no row names or is about to name."""
         hashes = [record.sha256 for record in records]
         self._arrived(hashes)
         query = "SELECT 1 FROM files WHERE sha256 = ?"
@@ -126,7 +124,7 @@ class FileStore:
         self._remove(unnamed)
 
     def sweep(self) -> int:
-        """Remove files that no row names and none is about to name. Returns their number."""
+        """Remove files that no row names or is about to name. Returns their number."""
         return self._writer.write(self._sweep)
 
     def _sweep(self, transaction: Transaction) -> int:
@@ -155,15 +153,15 @@ class FileStore:
         transaction.after_commit(lambda: self._arrived(distinct))
 
     def keep_as_steps(self, transaction: Transaction, sha256: str, recipe: FileRecipe) -> None:
-        """Let a file that has its row be put together, and remove it."""
+        """Replace a file that has a row by the steps that assemble it."""
         self.reference(transaction, [recipe.file])
         if self.assembled.parts(sha256, within=transaction) is None:
             self.assembled.add(transaction, sha256, Parts(recipe.base, recipe.file.sha256))
-        self.release(transaction, [recipe.file.sha256])  # where others lead to it already
+        self.release(transaction, [recipe.file.sha256])  # if other steps are stored already
         transaction.after_commit(lambda: self._remove([sha256]))
 
     def release(self, transaction: Transaction, hashes: Iterable[str]) -> None:
-        """Remove the rows of files that nothing refers to any more, and then the files."""
+        """Remove the rows of files that nothing refers to any more and, after commit, the files."""
         gone, left = [], sorted(set(hashes))
         while left:
             sha256 = left.pop(0)
@@ -190,7 +188,7 @@ class FileStore:
 ON_DISK = """
 SELECT * FROM files WHERE sha256 NOT IN (SELECT sha256 FROM assembled_files)
 """
-"""Rows of the files that are not put together."""
+"""Rows of the files that are not assembled from parts."""
 _DELETE_UNREFERENCED = """
 DELETE FROM files WHERE sha256 = :sha256
   AND NOT EXISTS (SELECT 1 FROM model_files WHERE sha256 = :sha256)

@@ -1,14 +1,14 @@
 """Packs: append-only files that hold the bytes of samples.
 
 Samples are records in `<model id>/<n>.pack`, not blobs in rows, because
-- training maps packs into memory and gathers a batch at the speed of memory, without SQLite and
-  without keeping a reader open, which would keep the WAL from shrinking;
-- a row without its tensor is some 150 bytes, so an index of a million samples is read in a moment;
+- training maps packs into memory and gathers a batch at memory speed, without SQLite and without
+  an open reader, which would keep the WAL from shrinking;
+- a row without its tensor is about 150 bytes, so an index of a million samples is read quickly;
 - SQLite writes a blob twice (WAL, then database) and a pack's bytes are written once.
 A record is all inputs of one sample, concatenated in the signature's order, C order,
-little-endian; of a model that takes images it is the image as it came. Bytes are durable before
-their rows are; what lies behind the last committed byte of a pack is nobody's, and is cut off at
-start.
+little-endian; for a model that takes images it is the image as it was sent. Bytes are durable
+before their rows are; bytes after a pack's last committed one belong to no sample, and are cut off
+at start-up.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from storage.disk.spool import Spool
 
 # A pack takes appends until it is this long.
 _ROLL_BYTES = 64 << 20
-# Shorter uploads are copied into the open pack, so that a million samples are some hundred files
-# to map and not thousands.
+# Shorter uploads are copied into the open pack, so that a million samples are about a hundred
+# files to map, not thousands.
 _OWN_PACK_BYTES = 16 << 20
 _ZEROS = bytes(1 << 16)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where staged bytes came to lie: [offset_bytes, size_bytes) of a pack."""
+    """Where staged bytes were placed: [offset_bytes, size_bytes) of a pack."""
 
     pack: int
     offset_bytes: int
@@ -49,8 +49,8 @@ class Placement:
 class Packs:
     """The packs of all models, below `folder`, and the caches made from them, below `cache_dir`.
 
-    require_sound: raises StorageBroken while nobody knows whether the last commit is kept. Then no
-    pack is changed: rows may name the bytes behind its last committed one.
+    require_sound: raises StorageBroken while it is unknown whether the last commit was kept. Then
+    no pack is changed: rows may name bytes after the last one known to be committed.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Packs:
         self._locks: defaultdict[int, SharedLock] = defaultdict(SharedLock)
 
     def lock(self, model_id: int) -> AbstractContextManager[None]:
-        """Keep the model's packs to oneself: no other thread appends, erases or removes."""
+        """Lock the model's packs exclusively: no other thread appends, erases or removes."""
         return self._lock(model_id).alone()
 
     def share(self, model_id: int) -> AbstractContextManager[None]:
-        """Keep others from erasing, removing and moving what is in the model's packs."""
+        """Keep other threads from erasing, removing or moving bytes in the model's packs."""
         return self._lock(model_id).shared()
 
     def _lock(self, model_id: int) -> SharedLock:
@@ -79,7 +79,7 @@ class Packs:
         return self.folder / str(model_id) / f"{pack}.pack"
 
     def is_whole(self, model_id: int, pack: int, size_bytes: int) -> bool:
-        """Whether a pack has as many bytes as were stored in it, at least."""
+        """Whether a pack has at least as many bytes as were stored in it."""
         return size_of(self.path(model_id, pack)) >= size_bytes
 
     def place(
@@ -117,7 +117,7 @@ class Packs:
     ) -> Placement:
         """As `place`, in the transaction that writes the rows: its commit flushes the pack first.
 
-        The caller holds `share`: others append as well, each in the writing thread.
+        The caller holds `share`: others may append too, but all do so in the writing thread.
         """
         _, pack, start = self._open_pack(transaction.connection, model_id)
         path = self.path(model_id, pack)
@@ -137,7 +137,7 @@ class Packs:
             return Placement(pack, start, _write_at(file, start, spool, kept))
 
     def undo(self, model_id: int, placement: Placement) -> None:
-        """Take placed bytes away, because their rows could not be written."""
+        """Remove placed bytes whose rows could not be written."""
         path = self.path(model_id, placement.pack)
         with file_faults("cannot take back samples"):
             if placement.offset_bytes == 0:
@@ -146,7 +146,7 @@ class Packs:
                 cut(path, placement.offset_bytes)
 
     def read(self, model_id: int, pack: int, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
-        """Bytes of each range (offset, length); fewer where the pack has lost some."""
+        """The bytes of each range (offset, length); fewer where the pack has lost some."""
         path = self.path(model_id, pack)
         if size_of(path) == 0:
             return [b"" for _ in ranges]
@@ -154,7 +154,7 @@ class Packs:
             return [_read_at(file, *each) for each in ranges]
 
     def erase(self, model_id: int, pack: int, ranges: Iterable[tuple[int, int]]) -> None:
-        """Overwrite ranges (offset, length) with zeros, durably; doing it again does no harm."""
+        """Overwrite ranges (offset, length) with zeros, durably; idempotent."""
         path = self.path(model_id, pack)
         end = size_of(path)
         if end == 0:
@@ -181,7 +181,7 @@ class Packs:
         ).fetchall()
         newest = rows[-1]["pack"] if rows else 0
         for row in rows:
-            # What a damaged pack has lost must not be filled with others' bytes.
+            # The bytes lost by a damaged pack must not be filled with those of other samples.
             if row["size_bytes"] < _ROLL_BYTES and self.is_whole(model_id, *row):
                 return newest, row["pack"], row["size_bytes"]
         return newest, newest + 1, 0
@@ -199,7 +199,7 @@ class Packs:
 
 
 def _write_at(file: FileIO, size: int, spool: Spool, ranges: Iterable[tuple[int, int]]) -> int:
-    """Write behind the first `size` bytes, and nothing after it; how many there are then."""
+    """Write after the first `size` bytes, dropping anything beyond; returns the new size."""
     if file.seek(0, 2) > size:
         file.truncate(size)
     file.seek(size)
@@ -223,7 +223,7 @@ def size_of(path: Path) -> int:
 
 
 def cut(path: Path, size_bytes: int) -> None:
-    """Truncate the pack after the last committed byte."""
+    """Truncate a pack to `size_bytes`, durably."""
     with path.open("r+b") as file:
         if file.seek(0, 2) > size_bytes:
             file.truncate(size_bytes)

@@ -1,7 +1,7 @@
 """Recipes: the steps that make one file from another.
 
 A version of a model that trained adapters is its base with a few matrices more, or with their
-product added to its own: the steps take what the adapters take.
+product added to its weights: the steps take about as much space as the adapters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Bytes of the base, from `start` up to `end`."""
+    """Bytes of the base, from `start` up to but excluding `end`."""
 
     start: int
     end: int
@@ -33,14 +33,14 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Bytes of the file's own."""
+    """Bytes that are not in the base."""
 
     content: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A float32 matrix of the base, which begins at `start`, plus scale·left·right."""
+    """A float32 matrix of the base, beginning at `start`, plus scale·left·right."""
 
     start: int
     left: Matrix
@@ -56,13 +56,13 @@ Step: TypeAlias = Copy | Data | Sum
 
 
 def map_file(path: Path) -> memoryview:
-    """A file's bytes, which are read when they are used."""
+    """A file's bytes, mapped: read when they are used."""
     with path.open("rb") as file:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def put_together(steps: Sequence[Step], base: memoryview, path: Path) -> None:
-    """Write the file that the steps make. Not atomic, and not flushed."""
+    """Write the file that the steps produce. Neither atomic nor flushed."""
     with path.open("wb") as file:
         for step in steps:
             _write(file, step, base)
@@ -71,8 +71,8 @@ def put_together(steps: Sequence[Step], base: memoryview, path: Path) -> None:
 def merge(weight: Matrix, left: Matrix, right: Matrix, scale: float) -> Matrix:
     """W + scale·left·right, with the same bits on every machine.
 
-    Column by column: a product of matrices is rounded otherwise on other processors, and by
-    other numbers of threads.
+    Column by column: the rounding of a matrix product depends on the processor and the number of
+    threads.
     """
     rows = left * np.float32(scale)
     added = np.zeros(weight.shape, np.float32)
@@ -82,7 +82,7 @@ def merge(weight: Matrix, left: Matrix, right: Matrix, scale: float) -> Matrix:
 
 
 def save(steps: Sequence[Step], path: Path) -> None:
-    """Write the steps. Not atomic, and not flushed."""
+    """Write the steps. Neither atomic nor flushed."""
     listed = [_described(step) for step in steps]
     head = json.dumps(listed).encode()
     with path.open("wb") as file:

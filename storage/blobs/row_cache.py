@@ -4,8 +4,8 @@ Imported by the training child: the standard library and numpy only.
 
 A cache is a folder: `key` names what its rows are made by, `rows` holds them one after the other,
 `ids` the sample of each (0: erased). Children append, the daemon erases; each holds `lock` while it
-does. What was erased is listed in `erased` first, and an append leaves those ids out: a child that
-made a row before its sample was erased cannot bring it back.
+does. Ids to be erased are listed in `erased` first, and appends skip them: a child that made a row
+before its sample was erased cannot bring it back.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _FAULT = "cannot keep rows in the cache"
 class RowCache:
     """Rows of fixed size by sample id, on disk and mapped into memory.
 
-    A row that the daemon erases while it is mapped turns into zeros: a child that found it before
-    reads zeros from then on, as it does of the sample itself.
+    A row that the daemon erases while it is mapped turns into zeros: a child that found it earlier
+    reads zeros from then on, just as in the sample's pack.
     """
 
     def __init__(self, folder: Path, *, row_bytes: int, capacity: int) -> None:
@@ -45,9 +45,9 @@ class RowCache:
 
     @classmethod
     def open(cls, folder: Path, *, key: str, row_bytes: int, max_bytes: int | None) -> RowCache:
-        """Open a cache, or make it; one with another key or row size is dropped and made anew.
+        """Open or create a cache; one with another key or row size is replaced by an empty one.
 
-        max_bytes: of all rows; None takes what is there and appends nothing. Raises StorageFull,
+        max_bytes: of all rows; None to use existing rows and append nothing. Raises StorageFull,
         StorageBroken.
         """
         if row_bytes < 1:
@@ -79,14 +79,14 @@ class RowCache:
 
     @property
     def rows(self) -> NDArray[np.uint8]:
-        """(len(self), row_bytes), mapped read-only; ask again after an append."""
+        """(len(self), row_bytes), mapped read-only; read the property again after an append."""
         if len(self._mapped) != len(self._ids):
             with file_faults(_FAULT):
                 self._mapped = _map(self._folder / "rows", (len(self._ids), self.row_bytes))
         return self._mapped
 
     def find(self, ids: ArrayLike) -> Ids:
-        """(n,): each sample's row, -1 where it has none."""
+        """(n,): the index of each sample's row, -1 where it has none."""
         wanted = np.asarray(ids, np.int64)
         if len(self._sorted) == 0:
             return np.full(wanted.shape, -1, np.int64)
@@ -94,10 +94,10 @@ class RowCache:
         return np.where((self._sorted[at] == wanted) & (wanted > 0), self._order[at], -1)
 
     def append(self, ids: ArrayLike, rows: NDArray[Any]) -> int:
-        """Keep the rows of samples that have none yet; how many of them fitted, the first ones.
+        """Store the rows of samples that have none yet; returns how many fit, always the first.
 
         rows: (n, row_bytes) uint8, or any contiguous array of as many bytes. Durable when it
-        returns; a crash keeps rows whole or not at all. Raises StorageFull, StorageBroken.
+        returns; a crash keeps each row entirely or not at all. Raises StorageFull, StorageBroken.
         """
         wanted = np.asarray(ids, np.int64)
         table = np.ascontiguousarray(rows).view(np.uint8).reshape(len(wanted), self.row_bytes)
@@ -113,7 +113,7 @@ class RowCache:
         return fit
 
     def close(self) -> None:
-        """Let go of the map; the rows stay on disk."""
+        """Release the mapping; the rows stay on disk."""
         self._mapped = np.empty((0, self.row_bytes), np.uint8)
         self._load(np.empty(0, np.int64))
 
@@ -126,7 +126,7 @@ class RowCache:
 def erase_from_caches(model_cache_folder: Path, ids: Iterable[int]) -> None:
     """Zero the rows of samples in every cache of a model and forget their ids, durably.
 
-    Doing it again does no harm. Raises StorageFull, StorageBroken.
+    Idempotent. Raises StorageFull, StorageBroken.
     """
     gone = np.fromiter(ids, np.int64)
     if len(gone) == 0 or not model_cache_folder.is_dir():
@@ -160,7 +160,7 @@ def _erase(folder: Path, gone: Ids) -> None:
 
 
 def _prepare(folder: Path, identity: dict[str, Any], *, capacity: int | None) -> None:
-    """Make the folder hold rows of this kind: those that are there, or none."""
+    """Keep the folder's rows if they are of this kind and still useful; otherwise start empty."""
     text = json.dumps(identity, sort_keys=True)
     key = folder / "key"
     if key.exists() and key.read_text("utf-8") == text:
@@ -182,7 +182,7 @@ def _prepare(folder: Path, identity: dict[str, Any], *, capacity: int | None) ->
 
 
 def _ids_of(folder: Path) -> Ids:
-    """The ids whose rows are whole; what a crash left behind them is cut off."""
+    """The ids whose rows are complete; truncates what a crash left after them."""
     identity = json.loads((folder / "key").read_text("utf-8"))
     whole = (folder / "rows").stat().st_size // identity["row_bytes"]
     ids = _read_ids(folder / "ids")[:whole]
@@ -199,7 +199,7 @@ def _read_ids(path: Path) -> Ids:
 
 
 def _write_at(path: Path, offset: int, values: NDArray[Any]) -> None:
-    """Written, not through the map: a full disk is then an error, and no SIGBUS."""
+    """Write to the file, not the mapping: a full disk is then an error, not a SIGBUS."""
     if values.dtype == np.int64:
         values = values.astype("<i8")
     with path.open("r+b" if path.exists() else "w+b") as file:

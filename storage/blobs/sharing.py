@@ -1,7 +1,7 @@
 """A lock that many threads share or one holds alone.
 
-Of a model's packs: small uploads and readers share it, since appending changes no byte that a row
-names; what erases, moves or removes bytes has it alone.
+For a model's packs: small uploads and readers share it, since appending changes no byte that a row
+names; threads that erase, move or remove bytes hold it alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 
 class SharedLock:
-    """Whoever wants it alone waits for those who share it, and keeps later ones out meanwhile."""
+    """A thread that wants it alone waits for those that share it; later ones wait behind it."""
 
     def __init__(self) -> None:
         self._door = threading.Lock()
@@ -21,7 +21,7 @@ class SharedLock:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While nobody else has it."""
+        """Hold it alone while the block runs."""
         with self._door:
             with self._left:
                 self._left.wait_for(lambda: self._inside == 0)
@@ -29,7 +29,7 @@ class SharedLock:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """While nobody has it alone."""
+        """Share it while the block runs."""
         with self._door, self._left:
             self._inside += 1
         try:
