@@ -1,8 +1,8 @@
 """The audit entry of a request, stored in the transaction of what the request changes.
 
-Whoever asks for a change is known where HTTP is; the change is committed below. The entry travels
-with the context of the request, into its threads and tasks, and the first write takes it along. So
-no crash keeps a change without its entry.
+The HTTP layer knows who requests a change; storage commits it. The entry travels with the context
+of the request, into its threads and tasks, and the first write stores it. So no crash can keep a
+change without its entry.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ _CURRENT: ContextVar[Pending | None] = ContextVar("audit", default=None)
 
 
 def begin(entry: NewEntry) -> Pending:
-    """Have the next write of this context store the entry."""
+    """Make the next write of this context store the entry."""
     pending = Pending(entry)
     _CURRENT.set(pending)
     return pending
 
 
 def about(model: str) -> None:
-    """Name the model of the context's entry, where the path of the request does not."""
+    """Set the model of the context's entry if the request's path does not name it."""
     pending = _CURRENT.get()
     if pending is not None:
         pending.entry = replace(pending.entry, model=model)
 
 
 def current() -> Pending | None:
-    """What the context's next write is to store."""
+    """The entry to be stored with the context's next write."""
     return _CURRENT.get()
 
 
 def insert_entry(transaction: Transaction, entry: NewEntry) -> None:
-    """One row; without a time of its own it has that of the transaction."""
+    """Insert one row; its time defaults to the transaction's."""
     at = dump_time(entry.at or transaction.now)
     named = (entry.kind, entry.who, entry.address, entry.action, entry.path, entry.model)
     transaction.execute(INSERT, (at, *named, entry.code, entry.count, entry.facts))

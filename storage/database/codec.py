@@ -16,7 +16,7 @@ def utc_now() -> datetime:
 
 
 def dump(value: object) -> str:
-    """JSON without spaces. Raises ValueError for NaN and infinity, which JSON has not."""
+    """JSON without spaces. Raises ValueError for NaN and infinity, which JSON lacks."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -31,7 +31,7 @@ def dump_time(moment: datetime) -> str:
 
 
 def load_time(text: str) -> datetime:
-    """What `dump_time` wrote."""
+    """Parse a time written by `dump_time`."""
     return datetime.fromisoformat(text)
 
 

@@ -1,8 +1,8 @@
-"""Transactions of the connection that writes: of one write, or of several that share a COMMIT.
+"""Transactions of the writing connection: of one write, or of several that share a COMMIT.
 
-A flush of the disk takes longer than all else of a small upload. Uploads that wait share it: each
-runs behind a savepoint of its own and fails alone; what all have appended is flushed, then one
-COMMIT keeps the rows of all. If flush or COMMIT fails, every caller is told.
+A flush of the disk takes longer than the rest of a small upload. Waiting uploads share it: each
+runs in its own savepoint and fails alone; the appended bytes of all are flushed, then one COMMIT
+keeps the rows of all. If the flush or the COMMIT fails, every caller gets the error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Write:
-    """A write that waits, and who is told what came of it. shares: the COMMIT, with others."""
+    """A queued write and the future of its result. shares: may share a COMMIT with others."""
 
     fn: Callable[[Transaction], Any]
     future: Future[Any]
@@ -41,11 +41,11 @@ class Write:
 
 
 Done = tuple[Write, Transaction, Any]
-"""A write that is kept, its transaction, and what it returned."""
+"""A committed write, its transaction, and its result."""
 
 
 class Commits:
-    """Runs writes in the writing thread. refuse: called when nobody knows what is kept."""
+    """Runs writes in the writing thread. refuse: called when it is unknown what was committed."""
 
     def __init__(
         self, connection: sqlite3.Connection, *, now: Clock, refuse: Callable[[str], None]
@@ -56,9 +56,9 @@ class Commits:
         self._is_in_doubt = False
 
     def run(self, writes: list[Write]) -> list[Done]:
-        """Keep the writes, by one COMMIT; of several each that failed alone has been told.
+        """Commit the writes together; one that failed alone is left out, and its future has failed.
 
-        Raises what concerns all of them; then nothing is kept, or nobody knows.
+        Raises errors that concern all of them; then nothing is kept, or it is unknown.
         """
         files, done, begun = Appended(), list[Done](), list[Transaction]()
         try:
@@ -98,7 +98,7 @@ class Commits:
 
     @contextmanager
     def _alone(self, write: Write, transaction: Transaction) -> Iterator[None]:
-        """Undo a write that fails, and tell its caller; the others go on."""
+        """Undo a write that fails, and fail its future; the others continue."""
         self._connection.execute("SAVEPOINT alone")
         try:
             yield
@@ -108,7 +108,7 @@ class Commits:
                 if primary_code(error) in FATAL:
                     raise
                 fault = translate(error)
-            if not self._connection.in_transaction:  # SQLite has undone the whole
+            if not self._connection.in_transaction:  # SQLite has rolled back everything
                 raise
             self._connection.execute("ROLLBACK TO alone")
             self._undo([transaction])
@@ -116,14 +116,14 @@ class Commits:
         self._connection.execute("RELEASE alone")
 
     def _undo(self, transactions: Iterable[Transaction]) -> None:
-        """Take back what was done beside the rows, unless the rows may be kept."""
+        """Undo what was done besides the rows, unless the rows may have been kept."""
         for transaction in () if self._is_in_doubt else transactions:
             for action in transaction.undoing:
                 guarded("not_undone", action)
             transaction.undoing.clear()
 
     def _commit(self) -> None:
-        """COMMIT; one that fails for another cause than these may be on the disk all the same."""
+        """COMMIT; unless its error is in `UNDONE_AT_COMMIT`, a failed one may still be on disk."""
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -132,7 +132,7 @@ class Commits:
             raise
 
     def _roll_back(self) -> None:
-        """Undo a transaction that did not end; its own error is the one that counts."""
+        """Roll back a transaction that did not end; its own error takes precedence."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -145,7 +145,7 @@ class Commits:
 
 
 def guarded(failure: str, action: Callable[[], object]) -> None:
-    """Log a failure and go on: start-up sweeps what the action left."""
+    """Run an action; log its failure and continue: the next start cleans up after it."""
     try:
         action()
     except Exception:

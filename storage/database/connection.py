@@ -1,7 +1,7 @@
 """Connections to the database: one that writes, a few that read.
 
-Two SQLite libraries in one process void each other's locks, so every module of this package
-takes `sqlite3` from here, and this one prefers the one that sqlite-utils prefers.
+Two SQLite libraries in one process break each other's locks, so every module of this package
+imports `sqlite3` from here, and this one prefers the library that sqlite-utils prefers.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _PASSING = {
 }
 FATAL = frozenset({_IOERR, _CORRUPT, _NOTADB})
 UNDONE_AT_COMMIT = frozenset({_BUSY, _LOCKED, _FULL, _CONSTRAINT})
-"""Causes for which a COMMIT fails before its last frame is in the log."""
-# Room for the pages of a large upload, which else go to the WAL several times.
+"""Error codes of a COMMIT that failed before its last frame was in the log."""
+# Room for the pages of a large upload, which would otherwise be written to the WAL several times.
 _CACHE_KIB = 8192
 # Each reader has its own cache; the system's cache holds the pages too.
 _READER_CACHE_KIB = 256
@@ -75,13 +75,13 @@ _JOURNAL_SIZE_LIMIT_BYTES = 64 << 20
 
 
 def primary_code(error: sqlite3.Error) -> int | None:
-    """SQLite's primary result code of an error, None where there is none."""
+    """SQLite's primary result code of an error, None if it has none."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return _CODE_BY_TEXT.get(str(error)) if code is None else code & 0xFF
 
 
 def translate(error: sqlite3.Error) -> HoneError:
-    """Our error for an error of SQLite, as it concerns a caller."""
+    """The HoneError for an error of SQLite."""
     code, text = primary_code(error), str(error)
     if code == _FULL:
         return DiskFull(f"the database cannot grow: {text}; free some space and try again")
@@ -99,7 +99,7 @@ def translate(error: sqlite3.Error) -> HoneError:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise our error for an error of SQLite, as `translate` returns it."""
+    """Raise errors of SQLite as `translate` returns them."""
     try:
         yield
     except sqlite3.Error as error:
@@ -107,9 +107,10 @@ def translated() -> Iterator[None]:
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
-    """Open the connection that writes, and make the database if there is none.
+    """Open the writing connection, and create the database if there is none.
 
-    Transactions are begun by hand: `isolation_level=None` keeps Python from opening deferred ones.
+    Transactions are begun explicitly: `isolation_level=None` keeps Python from opening deferred
+    ones.
     """
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
@@ -124,7 +125,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 def _set_up_writer(connection: sqlite3.Connection) -> None:
     for pragma in (
         f"busy_timeout = {BUSY_TIMEOUT_MS}",
-        "auto_vacuum = INCREMENTAL",  # counts only before the first table, and before WAL
+        "auto_vacuum = INCREMENTAL",  # takes effect only before the first table, and before WAL
         "journal_mode = WAL",
         "synchronous = FULL",
         "fullfsync = ON",
@@ -149,7 +150,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA query_only = ON")
         connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
         connection.execute("PRAGMA busy_timeout = 5000")
-    except sqlite3.Error:  # a damaged file shows here first
+    except sqlite3.Error:  # a damaged file fails here first
         connection.close()
         raise
     return connection
@@ -164,9 +165,9 @@ def insert_rows(
     constant: Mapping[str, Any] = MappingProxyType({}),
     on_conflict: str = "",
 ) -> int:
-    """Insert rows, many by one statement, which takes a third less than one by one; how many.
+    """Insert rows, many per statement, which takes a third less time than one; returns how many.
 
-    constant: columns with a value that all rows share; it is bound once a statement.
+    constant: columns whose value all rows share, bound once per statement.
     """
     shared = [f"?{place}" for place in range(1, len(constant) + 1)]
     row = f"({', '.join([*shared, *'?' * len(columns)])})"
@@ -187,7 +188,7 @@ def insert_rows(
 class Readers:
     """A few read-only connections, opened when first needed.
 
-    on_broken: told when a read shows that the database is broken.
+    on_broken: called with the reason when a read shows that the database is broken.
     """
 
     def __init__(self, path: Path, *, size: int, on_broken: Callable[[str], None]) -> None:
@@ -203,7 +204,8 @@ class Readers:
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """A connection whose statements all see one state of the database.
 
-        Fetch within the block, and leave it soon: an open snapshot keeps the WAL from shrinking.
+        Fetch rows within the block, and leave it soon: an open snapshot keeps the WAL from
+        shrinking.
         """
         connection = self._idle.get()
         if self._closed:
@@ -224,7 +226,7 @@ class Readers:
             self._idle.put(connection)
 
     def shrink(self) -> None:
-        """Give back the page caches of the connections that nobody reads with."""
+        """Free the page caches of idle connections."""
         idle: list[sqlite3.Connection | None] = []
         try:
             with suppress(queue.Empty):
@@ -237,7 +239,7 @@ class Readers:
                 self._idle.put(each)
 
     def close(self) -> None:
-        """Close every connection, as each comes back; later reads raise Busy."""
+        """Close every connection once it is returned; later reads raise Busy."""
         connections = [self._idle.get() for _ in range(self._size)]
         self._closed = True
         self._idle.put(None)

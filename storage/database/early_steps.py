@@ -1,4 +1,4 @@
-"""The schema's first steps, up to damaged files, as SQL; `storage.database.steps` has the rest."""
+"""The schema's first migrations, up to damaged files, as SQL; the rest: storage.database.steps."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ SAMPLES = (
 
 TWINS_AND_DAMAGE = (
     "CREATE INDEX samples_by_content ON samples (model_id, substr(sha256, 1, 8))",
-    # The keys of duplicates, beside that of the sample itself.
+    # The keys of duplicates, in addition to that of the sample itself.
     """
     CREATE TABLE sample_keys (
       model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
@@ -143,7 +143,7 @@ TWINS_AND_DAMAGE = (
     "CREATE INDEX sample_keys_by_sample ON sample_keys (sample_id)",
     "ALTER TABLE models ADD COLUMN keeps_duplicates INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE models ADD COLUMN features TEXT",
-    # Files whose bytes are not those that were stored, and since when that is known.
+    # Files whose bytes are not those that were stored, and when that was found.
     """
     CREATE TABLE damaged_files (
       sha256 TEXT PRIMARY KEY REFERENCES files (sha256) ON DELETE CASCADE,
@@ -151,7 +151,7 @@ TWINS_AND_DAMAGE = (
       found_at TEXT NOT NULL
     ) STRICT, WITHOUT ROWID
     """,
-    # Which variants there are is the code's to say: a new one is no change of the schema.
+    # The code defines which variants exist: a new one does not change the schema.
     """
     CREATE TABLE variants_of_versions (
       model_id INTEGER NOT NULL,

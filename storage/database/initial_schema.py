@@ -1,4 +1,4 @@
-"""The first step of the schema: models, samples, jobs, checkpoints, versions, events."""
+"""The first migration: models, samples, jobs, checkpoints, versions, events."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Runs the steps of the schema: append-only, each once, in order.
+"""Runs the schema's migrations: append-only, each once, in order.
 
-`schema.sql` is what all of them together make; a test compares the two.
+`schema.sql` is the result of all of them; a test compares the two.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 
 def _run(db: Database, script: str) -> None:
-    """Execute statements in the transaction; each ends with its line.
+    """Execute statements in the transaction; each must end at the end of a line.
 
-    The library's executescript tries every character for the end of one: 13 ms of a first start.
+    The library's executescript checks at every character whether one is complete: 13 ms of a first
+    start.
     """
     statement = ""
     for line in script.splitlines(keepends=True):

@@ -1,8 +1,8 @@
-"""Opens the database, and brings its schema up to date where it is not.
+"""Opens the database, and migrates its schema if necessary.
 
-The migrations' library stays out of the daemon's memory: it is loaded when there is something to
-migrate, and `migrated_meanwhile` does that in a process of its own while the daemon's other modules
-load.
+The migrations' library should not take the daemon's memory: it is loaded only when there is
+something to migrate, and `migrated_meanwhile` does that in a separate process while the daemon's
+other modules load.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from storage.errors import DatabaseDamaged, DataDirLocked, UnknownSchema
 
 StartModule = Callable[[str, str], "subprocess.Popen[bytes]"]
 CHECKED_AT_EVERY_START_BYTES = 32 << 20
-"""A larger database is checked only after an unclean end, so that a start stays quick."""
+"""A larger database is checked only after an unclean shutdown, so that starting stays quick."""
 
 
 def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
-    """The connection that writes, its schema up to date. The caller holds the folder's lock.
+    """The writing connection, after any migrations. The caller holds the folder's lock.
 
     check: look for damage first, however large the database is. Raises StorageBroken, StorageFull,
     UnknownSchema.
     """
     try:
         if path.exists() and (check or path.stat().st_size <= CHECKED_AT_EVERY_START_BYTES):
-            # One that reads leaves a damaged database and its log as they are.
+            # A read-only connection leaves a damaged database and its log as they are.
             with closing(connect_reader(path)) as reader:
                 check_database(reader)
         connection = connect_writer(path)
@@ -54,7 +54,7 @@ def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
 
 
 def check_database(connection: sqlite3.Connection) -> None:
-    """Raises DatabaseDamaged if the database's structure is."""
+    """Raises DatabaseDamaged if the database's structure is damaged."""
     try:
         findings = [row[0] for row in connection.execute("PRAGMA quick_check")]
     except sqlite3.Error as error:
@@ -64,7 +64,7 @@ def check_database(connection: sqlite3.Connection) -> None:
 
 
 def is_lost(data_dir: Path) -> bool:
-    """Whether there is no database, and yet something that only a database can tell of."""
+    """Whether the database is missing, but files or packs exist whose rows it held."""
     path = data_dir / "hone.db"
     if path.exists() and path.stat().st_size:
         return False
@@ -90,10 +90,10 @@ def is_current(connection: sqlite3.Connection) -> bool:
 
 @contextmanager
 def migrated_meanwhile(data_dir: Path, *, start: StartModule) -> Iterator[None]:
-    """Bring a data folder's schema up to date in another process while the block runs.
+    """Migrate a data folder's schema in another process while the block runs.
 
-    start: starts this module with an argument, in a process of its own.
-    What that process finds wrong, opening the store says again.
+    start: runs this module with an argument, in a separate process. Opening the store reports
+    again whatever that process finds wrong.
     """
     if (data_dir / "hone.db").exists() and not _is_outdated(data_dir / "hone.db"):
         yield
@@ -114,9 +114,9 @@ def _is_outdated(path: Path) -> bool:
 
 
 def main() -> None:
-    """`python -m storage.database.schema DATA_DIR`: migrate, unless somebody else has the folder.
+    """`python -m storage.database.schema DATA_DIR`: migrate, unless another process has the folder.
 
-    Where there is something to restore first, opening the store does both.
+    If a backup must be restored first, opening the store does both.
     """
     data_dir = Path(sys.argv[1])
     if is_lost(data_dir) or (data_dir / RESTORING).exists():

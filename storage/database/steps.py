@@ -1,6 +1,6 @@
-"""The schema's later steps, as SQL, and the names of all of them.
+"""The schema's later migrations, as SQL, and the names of all of them.
 
-A step that has been released never changes; a change is a new step.
+A migration that has been released never changes; a change is a new one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KNOWN = (
 """Names of the functions of `storage.database.migrations`, in order."""
 
 ENGINES = (
-    # Until then there was one.
+    # Until then there was only one.
     "ALTER TABLE models ADD COLUMN engine TEXT NOT NULL DEFAULT 'ort_training'",
     "ALTER TABLE jobs ADD COLUMN engine TEXT",
     "UPDATE jobs SET engine = 'onnxruntime-training 1.19.2' WHERE started_at IS NOT NULL",
@@ -91,7 +91,7 @@ AUDIT = (
 )
 
 BASE_SETS = (
-    # Only the rule for the split changes, no row; SQLite has no other way that copies none:
+    # Only the CHECK of the split changes, no row; SQLite has no other way without copying the rows:
     # https://www.sqlite.org/lang_altertable.html#otheralter
     "PRAGMA writable_schema = ON",
     """
@@ -100,7 +100,7 @@ BASE_SETS = (
     ) WHERE type = 'table' AND name = 'samples'
     """,
     "PRAGMA writable_schema = RESET",
-    # The split that a sample had which was taken into the base set, where it is to go back.
+    # The split that a sample had before it was taken into the base set, to be restored later.
     "ALTER TABLE samples ADD COLUMN split_before TEXT",
     "ALTER TABLE models ADD COLUMN base_set_at TEXT",
 )

@@ -1,4 +1,4 @@
-"""What a write works with: statements, events, and what follows the commit."""
+"""A write's transaction: its statements, events, and actions after commit or rollback."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Event:
 
 
 class Appended:
-    """Files whose new bytes the rows of one COMMIT name: each is flushed once, before it."""
+    """Files with new bytes that the rows of one COMMIT name: each is flushed once, before it."""
 
     def __init__(self) -> None:
         self._open: dict[Path, FileIO] = {}
 
     def open(self, path: Path) -> FileIO:
-        """The file, which is made if there is none. Without a buffer: what fails is not kept."""
+        """The file, created if there is none; unbuffered: closing must not retry a failed write."""
         if path not in self._open:
             self._open[path] = path.open("r+b" if path.exists() else "w+b", buffering=0)
         return self._open[path]
@@ -56,10 +56,7 @@ class Appended:
 
 
 class Transaction:
-    """What a write works with, until it is committed.
-
-    files: appended to; the commit waits until they are flushed.
-    """
+    """The transaction that a write receives. files: flushed before the commit."""
 
     def __init__(
         self, connection: sqlite3.Connection, now: datetime, files: Appended | None = None
@@ -78,7 +75,7 @@ class Transaction:
         return self.connection.executemany(sql, rows)
 
     def event(self, kind: str, model: str | None, data: dict[str, Any]) -> Event:
-        """Record that something happened; subscribers hear of it after the commit."""
+        """Record an event; subscribers receive it after the commit."""
         row = self.execute(
             "INSERT INTO events (type, model, data, created_at) VALUES (?, ?, ?, ?) RETURNING id",
             (kind, model, dump(data), dump_time(self.now)),
@@ -88,9 +85,9 @@ class Transaction:
         return event
 
     def after_commit(self, action: Callable[[], object]) -> None:
-        """Have `action` run once the transaction is durable, in the writing thread."""
+        """Run `action` once the transaction is durable, in the writing thread."""
         self.deferred.append(action)
 
     def after_rollback(self, action: Callable[[], object]) -> None:
-        """Have `action` run if the rows are certainly not kept, in the writing thread."""
+        """Run `action` if the rows are certainly not kept, in the writing thread."""
         self.undoing.append(action)

@@ -3,7 +3,7 @@
 SQLite before 3.51.3 can corrupt a WAL database when two connections write or checkpoint at
 the same moment (https://sqlite.org/wal.html#walreset), so there is one, and it belongs to this
 thread. A write is a function that runs inside BEGIN IMMEDIATE: all of it is kept, or nothing.
-Writes that wait and may share a COMMIT have it together.
+Waiting writes that may share a COMMIT are committed together.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PUT_TIMEOUT_S = 5.0
 _TRUNCATE_PATIENCE_MS = 250
 _MOST_TOGETHER = 64
 _REST_S = 0.5
-"""After so long without a write the page cache is given back: the resting daemon stays small."""
+"""After this long without a write the page cache is freed: the idle daemon stays small."""
 _logger = logging.getLogger(__name__)
 
 Subscriber = Callable[[Event], None]
@@ -38,13 +38,13 @@ Subscriber = Callable[[Event], None]
 
 _Result = tuple[Write, Any]
 _END = Write(lambda _: None, Future(), None, may_use_ballast=False, shares=False)
-"""The last of the queue."""
+"""Ends the writing thread."""
 
 
 class Writer:
     """Runs writes one after the other. queue_size: how many may wait before Busy is raised.
 
-    ballast: given up when the disk is full. on_broken: called once, with the reason, when the
+    ballast: removed when the disk is full. on_broken: called once, with the reason, when the
     database can no longer be written.
     """
 
@@ -76,7 +76,7 @@ class Writer:
 
     @property
     def broken(self) -> str | None:
-        """Why every write is refused, None while all is well."""
+        """Why every write is refused, None if they are not."""
         return self._broken
 
     def write(
@@ -86,12 +86,12 @@ class Writer:
         may_use_ballast: bool = True,
         shares: bool = False,
     ) -> _T:
-        """Run `fn` in a transaction; what it returns is durable.
+        """Run `fn` in a transaction and return its result, once that is durable.
 
-        On a full disk it is run again with the ballast's room, unless it may not use that: what
-        stores much must leave it to what deletes. shares: the COMMIT, with others that wait and
-        share it. Each of them fails alone, and if flush or COMMIT fail, all do; none uses the
-        ballast, and none may count on other connections' seeing all that came before it.
+        On a full disk it runs again with the ballast's room if it may use that: large writes must
+        leave it to deletions. shares: may share a COMMIT with waiting writes that may too. Each
+        fails alone, but if the flush or the COMMIT fails, all do; none uses the ballast, and other
+        connections may not see yet what was written before it.
         Raises what `fn` raises, Busy if the queue stays full, StorageFull, StorageBroken.
         """
         if threading.current_thread() is self._thread:
@@ -108,9 +108,9 @@ class Writer:
         return future.result()
 
     def truncate_wal(self) -> bool:
-        """Fold the WAL into the database and empty it, so that it holds no old pages.
+        """Checkpoint the WAL and truncate it, so that it holds no old pages.
 
-        False if a reader kept it from being emptied; try again later. Raises as `write` does.
+        False if a reader prevented that; try again later. Raises as `write` does.
         """
         found: list[int] = []
 
@@ -136,11 +136,11 @@ class Writer:
             raise StorageBroken(f"the database failed: {self._broken}; restart the daemon")
 
     def when_at_rest(self, action: Callable[[], object]) -> None:
-        """Have `action` run in the writing thread each time it has rested for a moment."""
+        """Run `action` in the writing thread each time that has been idle for a moment."""
         self._at_rest = action
 
     def subscribe(self, callback: Subscriber) -> None:
-        """Call `callback` with each event after its commit, in the writing thread: be quick."""
+        """Call `callback` with each event after its commit, in the writing thread; do not block."""
         with self._subscribing:
             self._subscribers = (*self._subscribers, callback)
 
@@ -158,7 +158,7 @@ class Writer:
             try:
                 for write, result in self._write(writes):
                     write.future.set_result(result)
-            except BaseException as error:  # noqa: BLE001 - the writer's door: it goes to the callers
+            except BaseException as error:  # noqa: BLE001 - the thread's outermost handler: callers get it
                 for write in writes:
                     if not write.future.done():
                         write.future.set_exception(error)
@@ -166,7 +166,7 @@ class Writer:
         self._refuse_rest()
 
     def _next_writes(self) -> list[Write]:
-        """The next write, and those right behind it if all of them may share a COMMIT."""
+        """The next write, and those queued right after it if all of them may share a COMMIT."""
         writes = [self._held or self._next_write()]
         self._held = None
         while writes[-1].shares and len(writes) < _MOST_TOGETHER:
@@ -199,7 +199,7 @@ class Writer:
                 )
 
     def _write(self, writes: list[Write]) -> list[_Result]:
-        """Results of the writes that are kept; those that failed alone have been told."""
+        """Results of the committed writes; the futures of those that failed alone have failed."""
         try:
             results = self._transact(writes)
         except DiskFull:
@@ -217,7 +217,7 @@ class Writer:
         guarded("wal_not_truncated", partial(_truncate_wal, self._connection))
 
     def _give_room_back(self) -> None:
-        """Hand free pages of the database back to the disk, as far as there is room to do so."""
+        """Return the database's free pages to the file system, as far as there is room for that."""
         vacuum = "PRAGMA incremental_vacuum"
         guarded("not_vacuumed", lambda: self._connection.execute(vacuum).fetchall())
         guarded("wal_not_truncated", partial(_truncate_wal, self._connection))
@@ -238,7 +238,7 @@ class Writer:
 
 
 def _truncate_wal(connection: sqlite3.Connection) -> int:
-    """1 if a reader is in the way."""
+    """0, or 1 if a reader prevented it."""
     connection.execute(f"PRAGMA busy_timeout = {_TRUNCATE_PATIENCE_MS}").fetchall()
     try:
         return int(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
