@@ -1,7 +1,7 @@
 """The ballast: a file that is deleted to make room when the disk is full.
 
-On a full disk even a DELETE fails: it needs room in the log. The ballast is removed then, and put
-back once there is room for it.
+On a full disk even a DELETE fails, because it needs room in the log. The ballast is then removed,
+and put back once there is room for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Ballast:
-    """Room that is held back; used by one thread at a time."""
+    """Reserved disk space; to be used by one thread at a time."""
 
     def __init__(self, path: Path, *, size_bytes: int = SIZE_BYTES) -> None:
         self._path = path
@@ -34,19 +34,19 @@ class Ballast:
         return not self._path.exists()
 
     def drop(self) -> None:
-        """Make room."""
+        """Delete the ballast."""
         if not self.is_out:
             with file_faults("cannot remove the ballast"):
                 self._path.unlink()
             _logger.warning("ballast.dropped", extra={"fields": {"size_bytes": self._size_bytes}})
 
     def drop_if_low(self) -> None:
-        """Make room for a start: it writes before it can tell that it cannot."""
+        """Delete it if the disk is almost full: start-up must write before it can report errors."""
         if _free(self._path.parent) < _LOW_BYTES:
             self.drop()
 
     def restore(self) -> bool:
-        """Put it back if as much again stays free; whether it is there."""
+        """Put it back if as much again stays free; returns whether it exists."""
         if not self.is_out:
             return True
         if _free(self._path.parent) < 2 * self._size_bytes:
@@ -64,7 +64,7 @@ class Ballast:
 
 
 def _allocate(path: Path, size_bytes: int) -> None:
-    """Bytes that no filesystem can leave out: allocated by name, or not compressible."""
+    """Write bytes that no filesystem can leave out: allocated explicitly, or incompressible."""
     with path.open("wb") as file:
         if not _allocated(file.fileno(), size_bytes):
             for _ in range(0, size_bytes, _CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""Durable writes: what these functions return from survives a power cut."""
+"""Durable writes: once these functions return, their work survives a power cut."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if sys.platform == "darwin":
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Of descriptors or memory, which others give back."""
+"""Shortages of descriptors or memory, which end when others free some."""
 _DISK = _FULL | _SHORT_OF | {errno.EIO, errno.EROFS, getattr(errno, "ESTALE", errno.EIO)}
 
 
 @contextmanager
 def file_faults(what: str) -> Iterator[None]:
-    """Raise StorageFull, Busy or StorageBroken for an OSError; what: the work, in words."""
+    """Raise StorageFull, Busy or StorageBroken for an OSError; what: the failed work, in words."""
     try:
         yield
     except OSError as error:
@@ -30,7 +30,7 @@ def file_faults(what: str) -> Iterator[None]:
 
 
 def fault_of(error: OSError, what: str) -> HoneError:
-    """Our error for an error of the file system, as it concerns a caller."""
+    """The HoneError for an error of the file system."""
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return StorageFull(f"{what}: {reason}; free some space and try again")
@@ -40,14 +40,14 @@ def fault_of(error: OSError, what: str) -> HoneError:
 
 
 def is_of_disk(error: OSError) -> bool:
-    """Whether the machine is at fault, and not what was asked of it."""
+    """Whether the machine is at fault, and not the request."""
     return error.errno in _DISK
 
 
 def fault_behind(error: BaseException, what: str) -> HoneError | None:
-    """Our error if the machine was at fault, be it behind other errors; None if it was not.
+    """The HoneError if the machine caused this error or one in its chain; None if it did not.
 
-    Libraries that are not written in Python raise errors of their own, with the system's words.
+    Libraries that are not written in Python raise their own errors, with the system's message.
     """
     behind: BaseException | None = error
     while behind is not None:
@@ -61,13 +61,13 @@ def fault_behind(error: BaseException, what: str) -> HoneError | None:
 
 
 def _number_in(words: str) -> int | None:
-    """The system's error that a text names. Memory is none of them: a process has its own limit."""
+    """The errno whose message a text contains; not ENOMEM, since a process has its own limit."""
     named = _DISK - {errno.ENOMEM}
     return next((number for number in named if os.strerror(number) in words), None)
 
 
 def sync_file(descriptor: int) -> None:
-    """Flush a file to the medium; on macOS fsync alone stops at the drive's cache."""
+    """Flush a file to the medium; on macOS fsync alone leaves it in the drive's cache."""
     if sys.platform == "darwin":
         fcntl(descriptor, F_FULLFSYNC)
     else:
@@ -75,7 +75,7 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries; Windows has no such call and keeps them in order by itself."""
+    """Flush a folder's entries; Windows has no such call, and keeps them in order itself."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -86,7 +86,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that only its owner enters, and flush its entry; one that exists may stay."""
+    """Create a folder that only its owner can enter, and flush its entry; it may exist already."""
     if folder.is_dir():
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""One daemon per data folder, and whether the last one ended as it should.
+"""One daemon per data folder, and whether the last one shut down cleanly.
 
 The lock is the operating system's, so it ends with its process, however that ends. The file
-holds the owner's process id while the folder is open; a clean close empties it. Who finds it
-filled and not locked knows that the last owner died.
+holds the owner's process id while the folder is open; a clean close empties it. A file with an id
+but no lock means that the last owner died.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from storage.errors import DataDirLocked
 if sys.platform == "win32":
     import msvcrt
 
-    # On Windows others cannot read a locked range, so it is far behind the process id.
+    # On Windows others cannot read a locked range, so it is far after the process id.
     _RANGE_OFFSET = 1 << 30
 
     def _lock(descriptor: int) -> None:
@@ -41,7 +41,7 @@ else:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold a lock file while the block runs, and wait for it first; it ends with its process."""
+    """Wait for a lock file, and hold it while the block runs or until the process ends."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _wait_for_lock(descriptor)
@@ -72,7 +72,7 @@ class DataDirLock:
         self._write(str(os.getpid()))
 
     def release(self, *, clean: bool) -> None:
-        """Let another process in; clean: nothing is left to be repaired."""
+        """Release the folder to other processes; clean: nothing is left to be repaired."""
         if clean:
             self._write("")
         os.close(self._descriptor)

@@ -1,4 +1,4 @@
-"""Only the owner of a data folder may read it: samples, labels and the token lie there."""
+"""Only the owner of a data folder may read it: it holds samples, labels and the token."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ OWNER_ONLY_UMASK = _OTHERS
 _OURS = frozenset(
     {
         *("backups", "broken", "cache", "files", "packs", "restoring", "tmp"),
-        "lost+found",  # of a file system of its own
+        "lost+found",  # if the folder is a mount point
     }
 )
 """Folders that a data folder may hold before it holds a database."""
 
 
 def require_own(folder: Path) -> None:
-    """Raises AlreadyExists for a folder with folders of others, as a home or a project has them.
+    """Raises AlreadyExists for a folder with foreign folders, like a home or a project.
 
-    They must not be closed to others. Single files, as a log, may lie there.
+    Those must not lose their permissions. Single files, like a log, are allowed.
     """
     if (folder / "hone.db").exists():
         return
@@ -39,9 +39,9 @@ def require_own(folder: Path) -> None:
 
 
 def open_to_others(folder: Path) -> Iterator[Path]:
-    """Files and folders, `folder` among them, that group or others may read, write or enter.
+    """Files and folders, including `folder`, that group or others may read, write or enter.
 
-    None on Windows, where access is inherited and modes say nothing. Raises OSError.
+    None on Windows, where access is inherited and modes mean nothing. Raises OSError.
     """
     if os.name != "posix" or not folder.is_dir():
         return
@@ -59,7 +59,7 @@ def open_to_others(folder: Path) -> Iterator[Path]:
 
 
 def close_to_others(folder: Path) -> list[Path]:
-    """Take from group and others what they may do there; the paths that were open.
+    """Remove all permissions of group and others; returns the paths that had any.
 
     Raises StorageBroken if the system does not allow that.
     """

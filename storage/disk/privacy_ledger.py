@@ -1,7 +1,7 @@
-"""What rounds have spent of each model's privacy, in a file that restoring a backup leaves alone.
+"""The privacy spent by each model's rounds, in a file that restoring a backup leaves alone.
 
-The database holds the same. An older database that is restored knows less than was spent; whoever
-reads takes the larger of both.
+The database holds the same. A restored older database records less than was spent; readers take
+the larger of both.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NAME = "privacy.json"
 
 
 class PrivacyLedger:
-    """The file of one data folder. Models are told apart by name and time of registration."""
+    """The file of one data folder. A model is identified by its name and time of registration."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / NAME
 
     def read(self, model: Model) -> PrivacySpent:
-        """Nothing for a model that it does not know.
+        """What a model's rounds have spent, zero for an unknown model.
 
         Raises StorageBroken if the file cannot be read: what was spent is then unknown.
         """

@@ -25,7 +25,7 @@ class Spool:
         self.path: Path | None = None
 
     def write(self, data: memoryview) -> None:
-        """Append; data: bytes, contiguous, which nobody changes from now on."""
+        """Append contiguous bytes, which must not change afterwards."""
         self.size_bytes += data.nbytes
         if self._file is None and self.size_bytes <= _MEMORY_BYTES:
             self._pieces.append(data)
@@ -58,7 +58,7 @@ class Spool:
         return self.path
 
     def discard(self) -> None:
-        """Forget everything; a file that was renamed stays where it is."""
+        """Drop everything; a file that was renamed stays where it is."""
         self._pieces.clear()
         if self._file is not None:
             self._file.close()
