@@ -1,6 +1,6 @@
-"""Base sets: samples of what a model knew already, which its jobs replay and its gate judges by.
+"""Base sets: samples of what a model already knew, which jobs replay and the gate judges by.
 
-They are samples with a split of their own, so that all else that holds for samples holds for them.
+They are samples with a separate split, and otherwise treated like all samples.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ SELECT count(*) FROM samples WHERE model_id = ? AND split = 'base' AND label IS 
 
 
 class BaseSets:
-    """At most one base set a model."""
+    """At most one base set per model."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
         self._readers = readers
 
     def take_first(self, model_id: int, count: int) -> int:
-        """Make the first labelled samples the base set's; how many were not before.
+        """Add the first `count` labelled samples to the base set; returns how many are new to it.
 
         Raises StateConflict if there are fewer.
         """
@@ -57,7 +57,7 @@ class BaseSets:
         return self._writer.write(take)
 
     def give_back(self, model_id: int) -> int:
-        """Give samples that were taken into the base set their split of before; how many."""
+        """Restore the split of samples that were taken into the base set; returns how many."""
 
         def give(transaction: Transaction) -> int:
             given = transaction.execute(_RETURN, (model_id,)).rowcount
@@ -67,14 +67,14 @@ class BaseSets:
         return self._writer.write(give)
 
     def held_out(self, model_id: int) -> int:
-        """Labelled samples of the base set that no job trains on."""
+        """The number of labelled samples of the base set that no job trains on."""
         with self._readers.snapshot() as connection:
             row = connection.execute(_HELD_OUT, (model_id, VALIDATION_BELOW)).fetchone()
         return int(row[0])
 
 
 def take_into_base_set(transaction: Transaction, model_id: int, ids: list[int]) -> int:
-    """Make samples the base set's, which is changed from now; how many were not before."""
+    """Add samples to the base set, and record the change; returns how many are new to it."""
     taken = transaction.executemany(_TAKE, [(each,) for each in ids]).rowcount if ids else 0
     transaction.execute(BASE_SET_CHANGED, (dump_time(transaction.now), model_id))
     transaction.event(CHANGED, model_name(transaction, model_id), {"taken": taken})

@@ -1,4 +1,4 @@
-"""Which samples a list, a deletion or an export is about."""
+"""Filters that select samples for a list, a deletion or an export."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storage.records.samples import Split
 
 @dataclass(frozen=True, slots=True)
 class SampleFilter:
-    """Conditions that all hold; None asks for nothing.
+    """Conditions that must all hold; None for no condition.
 
     label: a class index, or a label's bytes. up_to: the highest id.
     """
@@ -27,11 +27,11 @@ class SampleFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every sample meets it."""
+        """Whether it has no conditions."""
         return self == SampleFilter()
 
     def sql(self, model_id: int) -> tuple[str, list[Any]]:
-        """The condition of a WHERE, and its parameters."""
+        """The condition of a WHERE clause, and its parameters."""
         clauses, values = ["model_id = ?"], [model_id]
         for clause, parameters in self._conditions():
             clauses.append(clause)

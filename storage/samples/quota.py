@@ -1,4 +1,4 @@
-"""Quotas: which samples go when a model holds more than it may. The base set does not count."""
+"""Quotas: evicts samples when a model exceeds its limits. The base set does not count."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from storage.erasure.sample_rows import delete_samples
 from storage.errors import StorageFull
 from storage.records.models import Quota
 
-# What makes room makes a hundredth more of it, so that a full model does not look for
-# samples to take away at every upload.
+# An eviction frees a hundredth of the quota more than necessary, so that a full model does not
+# evict at every upload.
 _SLACK = 100
 _STATE = """
 SELECT quota, sample_bytes,
@@ -27,8 +27,8 @@ FROM models WHERE id = ?
 _BASE_BYTES = "SELECT coalesce(sum(length), 0) FROM samples WHERE model_id = ? AND split = 'base'"
 _EVICTABLE = "FROM samples WHERE model_id = ? AND split = 'train' AND NOT pinned"
 _OLDEST = f"SELECT id, length {_EVICTABLE} ORDER BY id"
-# The id's place in an even, fixed shuffle (the multiplier of PCG's 32-bit output steps): whoever
-# drew the lowest stays, so that every sample that ever came had the same chance.
+# The id's place in a uniform, fixed shuffle (the multiplier of PCG's 32-bit output steps): the
+# lowest stay, so that every sample that ever came had the same chance.
 _RESERVOIR = (
     f"SELECT id, length {_EVICTABLE} ORDER BY ((id * 747796405 + 2891336453) % 4294967296) DESC, id"
 )
@@ -41,9 +41,9 @@ SELECT coalesce(sum(count), 0) FROM sample_counts WHERE model_id = ? AND split =
 
 
 def enforce_quota(transaction: Transaction, model_id: int) -> int:
-    """Take samples away until the quota holds; how many.
+    """Evict samples until the quota holds; returns how many.
 
-    Raises StorageFull if what must stay, validation and pinned samples, is more than the quota.
+    Raises StorageFull if validation and pinned samples, which must stay, exceed the quota.
     """
     row = transaction.execute(_STATE, (model_id,)).fetchone()
     quota = Quota(**load(row["quota"]))
@@ -70,7 +70,7 @@ def enforce_quota(transaction: Transaction, model_id: int) -> int:
 
 
 def validation_is_full(transaction: Transaction, model_id: int) -> bool:
-    """Whether validation samples, which stay, take a tenth of the quota already."""
+    """Whether validation samples, which are never evicted, already take a tenth of the quota."""
     row = transaction.execute("SELECT quota FROM models WHERE id = ?", (model_id,)).fetchone()
     limit = Quota(**load(row["quota"])).max_samples
     if limit is None:
@@ -80,7 +80,7 @@ def validation_is_full(transaction: Transaction, model_id: int) -> bool:
 
 
 def _excess(held: int, limit: int | None) -> tuple[int, int]:
-    """How much must go, none if it is not above 0, and how much more should."""
+    """How much must be evicted, and how much more should be; zeros within the limit."""
     if limit is None or held <= limit:
         return 0, 0
     return held - limit, limit // _SLACK
@@ -89,7 +89,7 @@ def _excess(held: int, limit: int | None) -> tuple[int, int]:
 def _victims(
     connection: sqlite3.Connection, model_id: int, quota: Quota
 ) -> Iterator[tuple[int, int]]:
-    """(id, length) of what may go, first of all what should."""
+    """(id, length) of samples that may be evicted, in the order of eviction."""
     if quota.when_full == "balanced":
         yield from _from_the_largest(connection, model_id)
         return
@@ -98,7 +98,7 @@ def _victims(
 
 
 def _from_the_largest(connection: sqlite3.Connection, model_id: int) -> Iterator[tuple[int, int]]:
-    """The oldest of the class that has most then; unlabelled samples count as a class."""
+    """Repeatedly the oldest of what is then the largest class; unlabelled samples are a class."""
     rows = connection.execute(_CLASSES, (model_id,)).fetchall()
     heap: list[tuple[int, int, Iterator[Any]]] = [
         (-row["count"], row["class"], connection.execute(_OF_CLASS, (model_id, row["class"])))

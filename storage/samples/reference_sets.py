@@ -1,4 +1,4 @@
-"""Reference sets: validation samples that are frozen, so that versions months apart compare."""
+"""Reference sets: frozen validation samples, so that versions months apart can be compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHERE reference_samples.model_id = ?
 
 
 class ReferenceSets:
-    """At most one reference set a model: ids of samples, not copies of them.
+    """At most one reference set per model: ids of samples, not copies of them.
 
     A sample that is deleted, loses its label, is quarantined or no longer for validation drops out.
     """
@@ -31,7 +31,7 @@ class ReferenceSets:
         self._readers = readers
 
     def freeze(self, model_id: int) -> int:
-        """Make the labelled validation samples of now the reference set; how many they are."""
+        """Make the present labelled validation samples the reference set; returns their number."""
 
         def replace(transaction: Transaction) -> int:
             _clear(transaction, model_id)
@@ -51,7 +51,7 @@ class ReferenceSets:
         self._writer.write(forget)
 
     def count(self, model_id: int) -> int:
-        """Samples of the set that still count."""
+        """The number of samples of the set that still count."""
         with self._readers.snapshot() as connection:
             return int(connection.execute(_COUNT, (model_id,)).fetchone()["samples"])
 

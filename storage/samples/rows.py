@@ -19,7 +19,7 @@ from storage.samples.staged_rows import StagedRows
 _NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
 _STAGED = ("length", "sha256", "label", *(name for name in SAMPLE_COLUMNS if name != "split"))
 _COLUMNS = ("id", "offset", "split", *_STAGED)
-# Samples that name no split are for validation if their digests are below the parameter.
+# Samples without a given split are for validation if their digests are below the parameter.
 _SELECT = f"""
 SELECT
   coalesce(split, CASE WHEN sha256 < ?
@@ -47,7 +47,7 @@ def insert_samples(
     *,
     owner: str | None,
 ) -> int:
-    """Store the rows of an upload, counted and weighed; the first id, which the others follow."""
+    """Store an upload's rows, and update counts and bytes; returns the first of consecutive ids."""
     first_id: int = transaction.execute(_NEXT_ID).fetchone()[0]
     constant = {
         "model_id": model_id,
@@ -73,7 +73,7 @@ def insert_samples(
 def find_sample_row(
     connection: sqlite3.Connection, model_id: int, sample_id: int, *, owner: str | None = None
 ) -> sqlite3.Row:
-    """owner: None for anybody's. Raises NotFound."""
+    """The row of a sample; owner: None for any. Raises NotFound."""
     row: sqlite3.Row | None = connection.execute(
         "SELECT * FROM samples WHERE id = ? AND model_id = ?", (sample_id, model_id)
     ).fetchone()
@@ -92,7 +92,7 @@ def _added_by(owner: str | None) -> str:
 
 
 def to_sample(row: sqlite3.Row) -> Sample:
-    """A sample, of all columns of its row."""
+    """The sample of a row with all columns."""
     values = {name: row[name] for name in _FIELDS} | {"size_bytes": row["length"]}
     return Sample(**values | {name: read(row[name]) for name, read in _READ.items()})
 
@@ -104,7 +104,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "created_at": load_time,
     "pinned": bool,
 }
-"""Columns whose text or number stands for something else."""
+"""Columns whose stored value must be converted."""
 
 
 def _placed(
@@ -116,7 +116,7 @@ def _placed(
 ) -> Iterator[tuple[Any, ...]]:
     """rows: (split, length, digest, label, …), in the order of the bytes in the pack.
 
-    counts: of the samples by split and class, which this counts.
+    counts: by split and class, updated while iterating.
     """
     for sample_id, row in enumerate(rows, first_id):
         split, length, _, label, *_ = row

@@ -61,11 +61,11 @@ class Samples:
         target: TargetSpec | None = None,
         base_set: bool = False,
     ) -> Staging:
-        """Begin an upload; record_bytes: all inputs of one sample, None where lengths differ.
+        """Begin an upload; record_bytes: of all inputs of one sample, None if lengths differ.
 
-        keep_duplicates: store samples although the model has others with the same inputs. owner:
-        who adds them, None if that one may change anybody's. target: with which labels are checked.
-        base_set: they are the base set's, whatever they say of their split.
+        keep_duplicates: store samples even if others have the same inputs. owner: of the samples,
+        None if it may change all samples. target: the one that labels were checked with.
+        base_set: add them to the base set, whatever split they give.
 
         Raises StorageBroken, StorageFull.
         """
@@ -89,7 +89,7 @@ class Samples:
             return to_sample(find_sample_row(connection, model_id, id))
 
     def by_key(self, model_id: int, key: str, *, owner: str | None = None) -> Sample:
-        """The sample that has the key, or whose duplicate came with it. owner: None for anybody's.
+        """The sample with this key, its own or a merged duplicate's. owner: None for any.
 
         Raises NotFound.
         """
@@ -100,7 +100,7 @@ class Samples:
         return to_sample(row)
 
     def by_ids(self, model_id: int, ids: Sequence[int]) -> dict[int, Sample]:
-        """Those of the samples that there are."""
+        """The samples that exist, by id."""
         query = (
             "SELECT * FROM samples WHERE +model_id = ? AND id IN (SELECT value FROM json_each(?))"
         )
@@ -115,7 +115,7 @@ class Samples:
                 row = find_sample_row(connection, model_id, id)
             (data,) = self._packs.read(model_id, row["pack"], [(row["offset"], row["length"])])
         if hashlib.sha256(data).digest() != row["sha256"]:
-            self.get(model_id, id)  # deleted meanwhile: that is NotFound, and no damage
+            self.get(model_id, id)  # if it was deleted meanwhile: NotFound, not damage
             self.quarantine(model_id, {id: CHANGED})
             raise Damaged(
                 f"sample {id}: its bytes are not those that were stored; it is set aside, and "
@@ -124,7 +124,7 @@ class Samples:
         return data
 
     def newest_records(self, model_id: int, count: int) -> builtins.list[bytes]:
-        """So many records at most, without those whose bytes have changed."""
+        """Records of the `count` newest samples, without those whose bytes have changed."""
         records: builtins.list[bytes] = []
         with self._packs.share(model_id):
             with self._readers.snapshot() as connection:
@@ -149,7 +149,7 @@ class Samples:
         after: int | None = None,
         newest_first: bool = False,
     ) -> builtins.list[Sample]:
-        """Samples by id, those that meet the filter; after: the last page's last id."""
+        """Samples that match the filter, by id; after: the last id of the previous page."""
         condition, parameters = where.sql(model_id)
         if after is not None:
             condition += f" AND id {'<' if newest_first else '>'} ?"
@@ -163,7 +163,7 @@ class Samples:
         return [to_sample(row) for row in rows]
 
     def ids(self, model_id: int, where: SampleFilter) -> NDArray[np.int64]:
-        """Ids of all samples that meet a filter, rising."""
+        """Ascending ids of all samples that match a filter."""
         condition, parameters = where.sql(model_id)
         with self._readers.snapshot() as connection:
             rows = connection.execute(
@@ -184,10 +184,10 @@ class Samples:
         owner: str | None = None,
         target: TargetSpec | None = None,
     ) -> Sample:
-        """Replace what is given; label None takes the label away. owner: None for anybody's.
+        """Replace the given fields; label None removes the label. owner: None for any.
 
-        target: with which the label was checked. Raises NotFound, and StateConflict if the model's
-        classes have changed since.
+        target: the one that the label was checked with. Raises NotFound, and StateConflict if the
+        model's classes have changed since.
         """
 
         def change(transaction: Transaction) -> Sample:
@@ -237,9 +237,9 @@ class Samples:
     def delete_where(
         self, model_id: int, where: SampleFilter, *, target: TargetSpec | None = None
     ) -> NDArray[np.int64]:
-        """Remove all samples that meet a filter, and overwrite their bytes; their ids, rising.
+        """Delete all samples that match a filter, and overwrite their bytes; their ascending ids.
 
-        target: with which the filter's label was read. Raises StateConflict as `update` does.
+        target: the one that the filter's label was checked with. Raises StateConflict as `update`.
         """
         condition, parameters = where.sql(model_id)
 

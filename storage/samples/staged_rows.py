@@ -15,7 +15,7 @@ from storage.records.samples import DAMAGED, SAMPLE_COLUMNS
 
 _ROWS_AT_ONCE = 2000
 BEGINNING_BYTES = 8
-"""Of a digest, by which equal inputs are sought; few others begin alike."""
+"""The bytes of a digest by which equal inputs are looked up; few others share them."""
 _BEGINNINGS_BYTES = 16_384 * BEGINNING_BYTES
 _KEYS_AT_ONCE = 64
 _STAGED = (
@@ -56,11 +56,11 @@ FROM dropped LEFT JOIN ranked ON ranked.n = dropped.of ORDER BY dropped.n
 
 
 class StagedRows:
-    """Rows by ordinal, of which the first with a key stays.
+    """Rows by ordinal; of rows with the same key the first stays.
 
-    keys_of_damaged: those that damaged samples have, which are to give them up.
+    keys_of_damaged: keys of damaged stored samples, to be taken from them.
 
-    They live in a private SQLite database whose one transaction is never committed: a small
+    They are in a private SQLite database whose one transaction is never committed: a small
     upload stays in its page cache, a large one spills to a file in `folder`, and memory is bounded.
     """
 
@@ -100,7 +100,7 @@ class StagedRows:
             self._beginnings += b"".join(digest[:BEGINNING_BYTES] for digest in digests)
 
     def beginnings(self) -> set[bytes] | None:
-        """How the digests begin, if no two of the added rows begin alike; None too if many came."""
+        """The prefixes of the digests; None if two rows share one, or if there are many rows."""
         packed, size = bytes(self._beginnings), BEGINNING_BYTES
         if len(packed) > _BEGINNINGS_BYTES:
             return None
@@ -110,17 +110,17 @@ class StagedRows:
     def drop_known_keys(
         self, database: sqlite3.Connection, model_id: int, *, owner: str | None
     ) -> None:
-        """Drop the rows whose key the model has already, unless its sample is damaged.
+        """Drop the rows whose key the model has already, unless that sample is damaged.
 
-        Raises AlreadyExists if the sample is another's: dropped, what an app sends would be lost
-        to it, and the key would name what it may not change.
+        Raises AlreadyExists if the sample has another owner: if the row were dropped, the app
+        would lose its sample, and its key would name one that it may not change.
         """
         if not self._keyed:
             return
         for rows in self._pages(_KEYED, _KEYS_AT_ONCE):
             ordinals = {key: n for n, key in rows}
             keys = [*ordinals]
-            if len(keys) > 1:  # two statements are prepared, and kept, however many keys come
+            if len(keys) > 1:  # pads, so that only two statements are ever prepared and cached
                 keys += keys[-1:] * (_KEYS_AT_ONCE - len(keys))
             query = _KNOWN_KEYS.format(marks=", ".join("?" * len(keys)))
             known = database.execute(query, (model_id, *keys, model_id, *keys)).fetchall()
@@ -136,68 +136,68 @@ class StagedRows:
                     self.drop(ordinals[key], stored=sample_id)
 
     def batches(self) -> Iterator[list[Any]]:
-        """(ordinal, digest, label, key, split) by ordinal, some hundred at a time."""
+        """(ordinal, digest, label, key, split) by ordinal, a few hundred at a time."""
         return self._pages(_BATCH, _ROWS_AT_ONCE)
 
     def repeated(self) -> Iterator[Any]:
-        """As in `batches`, the rows whose digest others have too: by digest, then by ordinal."""
+        """As `batches`, but row by row, and only those whose digest others share, by digest."""
         with translated():
             yield from self._connection.execute(_REPEATED)
 
     def drop(
         self, n: int, *, stored: int | None = None, of: int | None = None, key: str | None = None
     ) -> None:
-        """Drop a row that equals a stored sample or another row, and remember its key for that."""
+        """Drop a row that equals a stored sample or another row, and keep its key for that one."""
         self._begin_merges()
         self._execute("INSERT INTO dropped VALUES (?, ?, ?, ?)", (n, stored, of, key))
         self._execute("DELETE FROM staged WHERE n = ?", (n,))
         self._count -= 1
 
     def conflict(self, n: int, *, split: str | None) -> None:
-        """Note that others of the same content have another label; it goes where they are."""
+        """Mark a row whose label contradicts its twins'; without a split it gets theirs."""
         self._execute(
             "UPDATE staged SET conflicts = 1, split = coalesce(split, ?) WHERE n = ?", (split, n)
         )
 
     def set_label(self, n: int, label: object) -> None:
-        """Label a row by one that equals it."""
+        """Give a row the label of one that equals it."""
         self._execute("UPDATE staged SET label = ? WHERE n = ?", (label, n))
 
     def label_stored(self, sample_id: int, label: object) -> None:
-        """Remember that a stored sample without a label takes this one."""
+        """Record the label for a stored sample that has none."""
         self._begin_merges()
         self._execute("INSERT INTO labelled VALUES (?, ?)", (sample_id, label))
 
     def stored_labels(self) -> Iterator[tuple[int, Any]]:
-        """(sample id, label) of the stored samples that take one."""
+        """(sample id, label) of the stored samples that get a label."""
         self._begin_merges()
         return self._connection.execute("SELECT id, label FROM labelled")
 
     def label_for(self, sample_id: int) -> Any:
-        """The label that a stored sample is to take, None without one."""
+        """The label that a stored sample gets, if any."""
         self._begin_merges()
         query = "SELECT label FROM labelled WHERE id = ?"
         row = self._connection.execute(query, (sample_id,)).fetchone()
         return None if row is None else row[0]
 
     def resolved(self, first_id: int) -> Iterator[tuple[int, int, str | None]]:
-        """(ordinal, sample id, key) of the rows that were dropped, by ordinal.
+        """(ordinal, sample id, key) of the dropped rows, by ordinal.
 
-        first_id: of the rows that are left, whose ids are consecutive.
+        first_id: of the remaining rows, whose ids are consecutive.
         """
         return self._connection.execute(_RESOLVED, {"first_id": first_id})
 
     def count(self) -> int:
-        """How many rows are left."""
+        """The number of remaining rows."""
         return self._count
 
     def conflicts(self) -> int:
-        """How many of those conflict with another label."""
+        """How many of those contradict a twin's label."""
         query = "SELECT count(*) FROM staged WHERE conflicts"
         return int(self._connection.execute(query).fetchone()[0])
 
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """(offset, length) of the bytes of the rows that are left, neighbours together."""
+        """(offset, length) of the remaining rows' bytes, with adjacent ones merged."""
         start = stop = 0
         rows = self._connection.execute("SELECT start, length FROM staged ORDER BY n")
         for offset_bytes, length in rows:
@@ -209,7 +209,7 @@ class StagedRows:
         yield start, stop - start
 
     def select(self, sql: str, parameters: Sequence[object]) -> Iterator[tuple[Any, ...]]:
-        """Rows of a query of the table `staged`."""
+        """Run a query on the table `staged`."""
         return self._connection.execute(sql, parameters)
 
     def close(self) -> None:

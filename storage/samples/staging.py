@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Records = bytes | bytearray | memoryview | NDArray[np.generic]
 
 _FEW_ROWS = 256
-"""Uploads of so many at most, and of bytes that memory holds, are stored in the writing thread."""
+"""Uploads of at most this many samples that fit in memory are stored in the writing thread."""
 _TOLD = ("accepted", "duplicates", "first_id", "last_id", "evicted")
 
 
@@ -92,8 +92,8 @@ class Staging:
     ) -> None:
         """Stage samples.
 
-        records: one after the other, contiguous. lengths: of each record in bytes, where they are
-        not all record_bytes long. Raises ValueError if the lengths do not agree, StorageFull.
+        records: concatenated, contiguous. lengths: of each record in bytes, if they are not all
+        record_bytes long. Raises ValueError if the lengths do not match, StorageFull.
         """
         count = len(labels)
         if count == 0:
@@ -124,17 +124,17 @@ class Staging:
         self._added += count
 
     def commit(self) -> StageResult:
-        """Store what was added; when this returns it is durable.
+        """Store the added samples; they are durable when this returns.
 
-        A sample whose key the model has already, or an earlier sample of this upload, is a
-        duplicate: it is counted, and not stored. So is one with the inputs of another, unless
-        duplicates are kept or both have labels, which differ. Damaged samples do not count, and
-        give up their keys. What a base set's duplicates equal is taken into it. A model over its
-        quota gives samples away in the same transaction. Samples of an owner merge with its own
-        alone.
+        A sample is a duplicate, counted but not stored, if its key exists already in the model or
+        earlier in this upload. So is one with the inputs of another, unless duplicates are kept or
+        both have labels that differ. Damaged samples do not count, and lose their keys. Stored
+        samples that equal duplicates in a base set's upload join the base set. If the model exceeds
+        its quota, samples are evicted in the same transaction. Samples of an owner merge only with
+        the owner's.
 
-        Raises AlreadyExists for an owner's key that another's sample has, NotFound if the model is
-        gone, StateConflict if its classes have changed since the labels were checked, Busy,
+        Raises AlreadyExists if a sample of another owner has the key, NotFound if the model was
+        deleted, StateConflict if its classes have changed since the labels were checked, Busy,
         StorageFull, StorageBroken; then nothing is stored.
         """
         if self._spool.path is None and self._added <= _FEW_ROWS:
@@ -157,19 +157,19 @@ class Staging:
                     may_use_ballast=False,
                 )
             except StorageBroken:
-                # Whether the rows were committed is known only after a restart; the bytes stay.
+                # Only a restart can tell whether the rows were committed; the bytes stay.
                 raise
             except HoneError:
                 self._packs.undo(self._model_id, placement)
                 raise
 
     def discard(self) -> None:
-        """Forget what is staged."""
+        """Drop the staged samples."""
         self._rows.close()
         self._spool.discard()
 
     def _store(self, transaction: Transaction) -> StageResult:
-        """Bytes and rows of a small upload, by one of the commits that uploads share."""
+        """Store bytes and rows of a small upload, in a commit that uploads share."""
         accepted = self._drop_duplicates(transaction.connection)
         duplicates = self._added - accepted
         if accepted == 0:
@@ -179,7 +179,7 @@ class Staging:
         return self._insert(transaction, placement, accepted=accepted, duplicates=duplicates)
 
     def _drop_duplicates(self, connection: sqlite3.Connection) -> int:
-        """Drop the staged rows that are duplicates; how many rows are left."""
+        """Drop the staged rows that are duplicates; returns how many rows remain."""
         exists = "SELECT 1 FROM models WHERE id = ?"
         if connection.execute(exists, (self._model_id,)).fetchone() is None:
             raise no_model(self._model_id)
@@ -191,7 +191,7 @@ class Staging:
         return self._rows.count()
 
     def _merge(self, transaction: Transaction, duplicates: int) -> StageResult:
-        """As `_insert` where every sample is a duplicate."""
+        """As `_insert`, if every sample is a duplicate."""
         self._require_same_indices(transaction)
         self._free_keys(transaction)
         twins = self._apply_merges(transaction, first_id=0)
@@ -202,7 +202,7 @@ class Staging:
             require_same_indices(transaction, self._model_id, self._target)
 
     def _free_keys(self, transaction: Transaction) -> None:
-        """Let samples take the keys that damaged ones have."""
+        """Take the keys from damaged samples, so that new ones can have them."""
         keys = [(self._model_id, key) for key in self._rows.keys_of_damaged]
         transaction.executemany(
             "UPDATE samples SET key = NULL WHERE model_id = ? AND key = ?", keys
@@ -255,5 +255,5 @@ def _check_lengths(
 
 
 def _values(column: object) -> Iterable[object]:
-    """A column's values; one for all is repeated."""
+    """A column's values; a single one is repeated."""
     return repeat(column) if isinstance(column, str) else cast("Sequence[object]", column)

@@ -1,4 +1,4 @@
-"""Figures over a model's samples."""
+"""Statistics of a model's samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECT split, class, count FROM sample_counts
 WHERE model_id = ? AND class >= -1 AND count > 0 ORDER BY split, class
 """
 
-# Digests that begin alike: almost always equal ones.
+# Digests with the same prefix: almost always equal ones.
 _ALIKE = """
 SELECT min(id) AS first, substr(sha256, 1, 8) AS prefix FROM samples WHERE model_id = ?
 GROUP BY prefix HAVING count(*) > 1 ORDER BY first LIMIT ?
@@ -40,25 +40,25 @@ WHERE model_id = ? AND split = 'validation' AND label IS NOT NULL AND quarantine
 """
 
 LabelCount = tuple[Split, int | None, int]
-"""(split, class index, samples); class None: those without a label."""
+"""(split, class index, number of samples); class None: without a label."""
 
 
 class SampleStats:
-    """What a model's samples come to. Only `duplicates` and `quarantined` look at their rows."""
+    """Statistics of a model's samples, most of them without reading the samples' rows."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
 
     def counts(self, model_id: int) -> SampleCounts:
-        """Maintained by SQL triggers, so that it is fast for a million samples too."""
+        """Numbers of samples, maintained by SQL triggers, so fast even for a million."""
         return self.balance(model_id)[0]
 
     def label_counts(self, model_id: int) -> list[LabelCount]:
-        """Labels that are not class indices are in no class, and are not listed."""
+        """Numbers of samples by split and class; labels that are not class indices are left out."""
         return self.balance(model_id)[1]
 
     def balance(self, model_id: int) -> tuple[SampleCounts, list[LabelCount]]:
-        """`counts` and `label_counts` of one moment."""
+        """`counts` and `label_counts`, consistent with each other."""
         with self._readers.snapshot() as connection:
             counts = connection.execute(_COUNTS, (model_id,)).fetchone()
             rows = connection.execute(_LABEL_COUNTS, (model_id,)).fetchall()
@@ -72,13 +72,13 @@ class SampleStats:
         return self._number("SELECT sample_bytes FROM models WHERE id = ?", model_id)
 
     def quarantined(self, model_id: int) -> int:
-        """Samples that are set aside; they count in `counts` as well."""
+        """The number of quarantined samples, which `counts` includes."""
         return self._number(
             "SELECT count(*) FROM samples WHERE model_id = ? AND quarantine IS NOT NULL", model_id
         )
 
     def validation_digest(self, model_id: int) -> str:
-        """Another one whenever what versions are measured on by their labels is another."""
+        """A digest of the labelled validation samples: changes whenever they or their labels do."""
         digest = hashlib.sha256()
         with self._readers.snapshot() as connection:
             for row in connection.execute(_VALIDATION, (model_id,)):

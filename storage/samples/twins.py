@@ -1,7 +1,7 @@
-"""Equal inputs are one sample of a model, if that is wanted: an upload's twins are merged.
+"""Merges an upload's twins, unless the model keeps duplicates.
 
 Twins are samples with the same SHA-256 of their inputs. Of those with the same label one stays; a
-twin without a label takes the label of another; twins with different labels stay beside each other.
+twin without a label gets that of another; twins with different labels are all kept.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from storage.samples.staged_rows import BEGINNING_BYTES, StagedRows
 
 _TOLD = 1000
 _PREFIX = f"substr(sha256, 1, {BEGINNING_BYTES})"
-"""As in the index `samples_by_content`; a whole digest would make it three times as large."""
-# Left to itself SQLite walks all samples of the model, since they are in the order of their ids.
-# What contradicts a label of the base set does not join it, but has a split of its own.
-# The prefixes are one blob, so that any number of them is one statement, prepared once.
+"""As in the index `samples_by_content`; a whole digest would make that three times as large."""
+# Without INDEXED BY, SQLite scans all samples of the model, since they are in the order of ids.
+# A sample that contradicts a label of the base set does not join it, but has its own split.
+# The prefixes are one blob, so that one prepared statement serves any number of them.
 _STORED = f"""
 WITH RECURSIVE sought (at) AS (
   SELECT 1 UNION ALL
@@ -51,13 +51,13 @@ class _Twin:
 
 
 Twins = dict[Label, _Twin]
-"""Twins by their label, those of the same content."""
+"""Samples with the same content, by label."""
 
 
 def drop_stored(
     rows: StagedRows, database: sqlite3.Connection, model_id: int, *, owner: str | None
 ) -> None:
-    """Drop the staged rows that equal a stored sample; owner: None for anybody's."""
+    """Drop the staged rows that equal a stored sample; owner: None for any."""
     new = rows.beginnings()
     if new is not None and not _stored(database, model_id, new, rows, owner=owner):
         return
@@ -96,9 +96,9 @@ def drop_repeated(rows: StagedRows) -> None:
 
 
 def apply_merges(transaction: Transaction, rows: StagedRows, *, first_id: int) -> dict[int, int]:
-    """Give stored samples what their dropped twins knew: a label, another key.
+    """Give stored samples the labels and additional keys of their dropped twins.
 
-    Ordinal → sample id of the first thousand dropped rows.
+    Returns ordinal → sample id of the first thousand dropped rows.
     """
     taken = ((label, sample_id) for sample_id, label in rows.stored_labels())
     transaction.executemany(_TAKE_LABEL, taken)
@@ -112,7 +112,7 @@ def apply_merges(transaction: Transaction, rows: StagedRows, *, first_id: int) -
 
 
 def _match(twins: Twins, label: Label) -> tuple[_Twin | None, bool]:
-    """The twin that a row equals, and whether that takes the row's label; None for a conflict."""
+    """The twin that a row equals, if any, and whether that gets the row's label."""
     if label in twins:
         return twins[label], False
     if label is None:
@@ -131,7 +131,7 @@ def _stored(
     *,
     owner: str | None,
 ) -> dict[bytes, Twins]:
-    """Stored samples by digest; those that take a label from this upload already have it."""
+    """Stored samples by digest; those that get a label from this upload already have it."""
     sought = {"model_id": model_id, "prefixes": b"".join(sorted(prefixes)), "owner": owner}
     found: defaultdict[bytes, Twins] = defaultdict(dict)
     for row in database.execute(_STORED, sought):
