@@ -1,4 +1,4 @@
-"""The audit log: entries are added and grow old, and are never changed."""
+"""The audit log: entries are added and expire, but never change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DELETE FROM audit WHERE kind = ?1 AND id <= (
 
 
 class Audit:
-    """Entries by id, which rise."""
+    """Entries by ascending id."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -41,7 +41,7 @@ class Audit:
     def list(
         self, where: AuditFilter, *, limit: int, before: int | None = None
     ) -> builtins.list[AuditEntry]:
-        """Newest first; before: the last page's last id."""
+        """Entries that match the filter, newest first; before: the last id of the previous page."""
         clauses, values = _conditions(where)
         if before is not None:
             clauses.append("id < ?")
@@ -55,7 +55,7 @@ class Audit:
         return [_entry(row) for row in rows]
 
     def prune(self, age: timedelta, *, most: int) -> int:
-        """Forget what is older than this, and of each kind all but the newest; how many went."""
+        """Delete entries older than `age`, and all but `most` of each kind; returns how many."""
 
         def delete(transaction: Transaction) -> int:
             gone = transaction.execute(_OLD, (dump_time(transaction.now - age),)).rowcount

@@ -33,9 +33,9 @@ WHERE model_id = ? AND json_extract(target, '$.classes') IS NULL
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The class at `index` goes; its samples go over to `into`, or have no label with None.
+    """Removes the class at `index`; its samples get the label `into`, or lose theirs if None.
 
-    unlabel: whether they may lose their labels.
+    unlabel: whether they may lose it.
     """
 
     index: int
@@ -44,7 +44,7 @@ class Removal:
 
 
 def require_idle(connection: sqlite3.Connection, model_id: int) -> None:
-    """Raises InUse while a job of the model waits or runs: it began with the classes of before."""
+    """Raises InUse while a job of the model waits or runs: it depends on the present classes."""
     job = connection.execute(_UNFINISHED, (model_id,)).fetchone()
     if job is not None:
         raise InUse(
@@ -54,7 +54,7 @@ def require_idle(connection: sqlite3.Connection, model_id: int) -> None:
 
 
 def require_unlabelled(connection: sqlite3.Connection, model_id: int, removal: Removal) -> None:
-    """Raises InUse if samples would lose their labels without leave."""
+    """Raises InUse if samples would lose their labels but may not."""
     row = connection.execute(_LABELLED, (model_id, removal.index)).fetchone()
     if row["n"] and removal.into is None and not removal.unlabel:
         raise InUse(
@@ -64,7 +64,7 @@ def require_unlabelled(connection: sqlite3.Connection, model_id: int, removal: R
 
 
 def remove_label(transaction: Transaction, model_id: int, removal: Removal) -> int:
-    """Relabel the samples of a class and of those behind it; how many it had itself.
+    """Relabel the samples of a class, and of those after it; returns how many the class had.
 
     Raises InUse.
     """
@@ -77,7 +77,7 @@ def remove_label(transaction: Transaction, model_id: int, removal: Removal) -> i
 def edit_triggers(
     transaction: Transaction, model_id: int, edit: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
-    """Change the hyperparameters that a model's triggers ask for."""
+    """Edit the hyperparameters of a model's triggers."""
     rows = transaction.execute(
         "SELECT id, hyperparameters FROM triggers WHERE model_id = ?", (model_id,)
     )
@@ -89,7 +89,7 @@ def edit_triggers(
 
 
 def name_versions(transaction: Transaction, model_id: int, classes: tuple[str, ...]) -> None:
-    """Give the names to the versions that were made before the classes had any."""
+    """Give the names to the versions that were made before the classes had names."""
     transaction.execute(_NAME_VERSIONS, (dump(classes), model_id))
 
 
@@ -105,7 +105,7 @@ def require_same_classes(
 
 
 def require_same_indices(transaction: Transaction, model_id: int, checked: TargetSpec) -> None:
-    """Raises StateConflict if labels that were checked with this target mean others by now."""
+    """Raises StateConflict if labels checked with this target mean different classes by now."""
     row = transaction.execute(_TARGET, (model_id,)).fetchone()
     if row is not None and load_target(row["target"]).ids[: len(checked.ids)] != checked.ids:
         raise StateConflict(

@@ -17,14 +17,14 @@ _FORGET = "DELETE FROM device_history WHERE at < ? OR at > ?"
 
 
 class DeviceHistory:
-    """Minutes of the device by their time; those of a clock that was ahead are forgotten."""
+    """Minutes of the device by time; those recorded while the clock was ahead are deleted."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
         self._readers = readers
 
     def add(self, minutes: Iterable[DeviceMinute]) -> None:
-        """Store minutes, and forget what is older than `KEPT`."""
+        """Store minutes, and delete those older than `KEPT`."""
         rows = [
             (dump_time(each.at), each.eligible, each.trained_s, dump(each.signals))
             for each in minutes

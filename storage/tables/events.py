@@ -38,9 +38,9 @@ class Events:
         limit: int,
         before: int | None = None,
     ) -> list[Event]:
-        """Newest first. types: how they begin, none for all. models: of these only, None for all.
+        """Newest first. types: their prefixes, empty for all. models: only these, None for all.
 
-        before: the last page's last id.
+        before: the last id of the previous page.
         """
         condition, chosen = among("model", models)
         prefixes = list(types)
@@ -70,7 +70,7 @@ class Events:
         return None if row is None else _event(row)
 
     def last_id(self) -> int:
-        """Id of the newest event ever written, 0 if there was none."""
+        """The id of the newest event ever stored, 0 if there was none."""
         with self._readers.snapshot() as connection:
             row = connection.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
@@ -80,7 +80,7 @@ class Events:
     def subscribe(self, callback: Subscriber) -> None:
         """Call `callback` with each event once it is durable.
 
-        It runs in the writing thread: hand the event on and return; never write or wait there.
+        It runs in the writing thread: pass the event on and return; never write or wait there.
         """
         self._writer.subscribe(callback)
 

@@ -9,12 +9,12 @@ from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 
 EVENTS_KEPT = 10_000
-"""At most so many, however young they are."""
+"""The maximum number of events, however recent."""
 _EVENTS = "DELETE FROM events WHERE created_at < ? OR id <= (SELECT max(id) FROM events) - ?"
 _CURVES = "DELETE FROM metrics WHERE job_id IN (SELECT id FROM jobs WHERE finished_at < ?)"
 _LOGS = "DELETE FROM job_logs WHERE job_id IN (SELECT id FROM jobs WHERE finished_at < ?)"
-# The newest job of a model says when that was trained last. A checkpoint goes with its job, so one
-# that is there keeps it; so does a version, which was made by it, and what asks for its like.
+# A model's newest job tells when it was last trained. A job's checkpoints would be deleted with it,
+# so they keep it, as do its versions, its files, and triggers and forgettings that refer to it.
 _JOBS = """
 DELETE FROM jobs WHERE finished_at < ?
   AND id NOT IN (SELECT max(id) FROM jobs GROUP BY model_id)
@@ -27,13 +27,13 @@ DELETE FROM jobs WHERE finished_at < ?
 
 
 class History:
-    """Removes what is old."""
+    """Deletes old rows."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
     def prune(self, age: timedelta, *, events_kept: int = EVENTS_KEPT) -> int:
-        """Forget what ended longer ago than this; how many rows went."""
+        """Delete rows of what ended longer ago than `age`; returns how many."""
 
         def delete(transaction: Transaction) -> int:
             before = dump_time(transaction.now - age)

@@ -43,7 +43,7 @@ def find_job(connection: sqlite3.Connection, job_id: int) -> Job:
 def fetch_jobs(
     connection: sqlite3.Connection, clauses: str, parameters: tuple[Any, ...] = ()
 ) -> list[Job]:
-    """Jobs by what follows the SELECT: WHERE, ORDER BY, LIMIT."""
+    """Jobs; clauses: what follows the SELECT: WHERE, ORDER BY, LIMIT."""
     rows = connection.execute(f"{_SELECT} {clauses}", parameters).fetchall()
     return [_job(row) for row in rows]
 
@@ -51,7 +51,7 @@ def fetch_jobs(
 def insert_job(transaction: Transaction, new: NewJob) -> Job:
     """Queue a job over the samples that the model has now.
 
-    Raises NotFound, and StateConflict if the model has other classes by now.
+    Raises NotFound, and StateConflict if the model's classes have changed.
     """
     if new.class_ids is not None:
         require_same_classes(transaction, new.model_id, new.class_ids)
@@ -77,7 +77,7 @@ def insert_job(transaction: Transaction, new: NewJob) -> Job:
 def move_job(
     transaction: Transaction, job_id: int, *, from_: JobState, to: JobState, fields: dict[str, Any]
 ) -> Job:
-    """Move a job within a transaction; fields: column → value."""
+    """Change a job's state within a transaction; fields: column → value."""
     job = find_job(transaction.connection, job_id)
     if to not in NEXT[from_]:
         raise StateConflict(f"a job that is {from_.value} cannot become {to.value}")
@@ -115,7 +115,7 @@ def update_job(transaction: Transaction, job_id: int, columns: dict[str, Any]) -
 
 
 def job_columns(**fields: Any) -> dict[str, Any]:
-    """Column → value, of the fields that are given."""
+    """Column → value, of the given fields."""
     given = {name: value for name, value in fields.items() if value is not None}
     for name in given.keys() & {"progress", "metrics", "error"}:
         given[name] = dump(given[name])

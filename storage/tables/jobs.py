@@ -1,4 +1,4 @@
-"""Jobs: training runs, and where each stands."""
+"""Jobs: training runs and their states."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SELECT state, count(*) FROM jobs JOIN models ON models.id = model_id WHERE {} GR
 
 
 class Jobs:
-    """Jobs by id. Every move is compare-and-swap: of two movers one wins."""
+    """Jobs by id. Every change of state is compare-and-swap: of two callers one wins."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -41,7 +41,7 @@ class Jobs:
     def enqueue(self, new: NewJob) -> Job:
         """Queue a job over the samples that the model has now.
 
-        Raises NotFound, and StateConflict if the model has other classes by now.
+        Raises NotFound, and StateConflict if the model's classes have changed.
         """
         return self._writer.write(lambda transaction: insert_job(transaction, new))
 
@@ -59,7 +59,7 @@ class Jobs:
         limit: int,
         after: int | None = None,
     ) -> builtins.list[Job]:
-        """Jobs, newest first; models: of these only. after: the last page's last id."""
+        """Jobs, newest first; models: only of these. after: the last id of the previous page."""
         condition, chosen = among("models.name", models)
         where, parameters = [condition], builtins.list[Any](chosen)
         for condition, value in (
@@ -80,14 +80,14 @@ class Jobs:
         return self._fetch("WHERE state IN ('queued', 'paused') ORDER BY jobs.id")
 
     def counts(self, models: Collection[str] | None = None) -> dict[JobState, int]:
-        """How many jobs are in each state; states without a job are absent. models: of these."""
+        """The number of jobs per state; states without jobs are absent. models: only of these."""
         condition, chosen = among("models.name", models)
         with self._readers.snapshot() as connection:
             rows = connection.execute(_COUNTS.format(condition), chosen).fetchall()
         return {JobState(row[0]): row[1] for row in rows}
 
     def last_starts(self) -> dict[int, datetime]:
-        """Model id → when a job of it last began; models that never trained are absent."""
+        """Model id → when its last job started; models that never trained are absent."""
         with self._readers.snapshot() as connection:
             rows = connection.execute(_LAST_STARTS).fetchall()
         return {row["model_id"]: load_time(row["started_at"]) for row in rows}
@@ -109,9 +109,9 @@ class Jobs:
         error: dict[str, Any] | None = None,
         restarts: int | None = None,
     ) -> Job:
-        """Move a job, and set the fields that are given. A job that leaves a wait is not blocked.
+        """Change a job's state, and set the given fields; clears `blocked_by` if it stops waiting.
 
-        Raises NotFound, and StateConflict if the move is illegal or the job moved first.
+        Raises NotFound, and StateConflict if the change is illegal or another came first.
         """
         fields = job_columns(
             blocked_by=blocked_by,
@@ -136,7 +136,7 @@ class Jobs:
         restarts: int | None = None,
         ignore_policy: bool | None = None,
     ) -> None:
-        """Set the fields that are given, whatever the state. Raises NotFound."""
+        """Set the given fields, whatever the state. Raises NotFound."""
         fields = job_columns(
             progress=progress,
             metrics=metrics,
@@ -149,7 +149,7 @@ class Jobs:
             self._writer.write(lambda transaction: update_job(transaction, id, fields))
 
     def log(self, id: int) -> builtins.list[LogLine]:  # noqa: A002
-        """The last lines of its children, oldest first; none of a job that is not there."""
+        """The last lines of its children, oldest first; none if the job does not exist."""
         with self._readers.snapshot() as connection:
             row = connection.execute(
                 "SELECT lines FROM job_logs WHERE job_id = ?", (id,)
@@ -158,7 +158,7 @@ class Jobs:
         return [LogLine(load_time(at), source, text) for at, source, text in lines]
 
     def set_log(self, id: int, lines: Iterable[LogLine]) -> None:  # noqa: A002
-        """Keep these lines in the place of those before. Raises NotFound."""
+        """Replace the stored lines. Raises NotFound."""
         text = dump([(dump_time(each.at), each.source, each.text) for each in lines])
         self._writer.write(
             lambda transaction: transaction.execute(

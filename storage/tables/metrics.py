@@ -18,14 +18,14 @@ ON CONFLICT DO UPDATE SET
 
 
 class Metrics:
-    """Points by job and step: one point a step, which holds every value measured there."""
+    """Points by job and step: one point per step, with every value measured there."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
         self._readers = readers
 
     def add(self, job_id: int, points: builtins.list[MetricPoint]) -> None:
-        """Add values; those of a step that is there already join it, or replace their namesakes.
+        """Add values; at an existing step they are added, or replace those of the same name.
 
         Raises ValueError if a value is not finite, NotFound if there is no such job.
         """
@@ -39,7 +39,7 @@ class Metrics:
     def list(
         self, job_id: int, limit: int, after_step: int | None = None
     ) -> builtins.list[MetricPoint]:
-        """Points by step, those after `after_step`."""
+        """Points after `after_step`, by step."""
         after = -1 if after_step is None else after_step
         with self._readers.snapshot() as connection:
             rows = connection.execute(

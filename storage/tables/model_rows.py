@@ -61,13 +61,13 @@ def model_name(transaction: Transaction, model_id: int) -> str:
 def fetch_models(
     connection: sqlite3.Connection, clauses: str, parameters: tuple[Any, ...]
 ) -> list[Model]:
-    """Models by what follows the SELECT: WHERE, ORDER BY, LIMIT."""
+    """Models; clauses: what follows the SELECT: WHERE, ORDER BY, LIMIT."""
     rows = connection.execute(f"{_SELECT} {clauses}", parameters).fetchall()
     return [_model(row) for row in rows]
 
 
 def among(column: str, names: Collection[str] | None) -> tuple[str, tuple[str, ...]]:
-    """The condition that a column holds one of the names, and its parameters; None: any."""
+    """The condition that a column holds one of the names, and its parameters; None: any name."""
     if names is None:
         return "1", ()
     condition = f"{column} IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own
@@ -113,7 +113,7 @@ def insert_model(transaction: Transaction, new: NewModel) -> int:
 
 
 def insert_files(transaction: Transaction, model_id: int, files: dict[str, FileRecord]) -> None:
-    """The rows of a model's files, by role."""
+    """Insert the rows of a model's files, by role."""
     transaction.executemany(
         "INSERT INTO model_files VALUES (?, ?, ?)",
         [(model_id, role, record.sha256) for role, record in files.items()],
@@ -121,7 +121,7 @@ def insert_files(transaction: Transaction, model_id: int, files: dict[str, FileR
 
 
 def renew_model(transaction: Transaction, model: Model, files: dict[str, FileRecord]) -> None:
-    """Write what a preparation makes of a model."""
+    """Write the fields and files that preparing a model sets."""
     columns = {
         "engine": model.engine,
         "trainable": dump(model.trainable),
@@ -135,7 +135,7 @@ def renew_model(transaction: Transaction, model: Model, files: dict[str, FileRec
 
 
 def update_model(transaction: Transaction, model: Model) -> None:
-    """Write what may change of a model."""
+    """Write the fields of a model that may change."""
     columns = {
         "hyperparameters": dump(model.hyperparameters),
         "signature": dump_signature(model.signature),

@@ -63,7 +63,7 @@ class Models:
         self._eraser = eraser
 
     def add(self, new: NewModel, base_version: FileRecord) -> Model:
-        """Register a model; base_version: the model as it came, which becomes version 1.
+        """Register a model; base_version: the model as uploaded, which becomes version 1.
 
         Raises AlreadyExists if the name is taken.
         """
@@ -104,7 +104,7 @@ class Models:
     def list(
         self, limit: int, after: str | None = None, *, names: Collection[str] | None = None
     ) -> builtins.list[Model]:
-        """Models by name; after: the name that the last page ended with. names: of these only."""
+        """Models by name; after: the last name of the previous page. names: only these."""
         condition, chosen = among("name", names)
         with self._readers.snapshot() as connection:
             return fetch_models(
@@ -122,7 +122,7 @@ class Models:
         gate: dict[str, Any] | None = None,
         retention: dict[str, Any] | None = None,
     ) -> Model:
-        """Replace what is given, as `change` does. Raises NotFound."""
+        """Replace the given fields, as `change` does. Raises NotFound."""
         given: dict[str, Any] = {
             "hyperparameters": hyperparameters,
             "gate": gate,
@@ -140,12 +140,12 @@ class Models:
         return self.change(name, edit)[0]
 
     def change(self, name: str, edit: Callable[[Model], Model]) -> tuple[Model, int]:
-        """Replace what people may set; how many samples a new quota took away.
+        """Change a model's settings; returns it and how many samples a new quota evicted.
 
-        edit: makes what it shall be of what it is, within the transaction, so that of two changes
-        neither is lost; what it raises leaves all as it was. With another gate, variants that were
-        refused may be asked for again. Raises NotFound, and StorageFull if what must stay is more
-        than the quota.
+        edit: returns the changed model; it runs within the transaction, so that no concurrent
+        change is lost, and if it raises, nothing changes. After a change of the gate, refused
+        variants may be requested again. Raises NotFound, and StorageFull if samples that must stay
+        exceed the quota.
         """
 
         def write(transaction: Transaction) -> tuple[Model, int]:
@@ -167,7 +167,7 @@ class Models:
         return model, evicted
 
     def renew(self, new: Model, files: dict[str, FileRecord]) -> Model:
-        """Replace what a model was prepared to, and the files of that. Raises NotFound."""
+        """Replace the results of a model's preparation, and their files. Raises NotFound."""
 
         def write(transaction: Transaction) -> Model:
             old = find_model(transaction.connection, "id", new.id)
@@ -193,13 +193,13 @@ class Models:
         edit: Callable[[dict[str, Any]], dict[str, Any]],
         removal: Removal | None = None,
     ) -> int:
-        """Give a model other classes: its head, labels, and hyperparameters, all or nothing.
+        """Change a model's classes, with its head, labels and hyperparameters, all or nothing.
 
-        old: as it was read. new: as a preparation made it; files: of that, None for the same. edit:
-        hyperparameters for the new classes, of the model and its triggers. Returns how many samples
-        the removed class had.
-        Raises NotFound, StateConflict if the classes have changed meanwhile, and InUse while a job
-        is under way or samples would lose their labels without leave.
+        old: the model as it was read. new: as prepared anew; files: of the preparation, None if
+        unchanged. edit: adapts hyperparameters of the model and its triggers to the new classes.
+        Returns how many samples the removed class had. Raises NotFound, StateConflict if the
+        classes have changed meanwhile, and InUse while a job is unfinished or if samples would lose
+        their labels but may not.
         """
 
         def write(transaction: Transaction) -> int:
@@ -221,7 +221,7 @@ class Models:
         return self._writer.write(write)
 
     def require_idle(self, model: Model, removal: Removal | None = None) -> None:
-        """Raises InUse where `change_classes` would."""
+        """Raises InUse if `change_classes` would."""
         with self._readers.snapshot() as connection:
             require_idle(connection, model.id)
             if removal is not None:
@@ -232,7 +232,7 @@ class Models:
         id: int,  # noqa: A002
         preprocess: tuple[dict[str, Any], ...],
     ) -> Model:
-        """Complete what was left to be learned; of two that try, the first is kept.
+        """Set the preprocessing that was fitted on samples; of two callers the first wins.
 
         Raises NotFound.
         """
@@ -249,7 +249,7 @@ class Models:
         return self._writer.write(freeze)
 
     def delete(self, name: str) -> None:
-        """Remove a model and all that is its own. Raises NotFound, InUse while a job runs."""
+        """Delete a model with all that belongs to it. Raises NotFound, InUse while a job runs."""
         model_id = self.get(name).id
         with self._packs.lock(model_id):
             self._writer.write(self._deletion(model_id))

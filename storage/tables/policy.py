@@ -24,14 +24,14 @@ DELETE FROM training_days WHERE day NOT IN (
 
 
 class PolicyRows:
-    """The policy's settings, a snooze, a pause of everything, and the seconds of each day."""
+    """The policy's settings, snooze and pause, and the seconds of training per day."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
         self._readers = readers
 
     def get(self) -> StoredPolicy:
-        """All of it, as it was last set."""
+        """The policy as it was last set."""
         with self._readers.snapshot() as connection:
             row = connection.execute("SELECT * FROM policy").fetchone()
         return StoredPolicy(
@@ -41,17 +41,17 @@ class PolicyRows:
         )
 
     def set_settings(self, settings: dict[str, Any] | None) -> None:
-        """None: the device's defaults hold again."""
+        """Replace the settings; None restores the device's defaults."""
         text = None if settings is None else dump(settings)
         self._set("settings", text, {"changed": "policy"})
 
     def set_snooze(self, until: datetime | None) -> None:
-        """Until this time; None ends it."""
+        """Snooze training until this time; None ends the snooze."""
         text = None if until is None else dump_time(until)
         self._set("snoozed_until", text, {"changed": "snooze", "until": text})
 
     def set_paused(self, paused: bool) -> None:
-        """Pause everything, or let it go on."""
+        """Pause all training, or resume it."""
         self._set("paused", int(paused), {"changed": "pause", "paused": paused})
 
     def trained_s(self, day: date) -> float:
@@ -63,7 +63,7 @@ class PolicyRows:
         return 0.0 if row is None else float(row["seconds"])
 
     def add_trained(self, day: date, seconds: float) -> None:
-        """Count seconds of training to a local day."""
+        """Add seconds of training to a local day."""
 
         def add(transaction: Transaction) -> None:
             transaction.execute(_ADD_SECONDS, (day.isoformat(), seconds))

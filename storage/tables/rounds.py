@@ -1,4 +1,4 @@
-"""Rounds of federated training, and the files of jobs that begin with parameters that were sent."""
+"""Rounds of federated training, and the files of jobs that start from uploaded parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storage.tables.job_rows import find_job, insert_job, move_job
 _UNFINISHED = "state IN ('queued', 'running', 'paused')"
 _OF = "SELECT rounds.* FROM rounds JOIN jobs ON jobs.id = job_id"
 _RUNNING = f"{_OF} WHERE rounds.model_id = ? AND {_UNFINISHED}"
-# One that ended without an update may be asked for again.
+# A round that ended without an update may be requested again.
 _ASKED = f"""
 {_OF} WHERE rounds.model_id = ? AND federation = ? AND round = ? AND state = 'succeeded'
 """
@@ -58,10 +58,10 @@ class Rounds:
         self._files = files
 
     def begin(self, new: NewRound, parameters: FileRecord) -> Round:
-        """Queue a round that begins with an adopted file.
+        """Queue a round that starts from the parameters in an adopted file.
 
-        Raises StateConflict while another round of the model is under way, or if it was trained
-        before; NotFound.
+        Raises StateConflict while another round of the model is unfinished, or if this one was
+        already trained; NotFound.
         """
 
         def insert(transaction: Transaction) -> Round:
@@ -80,7 +80,7 @@ class Rounds:
         return self._writer.write(insert)
 
     def begin_job(self, new: NewJob, parameters: FileRecord) -> Job:
-        """Queue a job that begins with an adopted file. Raises NotFound."""
+        """Queue a job that starts from the parameters in an adopted file. Raises NotFound."""
         return self._writer.write(lambda each: self._insert(each, new, parameters))
 
     def _insert(self, transaction: Transaction, new: NewJob, file: FileRecord) -> Job:
@@ -98,9 +98,9 @@ class Rounds:
         spent: PrivacySpent,
         metrics: dict[str, Any],
     ) -> None:
-        """Store what a round has made, and have its job succeed; older rounds lose their files.
+        """Store a round's results, and make its job succeed; older rounds lose their files.
 
-        spent: of the model, with this round. Raises NotFound, StateConflict.
+        spent: the model's total including this round. Raises NotFound, StateConflict.
         """
 
         def write(transaction: Transaction) -> None:
@@ -128,7 +128,7 @@ class Rounds:
         self._writer.write(write)
 
     def drop_update(self, job_id: int) -> None:
-        """Remove what a round would send."""
+        """Delete the update of a round."""
         self._writer.write(lambda each: self._release(each, _UPDATE, job_id))
 
     def get(self, job_id: int) -> Round:
@@ -137,30 +137,30 @@ class Rounds:
             return _one(connection, job_id)
 
     def unfinished(self) -> builtins.list[Round]:
-        """Those that wait or train, oldest first."""
+        """Rounds that wait or train, oldest first."""
         with self._readers.snapshot() as connection:
             rows = connection.execute(f"{_OF} WHERE {_UNFINISHED} ORDER BY job_id").fetchall()
             return [_round(connection, row) for row in rows]
 
     def newest(self, model_id: int) -> Round | None:
-        """The last round of a model that came to an update."""
+        """The last round of a model that made an update."""
         with self._readers.snapshot() as connection:
             row = connection.execute(_NEWEST, (model_id,)).fetchone()
             return None if row is None else _round(connection, row)
 
     def file(self, job_id: int, role: FileRole) -> FileRecord | None:
-        """A file of a job, if it is still there."""
+        """A file of a job, if it still exists."""
         with self._readers.snapshot() as connection:
             row = connection.execute(_FILE, (job_id, role)).fetchone()
         return None if row is None else FileRecord(row["sha256"], row["size_bytes"])
 
     def today(self, model_id: int, day: str) -> int:
-        """How many rounds of a model were queued on a day in UTC, `2026-11-22`."""
+        """How many rounds of a model were queued on a UTC day like `2026-11-22`."""
         with self._readers.snapshot() as connection:
             return int(connection.execute(_TODAY, (model_id, day)).fetchone()[0])
 
     def spent(self, model_id: int) -> PrivacySpent:
-        """What the rounds of a model have spent, as far as the database knows."""
+        """The privacy that a model's rounds have spent, as far as the database knows."""
         with self._readers.snapshot() as connection:
             row = connection.execute(_SPENT, (model_id,)).fetchone()
         return PrivacySpent(**load(row["privacy_spent"])) if row is not None else PrivacySpent()
@@ -170,7 +170,7 @@ class Rounds:
         transaction.execute("INSERT INTO job_files VALUES (?, ?, ?)", (job_id, role, file.sha256))
 
     def _release(self, transaction: Transaction, delete: str, *values: int) -> None:
-        """Delete rows that name files, and the files that nothing names any more."""
+        """Delete rows that name files, and the files that no other row names."""
         gone = transaction.execute(delete, values).fetchall()
         self._files.release(transaction, [row["sha256"] for row in gone])
 

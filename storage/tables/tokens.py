@@ -1,4 +1,4 @@
-"""Tokens: who may ask the daemon for what. Secrets are not stored, only their digests."""
+"""Tokens: who may do what. Only the digests of their secrets are stored."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Tokens:
             return _find(connection, id)
 
     def list(self, *, limit: int = -1, after: int = 0) -> builtins.list[Token]:
-        """By id, revoked ones too; after: the last page's last id. limit: -1 for all."""
+        """Tokens by id, revoked ones too; after: the previous page's last id. limit: -1 for all."""
         with self._readers.snapshot() as connection:
             rows = connection.execute(
                 "SELECT * FROM tokens WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
@@ -70,7 +70,7 @@ class Tokens:
         limits: Limits,
         expires_at: datetime | None,
     ) -> Token:
-        """Raises NotFound, AlreadyExists, and StateConflict for a revoked token."""
+        """Replace these fields. Raises NotFound, AlreadyExists, StateConflict if revoked."""
 
         def update(transaction: Transaction) -> Token:
             _find_valid(transaction.connection, id)
@@ -92,7 +92,7 @@ class Tokens:
         return self._writer.write(replace)
 
     def revoke(self, id: int) -> Token:  # noqa: A002
-        """End it for good; one that is revoked stays as it is. Raises NotFound."""
+        """Revoke it for good; a revoked one is left unchanged. Raises NotFound."""
 
         def end(transaction: Transaction) -> Token:
             transaction.execute(
@@ -104,7 +104,7 @@ class Tokens:
         return self._writer.write(end)
 
     def note_use(self, uses: Mapping[int, TokenUse]) -> None:
-        """Write down when tokens were used last, and what they have sent that day."""
+        """Store when tokens were last used, and how many bytes they sent that day."""
         rows = [
             (dump_time(use.last_used_at), use.used_on, use.used_bytes, token_id)
             for token_id, use in uses.items()

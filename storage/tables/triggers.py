@@ -1,4 +1,4 @@
-"""Triggers: what asks for jobs of a model."""
+"""Triggers: rules that queue jobs of a model."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ UPDATE triggers SET tried_at = ?, fired_at = ?, job_id = ?, labelled = ?, outcom
 
 
 class Triggers:
-    """Triggers by id. Every change is an event: who schedules them follows those."""
+    """Triggers by id. Every change is an event, which the scheduler follows."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
         self._readers = readers
 
     def add(self, new: NewTrigger) -> Trigger:
-        """Samples that are labelled by now do not count for it. Raises NotFound."""
+        """Add a trigger; samples that are already labelled do not count for it. Raises NotFound."""
 
         def insert(transaction: Transaction) -> Trigger:
             parameters = {
@@ -71,7 +71,7 @@ class Triggers:
     def list(
         self, model_id: int | None = None, *, limit: int = -1, after: int = 0
     ) -> builtins.list[Trigger]:
-        """Of one model, or of all, by id; after: the last page's last id. limit: -1 for all."""
+        """Of one model or all, by id; after: the previous page's last id. limit: -1 for all."""
         with self._readers.snapshot() as connection:
             rows = connection.execute(
                 f"{_SELECT} WHERE coalesce(model_id = ?, 1) AND triggers.id > ? "
@@ -81,9 +81,9 @@ class Triggers:
         return [_trigger(row) for row in rows]
 
     def update(self, id: int, new: NewTrigger, *, anew: bool) -> Trigger:  # noqa: A002
-        """Replace what people set. anew: only what comes from now on counts for it.
+        """Replace a trigger's settings. anew: reset it, so that only samples from now on count.
 
-        tried_at is then this moment, and outcome empty until it tries. Raises NotFound.
+        tried_at is then the present time, and outcome empty until it tries. Raises NotFound.
         """
 
         def change(transaction: Transaction) -> Trigger:
@@ -105,7 +105,7 @@ class Triggers:
         self._writer.write(remove)
 
     def fired(self, trigger: Trigger, *, job_id: int, labelled: int) -> Trigger:
-        """It has asked for a job. labelled: samples with a label by then."""
+        """Record that it queued a job. labelled: the number of labelled samples then."""
 
         def note(transaction: Transaction) -> Trigger:
             now, outcome = dump_time(transaction.now), f"asked for job {job_id}"
@@ -115,7 +115,7 @@ class Triggers:
         return self._writer.write(note)
 
     def note(self, id: int, outcome: str) -> None:  # noqa: A002
-        """Say why it asked for nothing."""
+        """Record why it queued no job."""
         self._writer.write(
             lambda transaction: transaction.execute(
                 "UPDATE triggers SET tried_at = ?, outcome = ? WHERE id = ?",
@@ -124,7 +124,7 @@ class Triggers:
         )
 
     def rebase(self, id: int, labelled: int) -> None:  # noqa: A002
-        """Count new samples from here: some of those before were deleted."""
+        """Reset the count from which new samples are counted: some samples were deleted."""
         self._writer.write(
             lambda transaction: transaction.execute(
                 "UPDATE triggers SET labelled = ? WHERE id = ?", (labelled, id)
