@@ -1,5 +1,5 @@
 """Rows as frozen, typed dataclasses, independent of the database connection.
 
-Who needs a record imports its module: to make a dataclass takes half a millisecond, and a training
-child needs few of them.
+Import a record from its module: creating a dataclass takes half a millisecond, and a training child
+needs few of them.
 """

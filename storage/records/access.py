@@ -1,4 +1,4 @@
-"""Tokens, what each may use up, and the log of what was done with them."""
+"""Tokens, their limits, and the audit log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of what a token may use, None for no limit.
+    """Limits of a token, None for no limit.
 
-    connections: requests that are open at once, event streams and long polls included. uploads,
-    registrations: of samples and of models, at once. bytes_per_day: of request bodies, by UTC days.
+    connections: concurrent requests, including event streams and long polls. uploads,
+    registrations: concurrent ones of samples and of models. bytes_per_day: of request bodies, per
+    UTC day.
     """
 
     connections: int | None = None
@@ -26,7 +27,8 @@ class Limits:
 class NewToken:
     """A token to be stored. sha256: of its secret, which is not stored.
 
-    models: the names that it is bound to, None for every model. expires_at: None for never.
+    models: the names of the models that it is restricted to, None for all. expires_at: None for
+    never.
     """
 
     name: str
@@ -41,7 +43,7 @@ class NewToken:
 class Token:
     """A token's row. Rows are kept when a token is revoked: samples and the audit refer to it.
 
-    used_on: the UTC day of `used_bytes`, which count for `Limits.bytes_per_day`.
+    used_on: the UTC day of `used_bytes`, which count towards `Limits.bytes_per_day`.
     """
 
     id: int
@@ -60,7 +62,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenUse:
-    """What became of a token since it was last written down."""
+    """A token's use since that was last stored."""
 
     last_used_at: datetime
     used_on: str
@@ -74,10 +76,10 @@ EntryKind = Literal["samples", "change", "export", "refusal"]
 class NewEntry:
     """An entry of the audit log: who did what, from where.
 
-    kind: `samples` for what adds or labels samples, which is often. who: a principal's id, or
+    kind: `samples` for frequent requests that add or label samples. who: a principal's id, or
     `nobody`. action: the operation's id in OpenAPI. path: without its query. code: of a refusal.
-    count: how many such requests the entry stands for. at: None for the time of its transaction.
-    facts: of what left, as JSON: sizes and norms, never values.
+    count: the number of such requests that the entry covers. at: None for the time of its
+    transaction. facts: about data that left the device, as JSON: sizes and norms, never values.
     """
 
     kind: EntryKind
@@ -111,7 +113,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Conditions that all hold; None asks for nothing. since, until: the latter excluded."""
+    """Conditions that must all hold; None for no condition. until: excluded."""
 
     kind: EntryKind | None = None
     who: str | None = None

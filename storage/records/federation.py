@@ -1,4 +1,4 @@
-"""Rounds of federated training, and what they have spent of a model's privacy."""
+"""Rounds of federated training, and the privacy that they have spent."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Any, Literal
 from storage.records.jobs import Job, NewJob
 
 FileRole = Literal["parameters", "update", "residual"]
-"""Of files that a job is sent or makes: what it begins with; what leaves of a round; and what its
-compression left out, which the next round adds."""
+"""Roles of a job's files: the parameters that it starts from; the update that a round sends; and
+the error of its compression, which the next round adds."""
 SENT = "parameters"
-"""`start` and `trigger` of a job that begins with parameters that were sent, and becomes a version.
-"""
+"""`start` and `trigger` of a job that starts from uploaded parameters, and makes a version."""
 ROUND = "round"
 """`start` and `trigger` of a job whose outcome is an update."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivacySpent:
-    """rho: sum of 1 / (2 z²) over the rounds that left with noise, z their noise multipliers.
+    """rho: sum of 1 / (2 z²) over the updates made with noise, z their noise multipliers.
 
     rounds, unnoised: how many updates were made with noise, and without.
     """
@@ -30,7 +29,7 @@ class PrivacySpent:
     unnoised: int = 0
 
     def at_least(self, other: PrivacySpent) -> PrivacySpent:
-        """The larger of each."""
+        """The larger of each field."""
         return PrivacySpent(
             max(self.rho, other.rho),
             max(self.rounds, other.rounds),
@@ -42,7 +41,7 @@ class PrivacySpent:
 class NewRound:
     """A round to be queued. number: the server's. terms: clipping, noise, compression, as applied.
 
-    federation: who asks. deadline: None for none.
+    federation: the one that requests it. deadline: None for none.
     """
 
     job: NewJob
@@ -54,7 +53,7 @@ class NewRound:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round and its job. outcome: what was made, sizes and norms, empty before.
+    """A round and its job. outcome: the update's sizes and norms, empty until there is one.
 
     The other fields are those of NewRound.
     """

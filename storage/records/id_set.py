@@ -1,4 +1,4 @@
-"""Sets of sample ids as a few bytes: the bounds of their runs, each as the distance to the last."""
+"""Sets of sample ids in a few bytes: the bounds of their runs, delta-encoded."""
 
 from __future__ import annotations
 

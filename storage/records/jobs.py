@@ -1,4 +1,4 @@
-"""Jobs, what asks for them, what keeps them, and what they measure."""
+"""Jobs, their triggers, the conditions that block them, and their metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class JobState(str, Enum):
-    """Where a job stands."""
+    """The state of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -36,8 +36,8 @@ NEXT: dict[JobState, frozenset[JobState]] = {
 class NewJob:
     """A job to be enqueued. start: `latest`, `base` or a checkpoint's id.
 
-    priority: of two jobs that wait, the one with the higher goes first. class_ids: of the classes
-    that the hyperparameters are for.
+    priority: of two waiting jobs the one with the higher runs first. class_ids: the classes that
+    the hyperparameters were checked against.
     """
 
     model_id: int
@@ -60,8 +60,8 @@ class Blocker:
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job's row. watermark: highest sample id that it reads. progress, metrics: as the API
-    shows them. engine: what trained it last, None before its first start. choices: hyperparameter →
-    why the job has chosen it so. error: `{"code", "detail", …}` of a failed job.
+    shows them. engine: the last one that trained it, None before its first start. choices:
+    hyperparameter → why the job chose its value. error: `{"code", "detail", …}` of a failed job.
     """
 
     id: int
@@ -101,10 +101,10 @@ class NewTrigger:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A trigger's row. labelled: samples with a label when it last fired, or began anew.
+    """A trigger's row. labelled: the number of labelled samples when it last fired or was reset.
 
-    tried_at, outcome: of its last try, for people; without an outcome, tried_at is when it began
-    anew. fired_at, job_id: of the last job that it asked for.
+    tried_at, outcome: of its last attempt, for people; without an outcome, tried_at is when it was
+    reset. fired_at, job_id: of the last job that it queued.
     """
 
     id: int
@@ -125,9 +125,9 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class StoredPolicy:
-    """What people have asked for. settings: None while the device's defaults hold.
+    """The policy as people set it. settings: None while the device's defaults apply.
 
-    paused: everything, by hand, until it is resumed.
+    paused: all training, manually, until it is resumed.
     """
 
     settings: dict[str, Any] | None
@@ -137,7 +137,7 @@ class StoredPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of a job's log. source: `child` wrote it, or the `daemon` says it of the child."""
+    """One line of a job's log. source: written by the `child`, or by the `daemon` about it."""
 
     at: datetime
     source: str
@@ -148,8 +148,8 @@ class LogLine:
 class DeviceMinute:
     """The device in one minute.
 
-    at: its beginning. eligible: whether a job might run, throughout. trained_s: how long one did.
-    signals: means of numbers; of yes and no the share of yes. Unknown ones are absent.
+    at: its beginning. eligible: whether jobs were allowed throughout. trained_s: how long one ran.
+    signals: means of numbers; for booleans the fraction that was true. Unknown ones are absent.
     """
 
     at: datetime
@@ -160,7 +160,7 @@ class DeviceMinute:
 
 @dataclass(frozen=True, slots=True)
 class MetricPoint:
-    """One point of a job's curves: values by name at a step."""
+    """One point of a job's curves: the values at a step, by name."""
 
     step: int
     epoch: int

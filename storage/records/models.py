@@ -1,4 +1,4 @@
-"""Models: what they take, what they hold, how many samples they have."""
+"""Models: their signatures, settings, files and sample counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class SampleCounts:
-    """Samples of a model. An unlabelled sample counts as nothing but unlabelled."""
+    """Numbers of a model's samples. An unlabelled sample counts only as unlabelled."""
 
     train: int = 0
     validation: int = 0
@@ -37,10 +37,10 @@ class SampleCounts:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Maximum number of samples and bytes of a model, None for no limit; when_full: which go first.
+    """Maximum number and bytes of a model's samples, None for no limit; when_full: which go first.
 
-    `oldest`: the lowest ids. `reservoir`: those that leave an even choice of all that ever came.
-    `balanced`: of the class that has most. Validation samples and pinned ones stay.
+    `oldest`: the lowest ids. `reservoir`: those that leave a uniform choice of all that ever came.
+    `balanced`: those of the largest class. Validation samples and pinned ones stay.
     """
 
     max_samples: int | None = None
@@ -74,16 +74,16 @@ class NewModel:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A registered model. engine: what it was prepared for.
+    """A registered model. engine: the one that it was prepared for.
 
     trainable: names of the initializers that train. trainable_parameters, frozen_parameters: counts
-    of scalars. files: role → file. notes: what was changed in the graph so that it trains. gate,
-    retention: what differs from the defaults. held_since: since when jobs must not move `latest`,
+    of scalars. files: role → file. notes: changes to the graph that make it trainable. gate,
+    retention: differences from the defaults. held_since: since when jobs must not move `latest`,
     None while they may. reference_frozen_at: when the reference set was frozen, None without one.
     base_set_at: when samples were last added to the base set, None before.
-    keeps_duplicates: samples with the inputs of another are stored. features: the names of CSV
+    keeps_duplicates: whether samples with equal inputs are stored. features: the names of CSV
     columns, in the order of the inputs, None while they are not known. loss_output: the tensor that
-    is the loss, where loss is `output`. federation: what service/federation/consent.py reads.
+    is the loss, if loss is `output`. federation: read by service/federation/consent.py.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""Samples and what becomes of an upload."""
+"""Samples, and the result of an upload."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from typing import TypedDict
 Label = int | bytes | None
 """A class index, the target's little-endian float32 bytes, or none yet."""
 DAMAGED = "damaged: "
-"""How the reason of a quarantine begins when the sample's bytes are not those that were stored."""
+"""The prefix of a quarantine's reason if the sample's bytes are not those that were stored."""
 CHANGED = f"{DAMAGED}its bytes are not those that were stored"
 
 
 VALIDATION_BELOW = (2**64 // 10).to_bytes(8, "big")
-"""Samples whose digests are lower are for validation; of the base set, what versions are judged on.
+"""Samples with lower digests are for validation; those of the base set, to judge versions on.
 
-One in ten, by chance of its inputs and so for ever: equal inputs are never in both parts.
+One in ten, decided by the hash of its inputs and so permanently: equal inputs are never in both
+parts.
 """
 
 
 class Split(str, Enum):
     """Which part of the samples a sample belongs to.
 
-    base: what a model must not forget. Jobs replay a share of it, and no quota takes it away.
+    base: samples that a model must not forget. Jobs replay some of them, and no quota evicts them.
     """
 
     TRAIN = "train"
@@ -34,9 +35,9 @@ class Split(str, Enum):
 
 
 class SampleColumns(TypedDict, total=False):
-    """Columns of samples that come with an upload, beside label and inputs: one for each sample.
+    """Columns of an upload besides label and inputs: one value per sample.
 
-    split: also one for all; None derives it from the inputs.
+    split: or one value for all; None derives it from the inputs.
     """
 
     key: Sequence[str | None] | None
@@ -46,11 +47,11 @@ class SampleColumns(TypedDict, total=False):
 
 
 SAMPLE_COLUMNS: dict[str, object] = {"key": None, "split": None, "pinned": False, "weight": 1.0}
-"""The names of SampleColumns → what holds where none is given."""
+"""The names of SampleColumns → their defaults."""
 
 
 class Unset(Enum):
-    """The default of a parameter for which None means something."""
+    """The default of a parameter for which None is a meaningful value."""
 
     UNSET = "unset"
 
@@ -60,10 +61,10 @@ UNSET = Unset.UNSET
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample's row; the fields are columns, but for size_bytes.
+    """A sample's row; the fields are columns, except size_bytes.
 
-    pinned: no quota takes it away. quarantine: why training leaves it out, None where it does not.
-    owner: the token that has added it and may change it; None if that may change anybody's.
+    pinned: no quota evicts it. quarantine: why training leaves it out, None if it does not.
+    owner: the token that added it and may change it; None if that one may change all samples.
     weight: factor on its loss in training.
     """
 
@@ -83,11 +84,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What became of an upload. Ids of the accepted samples are consecutive, None without any.
+    """The result of an upload. Ids of the accepted samples are consecutive, None without any.
 
-    evicted: samples that the model's quota took away for it, its own among them. conflicts: those
-    of the accepted that have the inputs of another sample, and another label. twins: the samples
-    that duplicates equal, by their ordinal in the upload; of a thousand duplicates at most.
+    evicted: samples removed by the model's quota, including the upload's own. conflicts: accepted
+    samples with the inputs of another sample but a different label. twins: a duplicate's ordinal
+    in the upload → the sample that it equals, for at most a thousand duplicates.
     """
 
     accepted: int

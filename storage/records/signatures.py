@@ -1,4 +1,4 @@
-"""What a model takes, and what a label of it is."""
+"""A model's inputs, and the form of its labels."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class TargetSpec:
-    """What a label is.
+    """The form of a label.
 
-    dtype: `int64` (class indices, or what a loss of the model's own takes) or `float32`. shape: of
+    dtype: `int64` (class indices, or what the model's own loss takes) or `float32`. shape: of
     one label, `()` for one class index. num_classes: for class indices, labels are in
-    [0, num_classes). classes: their names, or None. class_ids: what each class is called for good,
-    whatever its index and its name become; None for 0, 1, … classes_made: how many ids were given,
-    which are not given again; None for num_classes.
+    [0, num_classes). classes: their names, or None. class_ids: a permanent id for each class,
+    whatever its index and name become; None for 0, 1, … classes_made: how many ids were ever
+    assigned, since none is reused; None for num_classes.
     """
 
     name: str
@@ -51,7 +51,7 @@ NO_TARGET = TargetSpec("", "float32", (0,))
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Inputs in graph order, and the target. loss_of_samples: the loss has a number for each."""
+    """Inputs in graph order, and the target. loss_of_samples: the loss has a value per sample."""
 
     inputs: tuple[TensorSpec, ...]
     target: TargetSpec
@@ -59,12 +59,12 @@ class Signature:
 
 
 def dump_signature(signature: Signature) -> str:
-    """JSON, as a column holds it."""
+    """The signature as JSON."""
     return json.dumps(asdict(signature), ensure_ascii=False, separators=(",", ":"))
 
 
 def load_signature(text: str) -> Signature:
-    """What `dump_signature` wrote."""
+    """Parse the JSON of `dump_signature`."""
     fields = json.loads(text)
     return Signature(
         inputs=tuple(
@@ -77,7 +77,7 @@ def load_signature(text: str) -> Signature:
 
 
 def load_target(text: str) -> TargetSpec:
-    """Of the JSON of a signature."""
+    """Parse the JSON of a signature's target."""
     return _target(json.loads(text))
 
 

@@ -1,4 +1,4 @@
-"""What a job leaves: checkpoints, versions, variants."""
+"""The results of jobs: checkpoints, versions, variants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VariantName = Literal["adaptable", "adapter", "int8", "ort"]
 class VariantKind(NamedTuple):
     """Another form in which a model can be fetched. suffix: of its file's name.
 
-    is_exact: whether it computes the same, so that it needs no samples to be judged.
+    is_exact: whether it computes the same results, so that no samples are needed to judge it.
     """
 
     described: str
@@ -38,14 +38,14 @@ VARIANTS: dict[VariantName, VariantKind] = {
     "int8": VariantKind("quantized", "application/onnx", "-int8.onnx", is_exact=False),
     "ort": VariantKind("ONNX Runtime's format", "application/octet-stream", ".ort", is_exact=True),
 }
-"""All there are; service/training/export/convert.py makes them."""
+"""All variants; service/training/export/convert.py makes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """Training state of a job after `step`. role: `periodic`, `best` or `final`.
 
-    engine: what wrote it. state: the loop's own, from which a job goes on bit for bit.
+    engine: the one that wrote it. state: the training loop's, so that a job resumes bit for bit.
     """
 
     id: int
@@ -66,7 +66,7 @@ class Checkpoint:
 class Variant:
     """Another form of a version's model. file: None if it was refused; reason says why.
 
-    method: how it was made. metrics: on the samples that the version was measured on as well.
+    method: how it was made. metrics: on the same samples as the version's.
     """
 
     name: VariantName
@@ -80,7 +80,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class FileRecipe:
-    """Steps from a stored file to another one. base: its SHA-256. file: the steps, adopted."""
+    """Steps from a stored file to another. base: its SHA-256. file: the adopted steps."""
 
     base: str
     file: FileRecord
@@ -88,9 +88,9 @@ class FileRecipe:
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """What a job has made of its model, an adopted file; the fields are those of Version.
+    """A version to be stored; file: adopted; the fields are those of Version.
 
-    promoted: whether `latest` shall move to it. recipe: `file` is kept as these steps.
+    promoted: whether `latest` is to move to it. recipe: store `file` as these steps.
     """
 
     model_id: int
@@ -110,9 +110,9 @@ class NewVersion:
 class Version:
     """An exported inference model, immutable, numbered from 1 within its model.
 
-    promoted, reason, verdict: what the gate decided when it was made. metrics, baseline: of it and
-    of what `latest` named then, on the same samples. provenance: where it comes from. target: its
-    model's when it was made, classes included. stored_bytes: what it takes beside what it shares.
+    promoted, reason, verdict: the gate's decision when it was made. metrics, baseline: its own and
+    those of what `latest` named then, on the same samples. provenance: where it comes from. target:
+    its model's when it was made, including classes. stored_bytes: without what it shares.
     """
 
     model_id: int
