@@ -13,7 +13,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One fault of an input: where it is (RFC 6901 JSON pointer) and how to mend it."""
+    """One fault of an input: where it is (RFC 6901 JSON pointer) and how to fix it."""
 
     pointer: str
     detail: str
@@ -31,7 +31,7 @@ class HoneError(Exception):
 
 
 def in_words(error: BaseException) -> str:
-    """What an error says, as people say it: of the system's without number and quotes."""
+    """An error's message for people: an error of the system without its number and quotes."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
@@ -50,7 +50,7 @@ class AlreadyExists(HoneError):
 
 
 class StateConflict(HoneError):
-    """The thing is in a state that does not allow the move, or moved first."""
+    """The thing is in a state that does not allow the change, or was changed first."""
 
     code = "state_conflict"
 
@@ -88,7 +88,7 @@ class DatabaseDamaged(StorageBroken):
 
 
 class Damaged(HoneError):
-    """Bytes are not those that were stored; what is whole goes on."""
+    """Bytes are not those that were stored; intact data remain usable."""
 
     code = "damaged"
 

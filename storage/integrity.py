@@ -1,8 +1,8 @@
 """Damage: bytes that differ from what was stored are found on reading, reported, set aside.
 
 A damaged sample is quarantined, so that jobs leave it out. A damaged file is remembered; aliases of
-its versions move to the newest promoted version that is whole, and jobs go on from the checkpoint
-before it.
+its versions move to the newest promoted version that is intact, and jobs continue from an earlier
+checkpoint.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ ORDER BY promotions.id DESC LIMIT 1
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is known to be damaged. samples: how many by model. files: SHA-256 → what they are."""
+    """Known damage. samples: counts by model. files: SHA-256 → what they are."""
 
     samples: dict[str, int] = field(default_factory=dict)
     files: dict[str, list[str]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Damage:
 
 
 class Integrity:
-    """Compares what is read with its digest."""
+    """Compares data with their digests when they are read."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Integrity:
         self._versions = versions
 
     def known(self) -> Damage:
-        """What was found so far, and is not whole again."""
+        """The damage found so far, without what was repaired since."""
         with self._readers.snapshot() as connection:
             samples = connection.execute(_DAMAGED_SAMPLES).fetchall()
             files = connection.execute(_DAMAGED_FILES).fetchall()
@@ -105,10 +105,10 @@ class Integrity:
         )
 
     def file(self, sha256: str) -> Path:
-        """A file whose bytes are those that were stored; read once, until it changes.
+        """The path of a file after its digest was checked; checked once, until it changes.
 
-        Raises Damaged, after aliases of its versions have moved to one that is whole; NotFound if
-        nothing names it any more.
+        Raises Damaged, after aliases of its versions have moved to an intact one; NotFound if the
+        file has no row any more.
         """
         self._require(sha256)
         return self._files.whole_path(sha256)
@@ -128,12 +128,12 @@ class Integrity:
         raise Damaged(f"file {sha256}: {reason}; honed doctor tells what can be done")
 
     def file_again(self, sha256: str) -> Path:
-        """As `file`, but read once more, for who has seen that its bytes are wrong."""
+        """As `file`, but checked again, for callers that have seen wrong bytes."""
         self._files.forget_checked(sha256)
         return self.file(sha256)
 
     def is_whole(self, sha256: str) -> bool:
-        """Whether `file` would give it. Raises NotFound."""
+        """Whether `file` would return it. Raises NotFound."""
         try:
             self._require(sha256)
         except Damaged:
@@ -141,9 +141,9 @@ class Integrity:
         return True
 
     def latest(self, model_id: int) -> Version:
-        """What `latest` names once it has left all that is damaged. Raises NotFound.
+        """The version that `latest` names, once it has moved off damaged ones. Raises NotFound.
 
-        Where no version is whole it is one that is not.
+        If no version is intact, a damaged one.
         """
         while True:
             version = self._versions.by_alias(model_id, LATEST)
@@ -153,15 +153,15 @@ class Integrity:
                 return version
 
     def checkpoint(self, job_id: int, roles: tuple[str, ...]) -> Checkpoint | None:
-        """The job's newest checkpoint of these roles that is whole, if any."""
+        """The job's newest intact checkpoint of these roles, if any."""
         while (found := self._checkpoints.latest_of(job_id, roles)) is not None:
             if self.is_whole(found.file.sha256):
                 return found
         return None
 
     def checkpoint_of(self, version: Version) -> Checkpoint | None:
-        """The checkpoint that a version was exported with, or the whole one of the newest promoted
-        version before it; None for version 1, which has none.
+        """The checkpoint that a version was exported with or, if damaged, the intact one of the
+        newest promoted version before it; None for version 1, which has none.
         """
         while version.checkpoint_id is not None:
             found = self._checkpoints.get(version.checkpoint_id)
@@ -171,7 +171,7 @@ class Integrity:
         return None
 
     def set_lost_samples_aside(self) -> None:
-        """Quarantine the samples whose bytes a pack has lost: the sizes tell."""
+        """Quarantine samples in packs that are shorter than they were: their bytes are lost."""
         with self._readers.snapshot() as connection:
             rows = connection.execute("SELECT * FROM packs").fetchall()
         for row in rows:
@@ -193,7 +193,7 @@ class Integrity:
 
 
 def _note_file(transaction: Transaction, *, sha256: str, reason: str) -> bool:
-    """Remember a damaged file, once, and let no alias name its versions; False if it has no row."""
+    """Record a damaged file, and move aliases off its versions; False if it has no row."""
     if not transaction.execute("SELECT 1 FROM files WHERE sha256 = ?", (sha256,)).fetchone():
         return False
     row = (sha256, reason, dump_time(transaction.now))

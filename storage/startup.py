@@ -1,4 +1,4 @@
-"""What start-up repairs, so that nothing is half stored."""
+"""Repairs at start-up, so that nothing is left half stored."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def clear_folder(folder: Path) -> None:
 
 
 def finish_erasures(eraser: Eraser) -> None:
-    """Overwrite samples that were deleted, and not yet overwritten, when the last run ended."""
+    """Overwrite samples that were deleted but not yet overwritten when the last run ended."""
     for model_id in eraser.pending_models():
         eraser.erase(model_id)
 
 
 def sweep_packs(readers: Readers, packs: Packs) -> None:
-    """Remove packs without a row, and cut off what lies behind the last committed byte.
+    """Remove packs without a row, and cut off bytes after the last committed one.
 
-    What a pack has lost is for `storage.integrity` to tell.
+    `storage.integrity` reports bytes that a pack has lost.
     """
     with readers.snapshot() as connection:
         rows = connection.execute("SELECT * FROM packs").fetchall()

@@ -1,4 +1,4 @@
-"""The data folder: one object through which everything is kept."""
+"""The data folder: one object that gives access to all stored data."""
 
 from __future__ import annotations
 
@@ -159,11 +159,11 @@ class Store:
         is_partial: bool = False,
         on_broken: Callable[[str], None] = lambda _: None,
     ) -> Store:
-        """Open a data folder, or make one, and repair what the last run left half done.
+        """Open or create a data folder, and finish or undo what the last run left half done.
 
         A damaged database is replaced by its newest backup. is_partial: files that rows name may
         be missing; those rows are deleted. on_broken: called once, from any thread, when nothing
-        can be written any more. Raises AlreadyExists for a folder that holds something else,
+        can be written any more. Raises AlreadyExists for a folder that holds other data,
         DataDirLocked, UnknownSchema, StorageBroken, StorageFull.
         """
         data_dir = data_dir.absolute()
@@ -183,7 +183,7 @@ class Store:
             try:
                 return opened(check=lock.unclean)
             except DatabaseDamaged:
-                # The repairs read a damaged page that nobody had looked for.
+                # The repairs read a damaged page of a database that was not checked.
                 return opened(check=True)
         except BaseException:
             lock.release(clean=False)
@@ -191,7 +191,7 @@ class Store:
 
     @property
     def broken(self) -> str | None:
-        """Why nothing can be written any more until a restart, None while all is well."""
+        """Why nothing can be written any more until a restart, None if it can."""
         return self._writer.broken
 
     @property
@@ -200,7 +200,7 @@ class Store:
         return newest_restoration(self.data_dir)
 
     def snapshot(self) -> Snapshot:
-        """Hold on to all that is kept now. Raises Busy, StorageFull, StorageBroken."""
+        """Take a snapshot of all stored data. Raises Busy, StorageFull, StorageBroken."""
         from storage.backup.snapshot import take_snapshot
 
         return take_snapshot(
@@ -229,7 +229,7 @@ class Store:
             self._lock.release(clean=clean)
 
     def repair(self, *, is_partial: bool) -> None:
-        """Undo or finish what the last run left half done; `open` does it."""
+        """Finish or undo what the last run left half done; `open` calls it."""
         clear_folder(self.tmp_dir)
         if is_partial:
             self.lost = self._writer.write(
@@ -293,7 +293,7 @@ def _open(
 
 
 def _make_private(data_dir: Path) -> None:
-    """Close the folder to others, and tell what was open."""
+    """Close the folder to others, and log what was open."""
     if repaired := close_to_others(data_dir):
         told = {"paths": len(repaired), "first": str(repaired[0])}
         _logger.warning("permissions.repaired", extra={"fields": told})

@@ -39,7 +39,7 @@ DELETE FROM samples WHERE quarantine IS NOT NULL AND quarantine LIKE '{DAMAGED}%
 
 
 class Verification:
-    """Of all files and samples."""
+    """Verifies all files and samples."""
 
     def __init__(
         self,
@@ -57,19 +57,19 @@ class Verification:
         self._integrity = integrity
 
     def size_bytes(self) -> int:
-        """What `read` is about to read, as it is now."""
+        """The bytes that `read` would read now."""
         with self._readers.snapshot() as connection:
             return int(connection.execute(_SIZE).fetchone()["size"])
 
     def last(self) -> datetime | None:
-        """When all of it was read last, None if never, or so long ago that nobody knows."""
+        """When all of it was last read; None if never, or if that event is no longer kept."""
         with self._readers.snapshot() as connection:
             return load_optional_time(connection.execute(_LAST).fetchone()["at"])
 
     def read(self) -> Iterator[int]:
-        """Read everything in small steps, and remember what is damaged; yields the bytes of each.
+        """Read everything in small steps, and record damage; yields the bytes of each step.
 
-        What is whole again is no longer damaged. Once all is read, `last` tells.
+        Data that are intact again are no longer recorded as damaged. Sets `last` at the end.
         """
         total = 0
         for size_bytes in self._steps():
@@ -79,7 +79,7 @@ class Verification:
         self._writer.write(lambda each: each.event("storage.verified", None, told))
 
     def give_up_damaged(self) -> Lost:
-        """Delete the damaged samples, and the rows whose files are damaged; how many there were.
+        """Delete the damaged samples, and rows whose files are damaged; returns how many.
 
         Version 1 and a model's artifacts stay: without them there is no model.
         """
@@ -126,7 +126,7 @@ class Verification:
     def _compare(
         self, model_id: int, rows: Iterable[sqlite3.Row]
     ) -> Iterator[tuple[str | None, sqlite3.Row]]:
-        """The new quarantine of each row whose mark is wrong."""
+        """(reason or None, row) of each sample whose quarantine must change."""
         for row in rows:
             is_marked = (row["quarantine"] or "").startswith(DAMAGED)
             found = self._fault(model_id, row)
@@ -147,7 +147,7 @@ class Verification:
 def _mark(
     transaction: Transaction, *, model_id: int, marks: Iterable[tuple[str | None, sqlite3.Row]]
 ) -> None:
-    """Quarantine damaged samples, and take out those that are whole again."""
+    """Quarantine damaged samples, and release those that are intact again."""
     damaged = [
         row["id"]
         for reason, row in marks

@@ -44,10 +44,10 @@ class Eraser:
             reclaim(self._writer, self._readers, self._packs, self._copies, model_id=model_id)
 
     def erase_or_later(self, model_id: int) -> None:
-        """As `erase`; what fails is logged and stays remembered, and `erase_at_rest` does it later.
+        """As `erase`, but a failure is only logged; `erase_at_rest` tries again later.
 
-        The rows are gone by then: an error would say of samples that are deleted, or of an upload
-        that is stored, that they are not.
+        The rows are already deleted: an error would wrongly report that a deletion or an upload
+        failed.
         """
         try:
             self.erase(model_id)
@@ -55,7 +55,7 @@ class Eraser:
             self._postponed(model_id, error)
 
     def erase_at_rest(self, model_id: int) -> None:
-        """As `erase_or_later`, unless a job trains on the model: it would go on with zeros."""
+        """As `erase_or_later`, unless a job trains on the model: it would train on zeros."""
         try:
             with self._readers.snapshot() as connection:
                 busy = connection.execute(
@@ -68,7 +68,7 @@ class Eraser:
             self.erase_or_later(model_id)
 
     def pending_models(self) -> list[int]:
-        """Models that have erasures to carry out."""
+        """Ids of models with erasures to carry out."""
         with self._readers.snapshot() as connection:
             rows = connection.execute("SELECT DISTINCT model_id FROM erasures").fetchall()
         return [row["model_id"] for row in rows]

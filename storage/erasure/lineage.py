@@ -49,7 +49,7 @@ class Lineage:
         self._writer.write(record)
 
     def by(self, job_id: int) -> Ids | None:
-        """What a job trained on, rising; None if that was not recorded."""
+        """Ascending ids that a job trained on; None if they were not recorded."""
         with self._readers.snapshot() as connection:
             return seen_by(connection, job_id)
 
@@ -60,7 +60,7 @@ class Lineage:
 
 
 def seen_by(connection: sqlite3.Connection, job_id: int | None) -> Ids | None:
-    """What a job trained on, rising; None if that was not recorded."""
+    """Ascending ids that a job trained on; None if they were not recorded."""
     row = connection.execute("SELECT ids FROM job_samples WHERE job_id = ?", (job_id,)).fetchone()
     return None if row is None else decode(row["ids"])
 
@@ -78,7 +78,7 @@ def count_as_seen(transaction: Transaction, model_id: int, ids: Ids) -> None:
 
 
 def _record(transaction: Transaction, job_id: int, ids: Ids, *, of: set[int | None]) -> None:
-    """Record these samples, and all that the jobs `of` have used."""
+    """Record these samples, and all that the jobs in `of` used."""
     known = [seen_by(transaction.connection, each) for each in of]
     sets = [ids, *(each for each in known if each is not None)]
     transaction.execute(_RECORD, (job_id, encode(np.concatenate(sets))))

@@ -1,4 +1,4 @@
-"""Where the samples of a job lie, read once, so that training needs no database.
+"""Where the samples of a job are stored, read once, so that training needs no database.
 
 Imported by the training child: the standard library and numpy only, and no thread.
 """
@@ -44,11 +44,11 @@ _BROKEN = "the labels of model {} do not fit its target {!r} ({} {}); restore a 
 
 @dataclass(frozen=True)
 class SampleIndex:
-    """Labelled samples by rising id, n of them; those in quarantine are not among them.
+    """n labelled samples by ascending id, without quarantined ones.
 
     ids: (n,) int64. packs: (n,) int32, indices into pack_paths. offsets, lengths: (n,) int64,
     in bytes. labels: (n, *target shape) in the target's dtype. digests: (n,) the first
-    eight bytes of each SHA-256, None where they are not known. weights: (n,), None where all are 1.
+    eight bytes of each SHA-256, None if they are not known. weights: (n,), None if all are 1.
     """
 
     ids: NDArray[np.int64]
@@ -61,7 +61,7 @@ class SampleIndex:
     weights: NDArray[np.float32] | None = None
 
     def only(self, which: NDArray[np.bool_]) -> SampleIndex:
-        """The samples that are kept. which: (n,)."""
+        """The samples selected by a mask of shape (n,)."""
         return replace(
             self,
             ids=self.ids[which],
@@ -92,8 +92,8 @@ def read_sample_index(
 ) -> SampleIndex:
     """The labelled samples of a split whose ids are at most `watermark`.
 
-    base: with those of the base set that jobs train on, or with those that they do not.
-    Raises StorageBroken if a label is not one of the target's, sqlite3.Error.
+    base: include the base set's samples: those that jobs train on, or for validation the others.
+    Raises StorageBroken if a label does not fit the target, sqlite3.Error.
     """
     select = _SELECT.format(split=_WITH_BASE if base else _OF_SPLIT)
     parameters = {
@@ -159,7 +159,7 @@ def read_newest(
     target: TargetSpec,
     labelled: bool,
 ) -> SampleIndex:
-    """The newest samples with or without a label, at most `newest`; without one it is zeros.
+    """At most `newest` of the newest labelled or unlabelled samples; the latter's labels are zeros.
 
     Raises sqlite3.Error.
     """
@@ -178,7 +178,7 @@ def read_newest(
 def read_ids(
     database: Path, which: Literal["reference", "base"], *, model_id: int
 ) -> NDArray[np.int64]:
-    """Ids of the reference set or the base set, rising, those that do not count among them."""
+    """Ascending ids of the reference set or the base set, including samples that do not count."""
     with closing(
         sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
     ) as connection:
@@ -208,7 +208,7 @@ def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[Any]]:
 
 
 def _to_labels(values: Sequence[int | bytes], target: TargetSpec) -> NDArray[Any]:
-    """(len(values), *target shape); the copy of a chunk ends with it."""
+    """Stored labels of a chunk as an array (len(values), *target shape)."""
     if target.num_classes is not None and target.shape == ():
         if any(isinstance(value, bytes) for value in values):
             raise ValueError("a class index is an integer")
