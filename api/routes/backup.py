@@ -1,4 +1,4 @@
-"""All of the daemon's data as one archive."""
+"""All stored data as one archive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 ZIP = "application/zip"
 PAYLOAD = "Hone-Payload-Bytes"
-"""The header with the bytes of all files together: how far a reader is."""
+"""The header with the total bytes of all files, from which a reader computes its progress."""
 
 
 @router.get(
@@ -49,7 +49,7 @@ def back_up(store: TheStore) -> StreamingResponse:
 class BackupAnswer(StreamingResponse):
     """Sends a snapshot, and releases it however that ends.
 
-    stalled_s: a reader that takes nothing for so long is cut off, since a snapshot keeps room.
+    stalled_s: a reader that receives nothing for this long is cut off: a snapshot takes disk space.
     """
 
     stalled_s = 60.0
@@ -70,7 +70,7 @@ class BackupAnswer(StreamingResponse):
         self._snapshot = snapshot
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Send it, to a reader that reads."""
+        """Send it, unless the reader stalls."""
 
         async def send_soon(message: Message) -> None:
             await asyncio.wait_for(send(message), self.stalled_s)

@@ -25,7 +25,7 @@ router = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=Route)
 async def seen_checkpoint(
     checkpoint_id: Annotated[int, Path(ge=1, lt=2**63)], store: TheStore, principal: ThePrincipal
 ) -> int:
-    """The id in the path. Raises NotFound for one of a model that the token is not bound to."""
+    """The id in the path. Raises NotFound if its model is outside the token's restriction."""
     is_bound = principal.models is not None
     if is_bound and not principal.sees(await asyncio.to_thread(_model_of, store, checkpoint_id)):
         raise no_checkpoint(checkpoint_id)

@@ -1,4 +1,4 @@
-"""/dashboard: the console. Built from dashboard/."""
+"""/dashboard: the console, built from dashboard/."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""Nothing but our own script, style and requests. Text never becomes markup: no trusted types."""
+"""Only our own script, style and requests. Text never becomes markup: no trusted types."""
 HEADERS = {
     "Cache-Control": REVALIDATE,
     "Content-Security-Policy": POLICY,

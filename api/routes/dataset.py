@@ -1,4 +1,4 @@
-"""All samples of a model: archive, duplicates, drift, and which a version was trained on."""
+"""A model's whole data set: archive, duplicates, drift, and what a version was trained on."""
 
 from __future__ import annotations
 

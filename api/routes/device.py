@@ -1,4 +1,4 @@
-"""The device, the policy, and control by hand: snooze, pause, resume."""
+"""The device, the policy, and manual control: snooze, pause, resume."""
 
 from __future__ import annotations
 

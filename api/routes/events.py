@@ -1,4 +1,4 @@
-"""Events as they happen, as server-sent events (WHATWG HTML, section 9.2), and those before."""
+"""Live events as server-sent events (WHATWG HTML, section 9.2), and past ones as pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1", tags=["events"], route_class=ScopedRoute)
 
 MEDIA_TYPE = "text/event-stream"
 RETRY_MS = 1000
-"""How long a reader waits before it comes back."""
+"""How long a reader waits before it reconnects."""
 Id = Annotated[
     int | None, Query(alias="last_event_id", ge=0, lt=2**63, description="As the header.")
 ]
@@ -105,7 +105,7 @@ def list_events(
 class EventStream(Response):
     """Sends a reader its events until it disconnects, falls behind, or the daemon stops.
 
-    after: the last id that the reader has seen, None for only what is to come.
+    after: the last id that the reader has seen, None for new events only.
     """
 
     def __init__(

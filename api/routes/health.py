@@ -1,4 +1,4 @@
-"""Whether the daemon is alive and takes work. Needs no token."""
+"""Whether the daemon is alive and ready. Needs no token."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Route)
 async def seen_job(
     job_id: Annotated[int, Path(ge=1, lt=2**63)], store: TheStore, principal: ThePrincipal
 ) -> int:
-    """The id in the path. Raises NotFound for a job of a model that the token is not bound to."""
+    """The id in the path. Raises NotFound if its model is outside the token's restriction."""
     if principal.models is not None:
         job = await asyncio.to_thread(store.jobs.get, job_id)
         if not principal.sees(job.model):

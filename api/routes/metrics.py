@@ -46,7 +46,7 @@ async def metrics(daemon: TheDaemon, principal: ThePrincipal) -> Response:
 
 
 def _families(store: Store, look: Look | None, names: Collection[str] | None) -> Iterator[str]:
-    """look: None without the verdict. names: the only models to tell of, None for all."""
+    """look: None to leave out the verdict. names: of the models to include, None for all."""
     models = list(_models(store, names))
     counts = store.jobs.counts(names)
     yield _gauge("honed_info", "The daemon's version.", [({"version": version("honed")}, 1)])

@@ -119,7 +119,7 @@ async def predict(
 
 
 async def _store(request: Request, keep: Callable[[], list[int]]) -> list[int]:
-    """Ids of the samples that were stored, which the audit log tells of."""
+    """Store samples, with an entry in the audit log; returns their ids."""
     with recorded_change(request.scope, "samples"):
         return await asyncio.to_thread(keep)
 

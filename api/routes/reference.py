@@ -1,4 +1,4 @@
-"""What versions are judged on beside the validation samples: reference set and base set."""
+"""Reference set and base set: what versions are judged on besides the validation samples."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CONTENT = {
     FORM: {"schema": {"type": "object"}, "example": {"samples": '[{"label": "cat"}]'}},
 }
 NOTHING: dict[str, object] = {"label": None, "key": None, "split": None}
-"""What the query says of files; the form's part `samples` says it here."""
+"""Parameters of files that are elsewhere in the query, but here in the form's part `samples`."""
 
 
 @router.get("/reference", summary="Show the reference set", responses=answers("not_found"))

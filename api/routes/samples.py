@@ -32,7 +32,7 @@ from storage.samples.filter import SampleFilter
 from storage.store import Store
 
 CHANGED = ("not_found", "state_conflict")
-"""Errors of a change that names a class."""
+"""Error codes of a change that names a class."""
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=LabelRoute)
 
 SampleId = Annotated[int, Path(ge=1, lt=2**63)]
@@ -52,7 +52,7 @@ def filter_of(
     quarantined: bool | None = None,
     key: Key = None,
 ) -> SampleFilter:
-    """The conditions of the query; all hold."""
+    """The conditions of the query, all of which must hold."""
     return sample_updates.sample_filter(
         model,
         label=label,

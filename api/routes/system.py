@@ -1,4 +1,4 @@
-"""The installation: what the daemon runs on, and all that is kept, compared with its digests."""
+"""The installation: what the daemon runs on, and verification of all stored data."""
 
 from __future__ import annotations
 

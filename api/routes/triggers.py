@@ -101,7 +101,7 @@ def _new(model: Model, asked: TriggerFields) -> NewTrigger:
 
 
 def _default_name(trigger: Trigger) -> dict[str, None]:
-    """No name, if it is called by its kind: so it is called by its next."""
+    """Clears a name that is just the trigger's kind, so that its next kind names it."""
     return {"name": None} if trigger.name == Rule(**trigger.rule).kind else {}
 
 

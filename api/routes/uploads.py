@@ -1,4 +1,4 @@
-"""Samples on their way in: JSON, npz, CSV, images, recordings."""
+"""Uploads of samples: JSON, npz, CSV, images, recordings."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ async def latest_file(
 async def _newer(
     answer: Answer, name: str, request: Request, daemon: Daemon, *, wait_s: float
 ) -> Response:
-    """The first answer that is no 304, or the 304 when the time is up or the daemon stops."""
+    """The first answer that is not a 304, or the 304 after the timeout or when the daemon stops."""
     if not wait_s:
         return await answer()
     deadline = time.monotonic() + wait_s

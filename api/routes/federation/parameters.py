@@ -1,4 +1,4 @@
-"""Parameters: of a version, sent to become one, sent to be measured."""
+"""Parameters: downloaded from a version, uploaded to become one, or to be measured."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ async def measure_parameters(
 
 
 def _require_consent_of_others(principal: Principal, model: Model) -> bool:
-    """Whether it is not the model's own admin that asks. Raises NotConsented."""
+    """Whether the principal is not the model's own admin. Raises NotConsented."""
     if principal.has(Scope.MODELS_ADMIN, model.name):
         return False
     require_consent(model, None)

@@ -1,4 +1,4 @@
-"""Rounds, consent and what was spent as bodies of the contract."""
+"""Response bodies of rounds, consent and spent privacy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ OF_JOBS = (
     *("id", "model", "state", "blocked_by", "hyperparameters", "progress", "error"),
     *("created_at", "started_at", "finished_at"),
 )
-"""What a round shows of its job."""
+"""The fields of its job that a round shows."""
 
 
 def federation_body(row: Model, spent: PrivacySpent, rounds_today: int) -> FederationBody:
-    """A model's consent, and what was spent of its privacy."""
+    """A model's consent, and the privacy that was spent."""
     consent = consent_of(row)
     return FederationBody(
         **asdict(consent),
@@ -35,12 +35,12 @@ def federation_body(row: Model, spent: PrivacySpent, rounds_today: int) -> Feder
 
 
 def figures(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Those that are one number: what tells of classes says which of them a device has."""
+    """The scalar metrics: those per class would reveal which classes a device has."""
     return metrics and {name: each for name, each in metrics.items() if not isinstance(each, list)}
 
 
 def round_body(row: Round, *, has_update: bool) -> RoundBody:
-    """A round. Its norms are told to the audit log alone."""
+    """A round, without its norms, which only the audit log records."""
     ended, late = row.job.finished_at, row.deadline
     if row.job.state is JobState.CANCELLED and ended and late and ended >= late:
         passed = {"code": "deadline_passed", "detail": "the deadline passed before it was done"}

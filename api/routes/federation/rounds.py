@@ -1,4 +1,4 @@
-"""Rounds of federated training: begin, show, fetch what leaves, stop; and the consent to them."""
+"""Rounds of federated training: begin, show, fetch the update, stop; and the consent to them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ UPLOAD = body(
 async def seen_round(
     round_id: Annotated[int, Path(ge=1, lt=2**63)], store: TheStore, principal: ThePrincipal
 ) -> Round:
-    """The round in the path. Raises NotFound for one of a model that the token is not bound to."""
+    """The round in the path. Raises NotFound if its model is outside the token's restriction."""
     found = await asyncio.to_thread(store.rounds.get, round_id)
     if not principal.sees(found.job.model):
         raise no_round(round_id)

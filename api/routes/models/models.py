@@ -36,7 +36,7 @@ HEAD = (
     "state_conflict",
     "storage_full",
 )
-"""Errors of a change of the head."""
+"""Error codes of a change to the head."""
 
 
 @router.get("", summary="List models", responses=answers())

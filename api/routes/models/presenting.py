@@ -1,4 +1,4 @@
-"""What children found of files and versions, as bodies of the contract."""
+"""Response bodies of what children found out about files and versions."""
 
 from __future__ import annotations
 

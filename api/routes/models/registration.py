@@ -1,4 +1,4 @@
-"""An uploaded model: diagnosed, and registered."""
+"""Uploaded models: diagnosis and registration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PARTS: dict[str, Form] = {"model": "forward", "artifacts": "artifacts"}
 
 
 def _form(spec: str, required: list[str]) -> dict[str, Any]:
-    """A file, and what it is to become."""
+    """The OpenAPI schema of a form with a file and its spec."""
     schema = {
         "type": "object",
         "required": required,
