@@ -1,8 +1,8 @@
-"""Bounds on connections, so that those which never ask for anything cannot use up the daemon.
+"""Limits on connections, so that idle ones cannot exhaust the daemon.
 
-A connection waits until it has sent the headers of a request whole. It then works until its answer
-is complete, and waits again. It is stalled while it neither sends the body that it has begun nor
-takes the answer that it has asked for.
+A connection waits until it has sent the complete headers of a request. It then works until its
+answer is complete, and waits again. It is stalled while its client neither sends the rest of a body
+nor receives the answer.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Protocol
 
 MAX_CONNECTIONS = 512
 MAX_DESCRIPTORS = 65_536
-"""More are never needed; some programs that a hook may start try to close every possible one."""
+"""More are never needed, and some programs that a hook may start close every possible one."""
 MAX_WAIT_S = 10.0
 """How long a connection may wait; uvicorn ends one that is idle between requests after 5 s."""
 MAX_STALL_S = 20.0
-"""How long a client may leave a body or an answer where it is."""
+"""How long a client may stall a body or an answer."""
 ACCEPTED_AT_ONCE = 32
-"""asyncio accepts this many before it reports the first, so the bound is exceeded for a moment."""
+"""asyncio accepts this many before it reports the first, so the limit is briefly exceeded."""
 QUEUED_BY_SYSTEM = 1024
-"""How many connections the system holds until they are accepted."""
+"""The backlog: how many connections the system queues until they are accepted."""
 
 
 class Connection(Protocol):
@@ -41,17 +41,17 @@ class Connection(Protocol):
 
     @property
     def is_sending(self) -> bool:
-        """Whether bytes for its client are still to be taken."""
+        """Whether bytes for its client are still to be received."""
 
     def stalled_s(self, now: float) -> float:
-        """How long its client has done nothing though it is its turn."""
+        """How long its client has made no progress although it is its turn."""
 
     def abort(self) -> None:
         """Close it immediately."""
 
 
 def max_connections() -> int:
-    """How many may be open: a quarter of the descriptors, for each may hold a file as well."""
+    """How many may be open: a quarter of the descriptors, since each may also hold a file open."""
     if sys.platform == "win32":
         return MAX_CONNECTIONS
     import resource
@@ -63,8 +63,8 @@ def max_connections() -> int:
 def make_room(connections: Iterable[Connection]) -> None:
     """Close the connection that has waited longest if there are too many.
 
-    One whose request's body is on its way goes only when none waits for headers; one that is being
-    answered (an event stream, a long poll) never goes.
+    One that is sending a body is closed only if none waits for headers; one that is being answered
+    (an event stream, a long poll) is never closed.
     """
     held = [each for each in connections if not each.is_closing]
     idle = [each for each in held if not each.is_answering]
@@ -73,7 +73,7 @@ def make_room(connections: Iterable[Connection]) -> None:
 
 
 def close_overdue(connections: Iterable[Connection], *, now: float) -> None:
-    """Close those that have waited, or stalled, for too long."""
+    """Close connections that have waited or stalled for too long."""
     for each in list(connections):
         since = each.waiting_since
         waits = since is not None and now - since > MAX_WAIT_S and not each.is_sending
@@ -82,7 +82,7 @@ def close_overdue(connections: Iterable[Connection], *, now: float) -> None:
 
 
 def raise_descriptor_limit() -> None:
-    """Let this process open as many files as the system allows it, up to MAX_DESCRIPTORS."""
+    """Allow this process as many open files as the system permits, up to MAX_DESCRIPTORS."""
     if sys.platform == "win32":
         return
     import resource
@@ -91,13 +91,13 @@ def raise_descriptor_limit() -> None:
     infinite = resource.RLIM_INFINITY
     wanted = MAX_DESCRIPTORS if hard == infinite else min(hard, MAX_DESCRIPTORS)
     if soft != infinite and soft < wanted:
-        # macOS allows fewer than its hard limit says, and answers with ValueError.
+        # macOS allows fewer than its hard limit, and raises ValueError beyond.
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def widen_queue(sockets: Iterable[socket.socket]) -> None:
-    """Let the system hold more connections than are accepted at once."""
+    """Make the system queue more connections than are accepted at once."""
     for each in sockets:
         each.listen(QUEUED_BY_SYSTEM)
 

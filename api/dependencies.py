@@ -67,7 +67,7 @@ def page(
     cursor: Callable[[Row], object],
     show: Callable[[Row], Body],
 ) -> Page[Body]:
-    """A page of rows; rows: up to limit + 1; the extra one shows that there is more."""
+    """A page of rows; rows: up to limit + 1, where the extra one shows that there are more."""
     more = len(rows) > limit
     shown = rows[:limit]
     return Page(items=[show(row) for row in shown], next=str(cursor(shown[-1])) if more else None)

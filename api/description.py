@@ -1,4 +1,4 @@
-"""The OpenAPI description. `python -m api.description` prints it: making it takes much memory."""
+"""The OpenAPI description. `python -m api.description` prints it: building it takes much memory."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Schema = dict[str, Any]
 
 BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 BODY_FAULTS = ("too_large", "unsupported_media_type")
-"""Errors of every route that takes JSON."""
+"""Error codes of every route that takes JSON."""
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI description, with what routes that read their body themselves take."""
+    """The OpenAPI description, including bodies of routes that read theirs themselves."""
     description = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
@@ -63,9 +63,9 @@ def _scopes(app: FastAPI) -> dict[str, str]:
 
 
 def _complete(operation: dict[str, Any], path: str, scope: str | None) -> None:
-    """Add what holds for many routes: the scope, and the faults of a JSON body.
+    """Add what many routes share: the scope, and the errors of a JSON body.
 
-    OpenAPI 3.1 lets a bearer scheme name the roles that it must have.
+    OpenAPI 3.1 allows a bearer scheme to name required roles.
     """
     if path not in OPEN_PATHS:
         operation["security"] = [{"token": [scope]}]
@@ -76,7 +76,7 @@ def _complete(operation: dict[str, Any], path: str, scope: str | None) -> None:
 
 
 def _make_whole(node: Any) -> None:
-    """Bounds of integers as integers: FastAPI writes 2^63 as 9.223372036854776e+18."""
+    """Turn bounds of integers into integers: FastAPI writes 2^63 as 9.223372036854776e+18."""
     children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
     for child in children:
         _make_whole(child)
@@ -91,7 +91,7 @@ def _schemas_of(body: type[BaseModel]) -> Schema:
 
 
 def _policy_changes() -> Schema:
-    """Every setting of the policy; what is left out stays, so there are no defaults."""
+    """Every setting of the policy, without defaults: omitted ones stay unchanged."""
     changes = TypeAdapter(Policy).json_schema(ref_template=SCHEMAS + "{model}")
     schemas = {**changes.pop("$defs"), "PolicyChanges": changes}
     for part in (changes, schemas["Unknown"]):

@@ -1,4 +1,4 @@
-"""/openapi.json, and /docs: Swagger UI from the device itself, no internet."""
+"""/openapi.json, and /docs: Swagger UI served by the device itself, without internet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def install(app: FastAPI) -> None:
-    """Serve the page and its script and style, which the fastapi-swagger package holds."""
+    """Serve the page, and its script and style from the fastapi-swagger package."""
     folder = resources.files("fastapi_swagger") / "resources"
     app.mount(ASSETS, StaticFiles(directory=str(folder)), name="docs-assets")
 
@@ -44,7 +44,7 @@ def install(app: FastAPI) -> None:
 
 
 def _page() -> HTMLResponse:
-    """The token stays in the page: a browser's storage would keep it after the page is closed."""
+    """The page, which stores no token: a browser would keep it after the page is closed."""
     return get_swagger_ui_html(
         openapi_url="/openapi.json",
         title="Hone: HTTP API",
@@ -56,7 +56,7 @@ def _page() -> HTMLResponse:
 
 
 def _policy(page: str) -> str:
-    """Our own files and the page's own script; Swagger UI sets styles and holds pictures inline."""
+    """The CSP: our files and the page's script; Swagger UI has inline styles and pictures."""
     scripts = [hashlib.sha256(text.encode()).digest() for text in INLINE_SCRIPT.findall(page)]
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in scripts)
     return "; ".join(
@@ -74,7 +74,7 @@ def _policy(page: str) -> str:
 
 
 async def _description(children: Children) -> bytes:
-    """The OpenAPI description, made by a child: it takes about 7 MB that are never returned."""
+    """The OpenAPI description, built by a child: it takes about 7 MB that are never freed."""
     process = await children.spawn("api.description")
     text, errors = await process.communicate()
     if process.returncode:

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_BASE = "urn:honed:error:"
-"""Names the kind of problem; docs/errors.md describes each."""
+"""The prefix of problem types; docs/errors.md describes each."""
 
 STATUS: dict[str, int] = {
     "already_exists": 409,
@@ -79,7 +79,7 @@ NEVER_ANSWERED = frozenset(
         "unknown_schema",
     }
 )
-"""Codes that stop the start, or stand in a failed job's `error`."""
+"""Codes that prevent the start, or appear in a failed job's `error`."""
 
 READS = ("GET", "HEAD")
 METHODS = (*READS, "POST", "PUT", "PATCH", "DELETE")
@@ -111,12 +111,12 @@ def problem(
 
 
 def _encodable(text: str) -> str:
-    """Halves of surrogate pairs, which JSON can contain and UTF-8 cannot, as escapes."""
+    """Escape lone surrogates, which JSON can contain but UTF-8 cannot."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 class ProblemAnswer(JSONResponse):
-    """A problem document; below /v2 the one field that the Open Inference Protocol has."""
+    """A problem document; below /v2 only the one field that the Open Inference Protocol has."""
 
     def __init__(self, body: dict[str, Any], **options: Any) -> None:
         super().__init__(body, **options)
@@ -176,7 +176,7 @@ async def _os_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _not_unicode(_: Request, error: Exception) -> JSONResponse:
-    """Text that came as JSON's escapes, and cannot be kept."""
+    """A lone surrogate in JSON's escapes, which cannot be stored."""
     assert isinstance(error, UnicodeEncodeError)
     half = error.object[error.start : error.end]
     return problem(
@@ -206,10 +206,10 @@ async def _validation_error(request: Request, error: Exception) -> JSONResponse:
 def problems_of(
     faults: Iterable[Mapping[str, Any]], body: Any, *, kind: Any, prefix: str = ""
 ) -> list[Problem]:
-    """pydantic's faults as problems. The pointer is of the body, or `/query/…`, `/path/…`.
+    """pydantic's errors as problems, with pointers into the body, or `/query/…`, `/path/…`.
 
-    What a place may hold in several ways has one problem, which names them all.
-    kind: the type of the body, whose fields a mistyped one is compared with.
+    All errors at one place become one problem. kind: the type of the body, with whose fields a
+    mistyped one is compared.
     """
     found: dict[str, list[str]] = {}
     for fault in faults:
@@ -226,7 +226,7 @@ def problems_of(
 
 
 def _in_body(place: list[Any], body: Any, *, missing: bool) -> list[Any]:
-    """Without the names that pydantic adds for the ways in which a value may be right."""
+    """The place without the names that pydantic adds for members of a union."""
     kept = []
     for at, part in enumerate(place):
         is_there = isinstance(body, dict) and part in body
@@ -256,7 +256,7 @@ async def _http_exception(request: Request, error: Exception) -> JSONResponse:
 
 
 def _allowed(request: Request) -> str:
-    """Every method of the path; the router knows only those of the first route that it fits."""
+    """Every method of the path; the router knows only those of the first matching route."""
     place = {"type": "http", "path": request.scope["path"], "root_path": ""}
     routes = [route for route in request.app.routes if not isinstance(route, Mount)]
     found = [

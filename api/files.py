@@ -1,4 +1,4 @@
-"""Immutable files over HTTP, sent by the kernel: strong ETag (the SHA-256), 304, Range, digests."""
+"""Immutable files over HTTP, sent by the kernel: strong ETag (SHA-256), 304, Range, digests."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from storage.store import Store
 IMMUTABLE = "private, max-age=31536000, immutable"
 REVALIDATE = "private, no-cache"
 SMALL_BYTES = 64 * 2**10
-"""Up to here a file is read and sent at once; a larger one is sent by the kernel."""
+"""Up to this size a file is read and sent at once; a larger one is sent by the kernel."""
 CHUNK_BYTES = 2**20
-"""Read at once where the server cannot send files by itself."""
+"""Read at once if the server cannot send files itself."""
 ONE_RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.IGNORECASE)
 MAX_DIGITS = 18
-"""Of a position in a file; Python converts no more than 4,300."""
+"""The longest position in a file; Python converts at most 4,300 digits."""
 
 Span = tuple[int, int]
-"""First byte, and the one after the last."""
+"""The first byte, and the one after the last."""
 
 
 def etag(file: FileRecord) -> str:
@@ -64,8 +64,8 @@ def file_answer(
 ) -> Response:
     """304 if the client has the file, else the file or the requested range.
 
-    created_at: sent as Last-Modified. `If-Modified-Since` is not looked at: what `latest` names may
-    become older.
+    created_at: sent as Last-Modified. `If-Modified-Since` is ignored: `latest` may move to an older
+    version.
     """
     tag = etag(file)
     headers = {"ETag": tag, "Cache-Control": cache_control}
@@ -92,7 +92,7 @@ def file_answer(
 class StoredFile(Response):
     """The bytes of a stored file, or of one span of it.
 
-    find: where the file lies. Raises NotFound if it was removed, Damaged.
+    find: returns the path. Raises NotFound if the file was removed, Damaged.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class StoredFile(Response):
         self.init_headers({**headers, **extra})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Small ones from memory, large ones by the server where it can."""
+        """Send a small file from memory, a large one by the server if it can."""
         del receive
         start, end = self._span
         begin = {"type": "http.response.start", "status": self.status_code}
@@ -137,7 +137,7 @@ class StoredFile(Response):
 async def _send_chunks(
     send: Send, file: IO[bytes], chunk: bytes | None, *, start: int, end: int
 ) -> None:
-    """Send up to `end`; chunk: what was read at `start` already."""
+    """Send bytes up to `end`; chunk: those already read at `start`."""
     while True:
         if chunk is None:
             chunk = await asyncio.to_thread(file.read, min(CHUNK_BYTES, end - start))
@@ -169,7 +169,7 @@ def _open(find: Callable[[], Path], start: int, end: int) -> tuple[IO[bytes], by
 def _span(
     request: Request, headers: Mapping[str, str], size: int
 ) -> Span | Literal["unsatisfiable"] | None:
-    """The one requested range (RFC 9110, section 14); None stands for the whole file."""
+    """The one requested range (RFC 9110, section 14); None for the whole file."""
     asked = ONE_RANGE.fullmatch(request.headers.get("range", ""))
     condition = request.headers.get("if-range")
     if asked is None or asked[1] + asked[2] == "":
@@ -187,7 +187,7 @@ def _span(
 
 
 def _position(digits: str) -> int:
-    """A number as written, or one beyond the end of every file."""
+    """The position, or one beyond the end of every file if it has too many digits."""
     return int(digits) if len(digits) <= MAX_DIGITS else 10**MAX_DIGITS
 
 

@@ -1,4 +1,4 @@
-"""Suggests what a mistyped field of a body was meant to be."""
+"""Suggests the field that a mistyped one was meant to be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 
 def meant(body: Any, place: Iterable[Any]) -> str:
-    """`; did you mean learning_rate?`, or nothing. body: the type of the whole body."""
+    """`; did you mean learning_rate?`, or an empty text. body: the type of the whole body."""
     *above, wrong = place
     known = _names(body, above)
     near = difflib.get_close_matches(str(wrong), known, n=1) or [

@@ -1,4 +1,4 @@
-"""What the routes of both prediction protocols share."""
+"""Shared by the routes of both prediction protocols."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BODY_TOO_LARGE = (
     "send fewer instances"
 )
 INLINE_BYTES = 64 * 2**10
-"""Less than this is handled in the event loop: a thread would take longer to reach."""
+"""Less than this is handled in the event loop: switching to a thread would take longer."""
 
 
 async def read_body(request: Request, *, max_bytes: int) -> bytes:
@@ -28,12 +28,12 @@ async def read_body(request: Request, *, max_bytes: int) -> bytes:
 
 
 async def near(size_bytes: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What `work` returns: from the loop if size_bytes is small, else from a thread."""
+    """Run `work` in the event loop if size_bytes is small, else in a thread; returns its result."""
     if size_bytes <= INLINE_BYTES:
         return work(*arguments, **named)
     return await asyncio.to_thread(work, *arguments, **named)
 
 
 def not_loaded(serving: Serving) -> dict[str, str]:
-    """The header that names the promoted version, where an older one has to answer."""
+    """The header that names the promoted version if an older one must answer instead."""
     return {"Honed-Not-Loaded": str(serving.refused.version)} if serving.refused else {}

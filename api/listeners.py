@@ -1,6 +1,6 @@
-"""Where the daemon listens: a Unix socket, TCP, or what systemd hands over.
+"""The sockets that the daemon listens on: Unix, TCP, or passed by systemd.
 
-uvicorn would leave its Unix socket open to every user, so ours are made here and passed on.
+uvicorn would leave its Unix socket open to every user, so ours are created here and passed to it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PROBE_TIMEOUT_S = 1.0
 
 
 def passed_by_systemd() -> list[socket.socket]:
-    """Sockets that systemd has bound for this process, on which it listens already."""
+    """The listening sockets that systemd has passed to this process."""
     for_us = os.environ.pop("LISTEN_PID", "") == str(os.getpid())
     count = os.environ.pop("LISTEN_FDS", "")
     os.environ.pop("LISTEN_FDNAMES", None)
@@ -44,10 +44,10 @@ def passed_by_systemd() -> list[socket.socket]:
 
 
 def listen_on_tcp(settings: Settings) -> socket.socket:
-    """Raises BadSetting if the address cannot be had."""
+    """Raises BadSetting if the address is not available."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # The protocol is named because asyncio sets TCP_NODELAY only then: without it Nagle's algorithm
-    # holds the body of an answer back for 40 ms.
+    # The protocol is given because asyncio sets TCP_NODELAY only then: without it, Nagle's
+    # algorithm delays the body of an answer by 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
@@ -65,7 +65,7 @@ def listen_on_tcp(settings: Settings) -> socket.socket:
 
 
 def require_private(listener: socket.socket, settings: Settings) -> None:
-    """Raises BadSetting if tokens that are sent here would cross a network in the clear."""
+    """Raises BadSetting if tokens sent here would cross a network unencrypted."""
     address = ip_address(listener.getsockname()[0].partition("%")[0])
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_loopback or settings.tls_certificate is not None or settings.insecure_bind:
@@ -79,7 +79,7 @@ def require_private(listener: socket.socket, settings: Settings) -> None:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """What TCP is encrypted with; None without a certificate. Raises BadSetting."""
+    """The TLS context for TCP; None without a certificate. Raises BadSetting."""
     certificate, key = settings.tls_certificate, settings.tls_key
     if certificate is None and key is None:
         return None
@@ -97,11 +97,11 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 class LocalSocket:
-    """The Unix socket of our own. is_private: whether it lies in the data folder.
+    """The daemon's own Unix socket. is_private: whether it is in the data folder.
 
-    Only the daemon's user may connect, and the group `honed` where there is one; in the data
-    folder, which nobody else enters, only the user. Raises BadSetting where there can be none, and
-    one is needed.
+    Only the daemon's user may connect, and the group `honed` if it exists; in the data folder,
+    which nobody else can enter, only the user. Raises BadSetting if a socket is required but
+    impossible.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -116,14 +116,14 @@ class LocalSocket:
             event(logger, logging.WARNING, "socket.not_made", detail=obstacle)
 
     def listen(self) -> socket.socket | None:
-        """Bind it, over one that a killed daemon has left. Raises BadSetting."""
+        """Bind it, replacing one left by a killed daemon. Raises BadSetting."""
         if not self._is_possible:
             return None
         with ExitStack() as on_failure:
             listener = on_failure.enter_context(socket.socket(socket.AF_UNIX))
             try:
                 _remove_stale(self.path)
-                os.fchmod(listener.fileno(), 0o600)  # the file is born with this mode
+                os.fchmod(listener.fileno(), 0o600)  # the file is created with this mode
                 listener.bind(str(self.path))
                 found = self.path.stat()
                 self._made = (found.st_dev, found.st_ino)
@@ -137,7 +137,7 @@ class LocalSocket:
         return listener
 
     def remove(self) -> None:
-        """Remove its file, unless another has taken its place."""
+        """Remove its file, unless that was replaced by another."""
         try:
             found = self.path.stat()
             if (found.st_dev, found.st_ino) == self._made:
@@ -169,7 +169,7 @@ class LocalSocket:
 
 
 def _remove_stale(path: Path) -> None:
-    """Raises BadSetting if the path is a living socket, or something else; OSError."""
+    """Remove a dead socket. Raises BadSetting if it is alive or not a socket; OSError."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -180,7 +180,7 @@ def _remove_stale(path: Path) -> None:
         probe.settimeout(PROBE_TIMEOUT_S)
         try:
             probe.connect(str(path))
-        except ConnectionRefusedError:  # whoever made it is gone
+        except ConnectionRefusedError:  # its process has ended
             path.unlink()
             return
     raise BadSetting(

@@ -11,9 +11,9 @@ from api.errors import MEDIA_TYPE, STATUS, TYPE_BASE
 
 SCHEMAS = "#/components/schemas/"
 PROBLEM = {"$ref": f"{SCHEMAS}ProblemBody"}
-"""By reference: of a model FastAPI would keep a validator for every answer of every route."""
+"""By reference: for a model FastAPI would keep a validator for every answer of every route."""
 GUARDED = ("wrong_host", "foreign_origin")
-"""Errors of every route; those that need a token have four more."""
+"""Error codes of every route; those that need a token have four more."""
 DETAILS = {
     "already_exists": "a model named 'digits' exists; choose another name or delete it",
     "graph_refused": "2 nodes of the graph cannot be trained",
@@ -47,14 +47,14 @@ SAMPLE_FAULT = {
 
 
 def answers(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The error responses of a route that needs a token; codes: those of its own."""
+    """The error responses of a route that needs a token; codes: the route's own."""
     return open_answers(
         "invalid_input", "unauthorized", "insufficient_scope", "quota_exceeded", *codes
     )
 
 
 def open_answers(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The error responses of a route that anybody on the device may ask."""
+    """The error responses of a route that needs no token; codes: the route's own."""
     by_status: dict[int | str, tuple[str, ...]] = {}
     for code in dict.fromkeys((*codes, *GUARDED)):
         by_status[STATUS[code]] = (*by_status.get(STATUS[code], ()), code)
@@ -68,7 +68,7 @@ def body(content: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _response(codes: tuple[str, ...]) -> dict[str, Any]:
-    """Of one status. Shared by all routes: a copy for each would take half a MiB."""
+    """The response of one status, shared by all routes: copies would take half a MiB."""
     examples = {code: {"value": _example(code)} for code in codes}
     return {
         "description": HTTPStatus(STATUS[codes[0]]).phrase,

@@ -1,4 +1,4 @@
-"""Web apps of other origins that may use the daemon: CORS, as the Fetch standard has it.
+"""Web apps of other origins that may use the daemon: CORS, as the Fetch standard defines it.
 
 https://fetch.spec.whatwg.org/#http-cors-protocol
 """
@@ -13,7 +13,7 @@ from api.errors import problem
 from service.access.principal import OF_PAGES, Principal
 
 READABLE = "ETag, Location, Retry-After, Content-Range, Repr-Digest, Honed-Not-Loaded"
-"""Headers of answers that the page may see."""
+"""Response headers that the page may read."""
 ALLOWED = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match, If-Range, "
@@ -23,19 +23,19 @@ ALLOWED = {
 
 
 class AllowedOrigins:
-    """Which origins of web apps are allowed, as in the setting."""
+    """The allowed origins of web apps, from the settings."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         self._allowed = frozenset(allowed)
 
     def of(self, scope: Scope) -> str | None:
-        """The origin of a request, if it is one that is allowed."""
+        """The origin of a request, if it is allowed."""
         given = Headers(scope=scope).getlist("origin")
         return given[0] if len(given) == 1 and given[0].lower() in self._allowed else None
 
 
 def preflight(scope: Scope) -> Response | None:
-    """The answer to a browser that asks what an allowed page may send; None for other requests."""
+    """The answer to a CORS preflight request of an allowed page; None for other requests."""
     headers = Headers(scope=scope)
     if scope["method"] != "OPTIONS" or "access-control-request-method" not in headers:
         return None
@@ -45,7 +45,7 @@ def preflight(scope: Scope) -> Response | None:
 
 
 def refusal_of(principal: Principal) -> Response | None:
-    """Whoever gets hold of a page's token may do no more than apps do."""
+    """The refusal of a page's token with scopes beyond those of apps, in case it is stolen."""
     more = sorted(each.value for each in principal.scopes - OF_PAGES)
     if not more:
         return None
@@ -58,7 +58,7 @@ def refusal_of(principal: Principal) -> Response | None:
 
 
 def readable_by(origin: str, send: Send) -> Send:
-    """Send whose answers the page of this origin may read."""
+    """Wrap `send` so that a page of this origin may read the answers."""
 
     async def send_readable(message: Message) -> None:
         if message["type"] == "http.response.start":

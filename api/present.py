@@ -1,4 +1,4 @@
-"""Rows of the store as bodies of the contract."""
+"""Response bodies made of the store's rows."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def base_set(row: Model, found: BaseSet) -> BaseSetBody:
 
 
 def accepted(result: IngestResult, principal: Principal) -> SamplesAccepted:
-    """What became of an upload. Who may not read samples is told nothing of those of others."""
+    """The result of an upload; warnings tell of others' samples, so only with `samples:read`."""
     may_read = principal.has(Scope.SAMPLES_READ)
     return SamplesAccepted(
         accepted=result.accepted,
@@ -139,7 +139,7 @@ def sample(
 
 
 def deletion(done: Deletion) -> DeletionBody:
-    """What a deletion did."""
+    """The result of a deletion."""
     return DeletionBody(
         deleted=done.deleted,
         job=job(done.job) if done.job is not None else None,
@@ -191,7 +191,7 @@ def checkpoint(row: Checkpoint, of: Model) -> schemas.CheckpointBody:
 
 
 def damage(known: Damage) -> schemas.DamageBody | None:
-    """What is known to be damaged, if anything is."""
+    """The known damage, if any."""
     return schemas.DamageBody(samples=known.samples, files=known.files) if known else None
 
 
@@ -257,7 +257,7 @@ def audit_entry(row: AuditEntry) -> AuditBody:
 
 
 def drift(report: DriftReport, model: Model) -> DriftBody:
-    """What became of a model's inputs since its version was trained."""
+    """How a model's inputs have drifted since its version was trained."""
     found = report.found
     return DriftBody(
         version=report.version,

@@ -1,6 +1,6 @@
-"""HTTP/1.1 of the daemon: uvicorn's, with files sent by the kernel and connections that can be cut.
+"""HTTP/1.1: uvicorn's, but the kernel sends files, and connections can be aborted.
 
-uvicorn has no sendfile. h11 has room for it: a placeholder passes through its framing, and the file
+uvicorn has no sendfile. h11 supports it: a placeholder passes through its framing, and the file
 goes to the socket in its place (https://h11.readthedocs.io/en/latest/api.html#support-for-sendfile).
 """
 
@@ -17,9 +17,9 @@ from api.connections import MAX_STALL_S, make_room
 from service.access.peers import peer_uid
 
 ZERO_COPY = "http.response.zerocopysend"
-"""ASGI extension: a body that is part of an open file (asgi.readthedocs.io, Extensions)."""
+"""ASGI extension: sends part of an open file as the body (asgi.readthedocs.io, Extensions)."""
 ABORT = "honed.abort"
-"""Our extension: `{"abort": callable}` cuts the connection at once, whatever is still unsent."""
+"""Our extension: `{"abort": callable}` closes the connection at once and drops unsent bytes."""
 
 ENDS = "honed.ends"
 """Our extension: `{"peer": address, "own": address}` of the socket. The scope's `client` is not it:
@@ -27,22 +27,22 @@ uvicorn puts there what a header says (X-Forwarded-For)."""
 
 
 PRINCIPAL = "honed.principal"
-"""Our key of the ASGI scope: the `Principal` that asks, None on an open path."""
+"""Our key of the ASGI scope: the `Principal` that makes the request, None on an open path."""
 IS_HEAD = "honed.is_head"
-"""Our key of the ASGI scope of a HEAD, which the app answers as a GET."""
+"""Our key of the ASGI scope: present for a HEAD, which the app answers as a GET."""
 AUDIT_FACTS = "honed.audit_facts"
-"""Our key of the ASGI scope: what the audit log is to say of an answer's content, as JSON."""
+"""Our key of the ASGI scope: facts about an answer's content for the audit log, as JSON."""
 USAGE = "honed.usage"
-"""Our key of the ASGI scope: the `Usage` of the token that asks; absent for the admin token."""
+"""Our key of the ASGI scope: the `Usage` of the request's token; absent for the admin token."""
 PEER_UID = "honed.peer_uid"
 """Our extension: `{"uid": n}` of the process at the other end of a Unix socket."""
 
 SLICE_BYTES = 2**20
-"""Of a file, that a client has to take within MAX_STALL_S."""
+"""The part of a file that a client must receive within MAX_STALL_S."""
 
 
 class FileSlice:
-    """Stands for `count` bytes of a file while h11 counts them."""
+    """A placeholder for `count` bytes of a file while h11 counts them."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -78,13 +78,13 @@ class FileProtocol(H11Protocol):
 
     @property
     def is_sending(self) -> bool:
-        """Whether bytes for its client are still to be taken."""
+        """Whether bytes for its client are still to be received."""
         return self.transport.get_write_buffer_size() > 0
 
     def stalled_s(self, now: float) -> float:
-        """How long its client has neither sent the rest of a body nor taken what is to be sent.
+        """How long its client has neither sent the rest of a body nor received pending bytes.
 
-        Looks for what has moved since it was last called.
+        Measures progress from call to call.
         """
         seen = (self.transport.get_write_buffer_size(), self._heard)
         owes = self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete
@@ -98,19 +98,19 @@ class FileProtocol(H11Protocol):
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A connection more; at the bound, another one ends."""
+        """Begin a connection; at the limit, close another one."""
         super().connection_made(transport)
         self._peer_uid = peer_uid(transport.get_extra_info("socket"))
         self.waiting_since = self.loop.time()
         make_room(self.connections)  # type: ignore[arg-type]  # all are of this class
 
     def data_received(self, data: bytes) -> None:
-        """More of a request."""
+        """Process more bytes of a request."""
         self._heard += len(data)
         super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
-        """What came is no HTTP: the request that it belongs to has no client any more."""
+        """Answer bytes that are not HTTP; an unfinished request counts as disconnected."""
         is_head = False
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
@@ -122,7 +122,7 @@ class FileProtocol(H11Protocol):
             self.transport.close()
 
     def on_response_complete(self) -> None:
-        """The next request is waited for."""
+        """Begin to wait for the next request."""
         self.waiting_since = self.loop.time()
         super().on_response_complete()
 
@@ -165,7 +165,7 @@ class FileProtocol(H11Protocol):
                 pass
 
     async def _send_slices(self, file: BinaryIO, offset: int, count: int) -> None:
-        """Bytes of the file to the socket. Raises TimeoutError if the client does not take them."""
+        """Send bytes of the file. Raises TimeoutError if the client does not receive them."""
         end = offset + count
         while offset < end:
             size = min(SLICE_BYTES, end - offset)

@@ -1,6 +1,6 @@
-"""What a request asks for, put into the one form that the app knows.
+"""Normalizes the method and the target of requests.
 
-HEAD becomes GET whose body is not sent (RFC 9110, section 9.3.2), and a target in absolute form
+HEAD becomes a GET whose body is not sent (RFC 9110, section 9.3.2), and a target in absolute form
 becomes a path and a Host (RFC 9112, section 3.2.2).
 """
 
@@ -23,7 +23,7 @@ class RequestLine:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a body of two lengths, or pass the request on."""
+        """Refuse a request with two body lengths, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -38,27 +38,27 @@ class RequestLine:
 
 
 class _Headers:
-    """Sends the headers of an answer, and ends it there."""
+    """Sends only the headers of an answer."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            # RFC 9530, appendix B.2: a digest of the content would be that of nothing.
+            # RFC 9530, appendix B.2: a digest of the content would be that of an empty one.
             kept = [h for h in message["headers"] if h[0].lower() != b"content-digest"]
             await self._send({**message, "headers": kept})
             await self._send({"type": "http.response.body", "body": b""})
 
 
 def _as_get(scope: Scope) -> Scope:
-    """Without Range, which means something to GET alone."""
+    """The scope of a GET, without Range, which is defined only for GET."""
     headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
     return {**scope, "method": "GET", "headers": headers, IS_HEAD: True}
 
 
 def _in_origin_form(scope: Scope) -> Scope:
-    """An absolute target's authority takes the place of Host."""
+    """Replace Host by an absolute target's authority."""
     target: bytes = scope["raw_path"]
     scheme = next((each for each in SCHEMES if target.lower().startswith(each)), None)
     if scheme is None:
@@ -80,7 +80,7 @@ def _has_two_lengths(scope: Scope) -> bool:
 
 
 def _two_lengths() -> Response:
-    """A proxy may have read the other one (RFC 9112, section 6.1), so the connection ends."""
+    """Closes the connection too: a proxy may have used the other length (RFC 9112, section 6.1)."""
     return PlainTextResponse(
         "Send Content-Length or Transfer-Encoding, not both.",
         status_code=400,

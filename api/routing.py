@@ -1,4 +1,4 @@
-"""Routes that change something: they take the query that they know, and JSON of a bounded size."""
+"""Routes that change something refuse unknown query parameters and oversized JSON."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ MAX_JSON_BYTES = 2**20
 
 
 class Route(ScopedRoute):
-    """A mistyped parameter of GET shows too much; of DELETE it deletes too much."""
+    """Refuses unknown parameters, except in reads: a mistyped one of DELETE deletes too much."""
 
     too_large = "the JSON of this route has at most {max_bytes} bytes; send less"
 
     def max_json_bytes(self, request: Request) -> int:  # noqa: ARG002
-        """Of a body that FastAPI parses; routes that read it by themselves have own bounds."""
+        """The limit of a body that FastAPI parses; routes that read theirs have other limits."""
         return MAX_JSON_BYTES
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """FastAPI's own, behind the checks."""
+        """FastAPI's handler, after the checks."""
         handle = super().get_route_handler()
         if not set(self.methods or ()) - set(READS):
             return handle
@@ -46,7 +46,7 @@ class Route(ScopedRoute):
     async def _read(self, request: Request) -> Request:
         """The request with its body in memory. Raises TooLarge.
 
-        Here, since FastAPI takes whatever goes wrong while it reads a body for bad JSON.
+        It is read here because FastAPI reports any failure to read a body as bad JSON.
         """
         max_bytes = self.max_json_bytes(request)
         content = await read_small(request, max_bytes=max_bytes, refusal=self.too_large)
@@ -58,21 +58,21 @@ class Route(ScopedRoute):
 
 
 class Digits(Convertor[str]):
-    """An id in a path with siblings that have names: `samples/stats` is no sample's."""
+    """An id in a path that has named siblings: in `samples/stats`, `stats` is not an id."""
 
     regex = "[0-9]+"
 
     def convert(self, value: str) -> str:
-        """As it is; the route's own type makes a number of it."""
+        """Unchanged; the route's own type converts it to a number."""
         return value
 
     def to_string(self, value: str) -> str:
-        """As it is."""
+        """Unchanged."""
         return value
 
 
 class ClassName(Digits):
-    """A class in a path: names may have slashes, but what ends with `/merge` is another route's."""
+    """A class in a path: names may contain slashes, but `…/merge` belongs to another route."""
 
     regex = "(?!.*/merge$).+"
 
@@ -87,13 +87,13 @@ class LabelRoute(Route):
     too_large = "a label's JSON has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES)"
 
     def max_json_bytes(self, request: Request) -> int:
-        """As of samples."""
+        """The limit of samples."""
         daemon: Daemon = request.app.state.daemon
         return daemon.settings.max_json_bytes
 
 
 def _refuse_unknown(request: Request, dependant: Dependant) -> None:
-    """Raises InvalidInput for parameters of the query that the route does not have."""
+    """Raises InvalidInput for query parameters that the route does not have."""
     if not request.scope["query_string"]:
         return
     known = sorted(set(_query_names(dependant)))

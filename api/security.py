@@ -1,4 +1,4 @@
-"""Who may ask: the Host allow-list, foreign origins, the bearer token.
+"""Who may make requests: the Host allow-list, foreign origins, the bearer token.
 
 A web page that a person visits can reach 127.0.0.1 (DNS rebinding, forms, `no-cors` fetches), so
 the network address alone proves nothing.
@@ -24,12 +24,12 @@ from service.daemon import Daemon
 from service.errors import Unauthorized
 
 INPUT_PATH = "/v1/device/input"
-"""Any logged-in user may report input here; the kernel tells which session the report is from."""
+"""Any logged-in user may report input here; the kernel tells the session that a report is from."""
 OPEN_PATHS = frozenset(
     {"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/dashboard", "/v1/sign-in"}
 )
-"""Answered without a token. They give no data; a browser sends none when a page is opened, and who
-signs in has a code instead.
+"""Answered without a token. They reveal no data; a browser sends no token when it opens a page, and
+signing in takes a code instead.
 """
 OPEN_PREFIXES = ("/docs/", "/dashboard/")
 REFUSED = {401: "unauthorized", 403: "foreign_origin", 421: "wrong_host"}
@@ -38,7 +38,7 @@ SAFE_SITES = frozenset({"same-origin", "none"})
 
 
 def admin_token(data_dir: Path) -> str:
-    """The admin token, made at the first start in DATA_DIR/admin.token, mode 0600."""
+    """The admin token, created at the first start in DATA_DIR/admin.token, mode 0600."""
     path = data_dir / "admin.token"
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -54,9 +54,9 @@ def admin_token(data_dir: Path) -> str:
 class Guard:
     """ASGI middleware that lets only the device's own apps in.
 
-    allowed_hosts: names accepted in Host beside the loopback ones; with a port, matched exactly.
-    allowed_origins: of web apps that may ask with a narrow token. takes_reports: whether anybody on
-    the device may report input, as where a service sees none.
+    allowed_hosts: names accepted in Host besides the loopback ones; with a port, matched exactly.
+    allowed_origins: of web apps that may make requests with a narrow token. takes_reports: whether
+    any local user may report input, needed where a service sees none.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Guard:
             await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope, page: str | None) -> Response | None:
-        """page: the origin of an allowed web app that asks."""
+        """The refusal of a request, if any. page: the origin of an allowed web app making it."""
         headers = Headers(scope=scope)
         hosts = self._allowed(scope)
         if headers.get("host", "").lower() not in hosts:
@@ -108,8 +108,8 @@ class Guard:
         return None if page is None else refusal_of(scope[PRINCIPAL])
 
     def _allowed(self, scope: Scope) -> set[str]:
-        """Names as they may stand in Host. The address that was called is one: a page of another
-        origin that reaches it says its own name.
+        """The accepted values of Host. The called address is one: a page of another origin that
+        reaches it sends its own name.
         """
         if PEER_UID in scope["extensions"]:
             return self._names  # a Unix socket has no port
@@ -137,12 +137,12 @@ def _foreign(scope: Scope, headers: Headers, hosts: set[str]) -> Response | None
 
 
 def challenge(given: bool) -> str:
-    """WWW-Authenticate as RFC 6750, section 3, has it. given: whether there were credentials."""
+    """WWW-Authenticate as in RFC 6750, section 3. given: whether there were credentials."""
     return 'Bearer realm="honed"' + (', error="invalid_token"' if given else "")
 
 
 def _principal(scope: Scope, headers: Headers) -> Principal:
-    """Who asks. Raises Unauthorized."""
+    """The principal of a request. Raises Unauthorized."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     daemon: Daemon = scope["app"].state.daemon
     if not scheme and PEER_UID in scope["extensions"]:
@@ -161,7 +161,7 @@ def _principal(scope: Scope, headers: Headers) -> Principal:
 
 
 def _user(uid: int, daemon: Daemon) -> Principal:
-    """Who comes by the Unix socket. Raises Unauthorized."""
+    """The principal of a user of the Unix socket. Raises Unauthorized."""
     known = daemon.peers.principal(uid)
     if known is None:
         raise Unauthorized(

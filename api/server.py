@@ -29,11 +29,11 @@ from service.daemon import Daemon
 from service.settings import Settings
 
 STORAGE_BROKEN = 3
-"""Exit code when the storage failed: a restart finds out what was kept, and may put it right."""
+"""Exit code when the storage failed: a restart finds out what was kept, and may repair it."""
 UNIX = getattr(socket, "AF_UNIX", None)
 TICKS_A_SECOND = 10
 GRACE_S = 10
-"""How long open requests may take to end when the daemon stops."""
+"""How long open requests may take to finish when the daemon stops."""
 
 
 def run(
@@ -42,14 +42,14 @@ def run(
     on_listening: Callable[[list[str]], None] | None = None,
     asked_to_stop: threading.Event | None = None,
 ) -> int:
-    """Serve until a signal. Returns the exit code: 0, 1 after a fatal fault, or STORAGE_BROKEN.
+    """Serve until a signal. Returns the exit code: 0, 1 after a fatal error, or STORAGE_BROKEN.
 
-    on_listening: called once requests are answered, with URLs and `unix:` and the socket's path.
-    asked_to_stop: set by another thread, ends it as a signal does.
+    on_listening: called once requests are answered, with URLs, for Unix sockets `unix:` and the
+    path. asked_to_stop: an event that stops the server as a signal does.
     Raises BadSetting, DataDirLocked, StorageBroken, UnknownSchema if it cannot start.
     """
     allocator.return_freed_memory()
-    gc.freeze()  # what is loaded stays: to look through it after each job would take 50 ms
+    gc.freeze()  # loaded modules stay: scanning them after each job would take 50 ms
     raise_descriptor_limit()
     logs.configure(log_format=settings.log_format, level=settings.log_level)
     failed = False
@@ -100,9 +100,9 @@ def _configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, with the daemon's life around that of its requests.
+    """uvicorn's server, which starts the daemon before requests and stops it after them.
 
-    passed: the sockets that systemd has made.
+    passed: the sockets passed by systemd.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Server(uvicorn.Server):
         await self._daemon.start()
         try:
             self._app.state.token = admin_token(self._daemon.settings.data_dir)
-            # Nobody else has the data folder now: a socket in it is one that was left there.
+            # This daemon now holds the data folder: a socket in it is a leftover.
             listeners = await self._listen(sockets or [], local or self._made())
         except BaseException:
             await self._daemon.stop()
@@ -150,7 +150,7 @@ class Server(uvicorn.Server):
         """Answer requests on TCP sockets and on Unix sockets."""
         await super().startup(sockets)
         servers, encrypted = self.servers, self.config.ssl
-        self.config.ssl = None  # the kernel knows both ends of a Unix socket
+        self.config.ssl = None  # a Unix socket never leaves the machine
         await super().startup(local)
         self.servers += servers
         self.config.ssl = encrypted
@@ -165,14 +165,14 @@ class Server(uvicorn.Server):
         return f"{'https' if self.config.ssl else 'http'}://{host}:{name[1]}"
 
     async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second; says whether the server should stop."""
+        """Called ten times a second; returns whether the server should stop."""
         if counter % TICKS_A_SECOND == 0:
             now = asyncio.get_running_loop().time()
             close_overdue(self.server_state.connections, now=now)  # type: ignore[arg-type]
         return await super().on_tick(counter) or self._asked_to_stop.is_set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer who waits, let every request end, then stop the daemon."""
+        """Answer waiting requests, let every request end, then stop the daemon."""
         self._daemon.release_waiting()
         await super().shutdown(sockets)
         self._local.remove()

@@ -1,4 +1,4 @@
-"""Requests that wait: for something to happen, for their client to leave, for the time to be up."""
+"""Requests that wait for an event, a timeout, or their client's disconnection."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def client_of(request: Request) -> AsyncIterator[asyncio.Task[None]]:
-    """A task that ends when the client has gone away."""
+    """A task that ends when the client disconnects."""
     leaving = asyncio.create_task(_gone(request.receive))
-    # A body that breaks off or grows too long is a way of leaving, too.
+    # A body that breaks off or grows too large counts as a disconnection too.
     leaving.add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
         yield leaving
@@ -26,7 +26,7 @@ async def client_of(request: Request) -> AsyncIterator[asyncio.Task[None]]:
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """What the work returns. It is cancelled when the client disconnects.
+    """Await `work`, and return its result; cancelled if the client disconnects.
 
     Raises ClientDisconnect.
     """

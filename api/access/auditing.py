@@ -1,6 +1,6 @@
-"""Entries of the audit log, made of requests: who asks for what, from where, and what came of it.
+"""Audit log entries for requests: who requested what, from where, and the outcome.
 
-No query is kept, nor anything of a body: samples, labels, keys and secrets do not get in.
+No query is kept, nor anything of a body, so no samples, labels, keys or secrets get in.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from storage.records.access import EntryKind, NewEntry
 MAX_PATH, MAX_MODEL = 256, 64
 OTHER_PLACE = "(another path)"
 How = Literal["samples", "change", "asked", "export"]
-"""`asked`: a change that is written elsewhere than in the request; its entry is stored first."""
+"""`asked`: a change that is made outside the request; its entry is stored first."""
 
 
 def note_refusal(scope: Scope, code: str) -> None:
-    """Count a request that was refused for want of a right."""
+    """Count a request that was refused for lack of permission."""
     _daemon(scope).audit.note(_entry(scope, "refusal", code=code))
 
 
 @contextmanager
 def recorded_change(scope: Scope, kind: EntryKind) -> Iterator[Pending]:
-    """Have the first write of the block store an entry."""
+    """Make the first write of the block store an entry."""
     pending = begin(_entry(scope, kind))
     try:
         yield pending
@@ -45,7 +45,7 @@ async def record_asked(scope: Scope) -> None:
 
 
 def telling_change(scope: Scope, send: Send, pending: Pending) -> Send:
-    """Send that stores the entry of a change before its answer, if no write has stored it."""
+    """Wrap `send` to store a change's entry before its answer, if no write has stored it."""
 
     async def send_told(message: Message) -> None:
         if message["type"] == "http.response.start" and not pending.is_done:
@@ -58,7 +58,7 @@ def telling_change(scope: Scope, send: Send, pending: Pending) -> Send:
 
 
 def telling_export(scope: Scope, send: Send) -> Send:
-    """Send that counts an answer with content."""
+    """Wrap `send` to count an answer with content."""
     if IS_HEAD in scope:
         return send
 
@@ -91,7 +91,7 @@ def _model(scope: Scope) -> str | None:
 
 
 def _path(scope: Scope, kind: EntryKind) -> str:
-    """The path; without the id of a sample that is read, so that pages of samples are one entry."""
+    """The path, without the id of an exported sample, so that reads of many make one entry."""
     path: str = scope["path"]
     sample_id = scope["path_params"].get("sample_id")
     if kind == "export" and sample_id is not None:
@@ -100,13 +100,13 @@ def _path(scope: Scope, kind: EntryKind) -> str:
 
 
 def _place(scope: Scope) -> str:
-    """The beginning of the path, if one of ours begins so: what strangers send is not kept."""
+    """The beginning of the path, if a route begins with it: arbitrary paths are not kept."""
     begun = "/".join(scope["path"].split("/")[:3])
     return begun if begun in scope["app"].state.places else OTHER_PLACE
 
 
 def _nobody(scope: Scope) -> str:
-    """Who has no rights: the kernel tells whose process is at the other end of a Unix socket."""
+    """A client without a principal; the kernel tells the user at the other end of a Unix socket."""
     peer = scope["extensions"].get(PEER_UID)
     return f"uid {peer['uid']}" if peer else "nobody"
 

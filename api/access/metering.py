@@ -1,4 +1,4 @@
-"""Holds tokens to their limits, and cuts off what they have open when they end."""
+"""Enforces the limits of tokens, and aborts their open requests when they expire."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from storage.database.codec import utc_now
 
 
 class Metering:
-    """ASGI middleware that holds tokens to their limits, and cuts off those that end meanwhile."""
+    """ASGI middleware that enforces limits, and aborts requests whose token ends meanwhile."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -49,7 +49,7 @@ class Metering:
 
 
 def _counted(receive: Receive, usage: Usage, limit: int) -> Receive:
-    """Receive that counts the bytes of the body. It raises QuotaExceeded."""
+    """Wrap `receive` to count the bytes of the body. The wrapper raises QuotaExceeded."""
 
     async def counted() -> Message:
         message = await receive()
@@ -67,7 +67,7 @@ def _announced(scope: AsgiScope) -> int:
 
 @contextmanager
 def _ending(principal: Principal, abort: Callable[[], None], *, now: datetime) -> Iterator[None]:
-    """Cut the connection when the token expires while the block runs."""
+    """Abort the connection if the token expires while the block runs."""
     if principal.expires_at is None:
         yield
         return

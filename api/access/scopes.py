@@ -30,7 +30,7 @@ _NEED = "__need__"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a route asks of a principal, and how the audit log has it."""
+    """What a route requires of a principal, and how the audit log records its requests."""
 
     scope: Scope
     counted: Counted | None
@@ -40,10 +40,10 @@ class Need:
 def needs(
     scope: Scope, *, counted: Counted | None = None, audited: How | Literal["skip"] | None = None
 ) -> Callable[[Endpoint], Endpoint]:
-    """Declare the scope of a route's function; `{name}` in its path is the model it is about.
+    """Declare the scope of a route's function; `{name}` in its path is the model concerned.
 
-    counted: the limit of tokens that its requests are held against. audited: `skip` for what
-    changes nothing though it is no GET; None for a change, or for a GET that is no export.
+    counted: the token limit that its requests count towards. audited: `skip` for a request that is
+    not a GET but changes nothing; None for a change, or for a GET that is not an export.
     """
 
     def declare(endpoint: Endpoint) -> Endpoint:
@@ -54,19 +54,19 @@ def needs(
 
 
 def need_of(route: APIRoute) -> Need | None:
-    """What a route has declared."""
+    """What a route has declared, if anything."""
     need: Need | None = getattr(route.endpoint, _NEED, None)
     return need
 
 
 class ScopedRoute(APIRoute):
-    """Refuses who lacks its scope before anything of the request is read.
+    """Refuses principals without its scope before reading the request.
 
-    One that declares no scope refuses everybody.
+    A route that declares no scope refuses everybody.
     """
 
     async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Check, then answer. A path that needs no token has no principal."""
+        """Check, then answer. Requests to open paths have no principal."""
         principal: Principal | None = scope[PRINCIPAL]
         if principal is None or scope["method"] not in (self.methods or ()):
             await super().handle(scope, receive, send)
@@ -83,7 +83,7 @@ class ScopedRoute(APIRoute):
             await self._answer(need, scope, receive, send)
 
     async def _answer(self, need: Need, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Answer, with an entry in the audit log if that is due."""
+        """Answer, with an entry in the audit log if required."""
         how = need.audited or _usual(need.scope, scope["method"])
         if how == "asked":
             await record_asked(scope)
@@ -97,7 +97,7 @@ class ScopedRoute(APIRoute):
 
 
 def _usual(scope: Scope, method: str) -> Literal["samples", "change", "skip"]:
-    """How a request is recorded whose route does not say so."""
+    """How requests are recorded by default."""
     if method in READS:
         return "skip"
     return "samples" if scope is Scope.SAMPLES_WRITE else "change"
@@ -112,13 +112,13 @@ def require_scoped(router: APIRouter) -> APIRouter:
 
 
 def places_of(router: APIRouter) -> set[str]:
-    """How paths of a router begin: `/v1/models`."""
+    """The first two segments of a router's paths, like `/v1/models`."""
     paths = (route.path for route in router.routes if isinstance(route, APIRoute))
     return {"/".join(path.split("/")[:3]) for path in paths}
 
 
 async def principal_of(request: Request) -> Principal:
-    """Who asks."""
+    """The principal that makes the request."""
     principal: Principal = request.scope[PRINCIPAL]
     return principal
 

@@ -1,4 +1,4 @@
-"""Forms with many files: the bytes of all files are written into one temporary file as they arrive.
+"""Forms with many files: writes the bytes of all files into one temporary file as they arrive.
 
 Starlette's own parser holds each small file in memory and opens a temporary file for each large
 one; a form of a thousand photos would take a gigabyte, or a thousand descriptors.
@@ -25,7 +25,7 @@ MAX_FILES = 10_000
 MAX_BOUNDARY_BYTES = 70
 """RFC 2046, section 5.1.1."""
 MAX_FIELD_BYTES = 16 * 2**20
-"""Of all fields together; they are held in memory."""
+"""The maximum of all fields together; they are held in memory."""
 
 
 @dataclass(slots=True)

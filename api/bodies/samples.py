@@ -32,7 +32,7 @@ JSON_TOO_LARGE = (
 
 
 def model_with_room(request: Request, name: str, daemon: TheDaemon) -> Model:
-    """The model named in the path; asked in one thread with what concerns the disk.
+    """The model named in the path, looked up in one thread with the check of the disk's free space.
 
     Raises NotFound, and StorageFull before the body is read.
     """
@@ -86,7 +86,7 @@ async def add_csv(
 async def add_archive(
     request: Request, daemon: Daemon, model: Model, options: UploadOptions
 ) -> IngestResult:
-    """What the samples' archive route exports."""
+    """An archive as the export route makes it."""
     from service.samples.archive import read_archive
 
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
@@ -130,7 +130,7 @@ async def add_files(
 
 
 def label_of(model: Model, text: str | None) -> object:
-    """A label from the query, as JSON would hold it; empty for none. Raises InvalidInput."""
+    """A label from the query as its JSON value; empty for none. Raises InvalidInput."""
     if not text:
         return None
     if text in (model.signature.target.classes or ()):

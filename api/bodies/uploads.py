@@ -30,14 +30,14 @@ WRITE_BYTES = 2**20
 
 
 class BodyLimit:
-    """ASGI middleware: no request's body is longer than max_bytes."""
+    """ASGI middleware that limits request bodies to max_bytes."""
 
     def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
         self._app = app
         self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a body that is announced too long; cut off one that grows too long."""
+        """Refuse a body whose announced length is too large; cut off one that grows too large."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -77,12 +77,12 @@ def require_media_type(request: Request, *allowed: str) -> str:
 
 
 async def require_room_for(request: Request, daemon: Daemon) -> None:
-    """Raises StorageFull before the body is read."""
+    """Raises StorageFull unless the disk has room for the body, before that is read."""
     await run_in_threadpool(check_room_for, request, daemon)
 
 
 def check_room_for(request: Request, daemon: Daemon) -> None:
-    """As `require_room_for`, in a thread: it blocks."""
+    """As `require_room_for`, but blocking: for use in a thread."""
     length = request.headers.get("content-length", "")
     settings = daemon.settings
     require_room(
@@ -93,7 +93,7 @@ def check_room_for(request: Request, daemon: Daemon) -> None:
 
 
 async def read_small(request: Request, *, max_bytes: int, refusal: str) -> bytes:
-    """The whole body. refusal: what TooLarge says, with `{max_bytes}` in it."""
+    """The whole body. refusal: the message of TooLarge, with the placeholder `{max_bytes}`."""
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > max_bytes:
         raise TooLarge(refusal.format(max_bytes=max_bytes))
@@ -122,7 +122,7 @@ async def spooled(request: Request, *, folder: Path) -> AsyncIterator[Path]:
 
 
 async def _gathered(stream: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    """The stream in pieces of WRITE_BYTES or more: one write is made while the next arrives."""
+    """The stream in batches of WRITE_BYTES or more: one is written while the next arrives."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in stream:
@@ -162,7 +162,7 @@ async def json_part(form: FormData, name: str, kind: type[T]) -> T | None:
 
 @contextmanager
 def temporary_file(folder: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """An open file and its path, which others may open too. It is deleted when the block ends."""
+    """An open file and its path, deleted when the block ends; the path may be opened again."""
     descriptor, name = tempfile.mkstemp(prefix="upload-", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
