@@ -25,7 +25,7 @@ TIMEOUT_S = 600.0
 """The longest silence of the child; a large graph takes minutes."""
 
 OPTIMIZERS = ("adamw", "sgd")
-"""Those that On-Device Training has."""
+"""The optimizers of On-Device Training."""
 
 
 @click.command()
@@ -88,7 +88,7 @@ def _prepare(
         form="forward",
         work_dir=str(work_dir.resolve()),
         trainable=tuple(trainable) or None,
-        # What is cut, and why not, is told for what a daemon would train.
+        # Explain the cut for the engine of a daemon.
         engine="sessions" if divide else "ort_training",
         divide=divide,
         **options,
@@ -117,7 +117,7 @@ async def _ask(task: Prepare) -> Message:
 
 def _publish(prepared: Prepared, output_dir: Path) -> None:
     made = prepared.artifacts
-    assert made.optimizer_model is not None  # as On-Device Training's artifacts have it
+    assert made.optimizer_model is not None  # On-Device Training's artifacts have one
     paths = (made.training_model, made.eval_model, made.optimizer_model, made.checkpoint)
     try:
         output_dir.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`honed backup` and `honed restore`: everything the daemon keeps, as one file."""
+"""`honed backup` and `honed restore`: all of the daemon's data as one file."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def restore(
 
 
 def download(client: Client, output: Path) -> Contents:
-    """Write a backup to `output`, in one move, and say what is in it."""
+    """Write a backup to `output` atomically; returns its contents."""
     partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -32,7 +32,7 @@ def dashboard(client: Client, *, only_print: bool) -> None:
 
 
 def _page(client: Client) -> str:
-    """Where a browser finds the console. Raises Failure if the daemon has no address for one."""
+    """The console's address for a browser. Raises Failure if the daemon does not listen on TCP."""
     if client.socket is not None and not client.settings.tcp:
         raise Failure(
             "the daemon listens on its Unix socket alone, which no browser can open; "

@@ -1,4 +1,4 @@
-"""What `honed artifacts --explain` prints: the parameters, and where the cut falls."""
+"""Prints `honed artifacts --explain`: the parameters, and where the graph is cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from service.training.protocol.messages.preparation import Parameter, Prepared
 
 CUT, UNCUT = "cut at ", "not cut"
-"""How the notes begin that tell where a graph was cut, and why it was not."""
+"""Prefixes of the notes that tell where a graph was cut, or why it was not."""
 
 
 def show_explanation(prepared: Prepared, *, as_json: bool) -> None:
@@ -54,7 +54,7 @@ def place(parameter: Parameter) -> str:
 
 
 def cut_lines(prepared: Prepared) -> list[str]:
-    """Where the frozen part ends and what cutting it off brings, or why it is not cut off."""
+    """Where the frozen part ends and what cutting it off gains, or why it is not cut off."""
     cut = prepared.cut
     if cut is None:
         reasons = [note for note in prepared.notes if note.startswith(UNCUT)]
@@ -73,5 +73,5 @@ def cut_lines(prepared: Prepared) -> list[str]:
 
 
 def other_notes(prepared: Prepared) -> list[str]:
-    """What was mended, and which weights do not train that might."""
+    """What was fixed in the graph, and which weights could train but do not."""
     return [note for note in prepared.notes if not note.startswith((CUT, UNCUT))]

@@ -1,4 +1,4 @@
-"""`honed federate`: take part in a federation of Flower, in an environment of its own."""
+"""`honed federate`: take part in a federation of Flower, in a separate environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cli.services.bridge import BridgeService
 from service.processes.interpreter import APPLICATION
 
 PACKAGES = ("clients/python", "clients/flower")
-"""Beside the program that runs from a checkout. No index has them: whoever put packages of these
+"""Paths in a checkout. They are not installed from an index: whoever published packages under these
 names there would get the token."""
 SCOPE = "federate"
 
@@ -134,12 +134,12 @@ def _require_consent(client: Client, model: str, superlink: str) -> None:
 
 
 def _folder(client: Client) -> Path:
-    """Beside the data folder: environment, keys and states."""
+    """The folder next to the data folder with environment, keys and states."""
     return client.settings.data_dir.with_name(client.settings.data_dir.name + "-federate")
 
 
 def _installed(environment: Path) -> Path:
-    """The program honed-flower, installed if it is not there. Raises Failure."""
+    """The program honed-flower, installed if necessary. Raises Failure."""
     scripts = environment / ("Scripts" if os.name == "nt" else "bin")
     done = environment / ".installed"
     if not done.exists():
@@ -164,14 +164,14 @@ def _installing(environment: Path, scripts: Path, packages: list[str]) -> Iterat
 
 
 def _address(client: Client) -> dict[str, str]:
-    """How the bridge finds the daemon that this command asks."""
+    """The variables by which the bridge finds the same daemon as this command."""
     if client.socket is not None:
         return {"HONED_SOCKET": str(client.socket)}
     return {"HONED_URL": client.url}
 
 
 def _token(client: Client, folder: Path, model: str) -> str:
-    """One that may take part with this model and nothing else, made if there is none."""
+    """The secret of a token that may only take part with this model, created if there is none."""
     file = folder / "token.json"
     if not file.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -184,7 +184,7 @@ def _token(client: Client, folder: Path, model: str) -> str:
 
 
 def _become(command: list[str], variables: dict[str, str]) -> NoReturn:
-    """Run the bridge in the place of this process, so that signals reach it."""
+    """Replace this process by the bridge, so that signals reach it."""
     kept = {name: each for name, each in os.environ.items() if not name.startswith("HONED_")}
     if sys.platform == "win32":
         sys.exit(subprocess.call(command, env={**kept, **variables}))

@@ -42,7 +42,7 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     with termination_as_interrupt():
         try:
             exit_code = run_daemon(settings, on_listening=announce)
-        except KeyboardInterrupt:  # uvicorn has stopped in order and hands its signal on
+        except KeyboardInterrupt:  # uvicorn has shut down cleanly, and raises its signal again
             exit_code = 0
     sys.exit(exit_code)
 
@@ -53,7 +53,7 @@ def run_daemon(
     on_listening: Callable[[list[str]], None],
     asked_to_stop: threading.Event | None = None,
 ) -> int:
-    """Run the daemon until a signal or the event; its exit code. Raises as `api.server.run`."""
+    """Run the daemon until a signal or the event; its exit code. Raises like `api.server.run`."""
     from service.processes.interpreter import start_silently
     from storage.database.schema import migrated_meanwhile
     from storage.disk.permissions import OWNER_ONLY_UMASK, require_own

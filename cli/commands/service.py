@@ -1,4 +1,4 @@
-"""`honed service …`: the daemon as a service that starts with the system, or with one's session."""
+"""`honed service …`: the daemon as a service that starts with the system or the user's session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`honed tokens …`, a token for each app, and `honed audit`, what was done with them."""
+"""`honed tokens …`: tokens for apps; `honed audit`: what was done with them."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def rotate(client: Client, token: str, *, as_json: bool) -> None:
 
 
 def _find(client: Client, token: str) -> dict[str, Any]:
-    """A token by id, or a valid one by name."""
+    """A token by its id, or a valid one by its name."""
     if token.isdecimal():
         found: dict[str, Any] = client.get(f"/v1/tokens/{token}")
         return found
@@ -168,7 +168,7 @@ def _echo_token(token: dict[str, Any]) -> None:
 
 
 def _echo_secret(token: dict[str, Any], *, as_json: bool) -> None:
-    """The secret alone on stdout, so that a script can put it where the app finds it."""
+    """Print only the secret on stdout, so that a script can store it for the app."""
     if as_json:
         echo_json(token)
         return

@@ -1,4 +1,4 @@
-"""`honed device`: what the device says of itself."""
+"""`honed device`: the signals of the device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIBIBYTE = 2**30
 BLOCKS = " ▁▂▃▄▅▆▇█"
 UNKNOWN = "·"
 COLUMNS = 48
-"""Of a day in the terminal: half an hour each."""
+"""Columns of a day in the terminal: half an hour each."""
 
 
 @click.command()
@@ -61,7 +61,7 @@ def _echo_history(found: dict[str, Any]) -> None:
 def sparkline(
     values: Sequence[float | None], *, low: float | None = None, high: float | None = None
 ) -> str:
-    """A sign for each value, as high as it lies between the least and the most."""
+    """A bar character per value, scaled from the minimum to the maximum."""
     known = [value for value in values if value is not None]
     low, high = (min(known) if low is None else low), (max(known) if high is None else high)
     top = len(BLOCKS) - 1

@@ -1,4 +1,4 @@
-"""Settings in a person's editor: a line each, and what is wrong with one beneath it."""
+"""Settings in the user's editor: one per line, with errors below it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ HEADER = """\
 # A line that is left out stays as it is. To give up, close the editor without a change.
 """
 REFUSED = "# refused: "
-"""Begins the lines that tell what is wrong; they are not read."""
+"""The prefix of error lines, which are ignored on reading."""
 
 
 def edited(
     known: dict[str, Any], put: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """What `put` answers to the changes that a person makes; None if there are none.
+    """The result of `put` for the user's changes; None if there are none.
 
-    put: raises Failure, after which the person edits again, the faults beside their lines.
-    Raises Failure when the person gives up on what was refused.
+    put: if it raises Failure, the user edits again, with the errors below their lines. Raises that
+    Failure if the user then changes nothing.
     """
     text = HEADER + "".join(f"{name} = {shown(value)}\n" for name, value in _flat(known))
     failure: Failure | None = None
@@ -52,7 +52,7 @@ def _flat(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _settings(lines: list[str]) -> dict[str, Any]:
-    """What the lines say. Raises Failure whose faults name the lines."""
+    """The settings in the lines. Raises Failure."""
     told = [line for line in lines if line.strip() and not line.startswith("#")]
     try:
         return parse([_tight(line) for line in told])
@@ -66,7 +66,7 @@ def _tight(line: str) -> str:
 
 
 def _changes(known: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """What differs, in the form that PUT takes."""
+    """The differences, in the form that PUT takes."""
     changes: dict[str, Any] = {}
     for name, value in wanted.items():
         before = known.get(name)
@@ -79,7 +79,7 @@ def _changes(known: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _annotated(lines: list[str], refused: Failure) -> Iterator[str]:
-    """The lines, each fault beneath its own, and those of no line at the top."""
+    """The lines with each error below its line, and errors without a line at the top."""
     faults = [(_name(pointer), detail) for pointer, detail in refused.faults]
     places = {_tight(line).partition("=")[0]: number for number, line in enumerate(lines)}
     beneath: dict[int | None, list[str]] = {}
@@ -97,7 +97,7 @@ def _name(pointer: str) -> str:
 
 
 def _place(places: dict[str, int], name: str) -> int | None:
-    """The number of a setting's line; a fault within a value belongs to the value."""
+    """The number of a setting's line; an error within a value belongs to its setting."""
     while name not in places and "." in name:
         name = name.rpartition(".")[0]
     return places.get(name)

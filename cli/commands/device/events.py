@@ -1,4 +1,4 @@
-"""`honed events`: what happened, and what happens."""
+"""`honed events`: past events and new ones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def events(
 
 
 def newest_id(client: Client) -> int:
-    """The id of the newest stored event; a stream without a last id tells it first."""
+    """The id of the newest stored event; a stream without a last id begins with it."""
     with client.stream("GET", EVENTS) as response:
         for line in response.iter_lines():
             if line.startswith("id: "):
@@ -79,9 +79,9 @@ def newest_id(client: Client) -> int:
 
 
 def follow_events(client: Client, seen: int, *, until: int | None) -> Iterator[dict[str, Any]]:
-    """Events after the id `seen`, up to the id `until`; None for all that are to come.
+    """Events after the id `seen`, up to the id `until`; None to follow without end.
 
-    A stream that ends is opened anew where it ended; a daemon that is not there is a Failure.
+    Reconnects where a stream ended. Raises Failure if the daemon cannot be reached.
     """
     while until is None or seen < until:
         with client.stream("GET", EVENTS, params={"last_event_id": seen}) as response:
@@ -89,14 +89,14 @@ def follow_events(client: Client, seen: int, *, until: int | None) -> Iterator[d
                 if event is not None:
                     yield event
                     seen = event["id"] or seen
-                # A token that is bound to models is not told of the last event of all; then the
-                # comment that nothing happens ends the list.
+                # A token restricted to models may not see the very last event; then the heartbeat
+                # comment ends the list.
                 if until is not None and (event is None or seen >= until):
                     return
 
 
 def _parsed(lines: Iterator[str]) -> Iterator[dict[str, Any] | None]:
-    """Events of a stream; None for a comment, which comes when nothing happens."""
+    """Events of a stream; None for a comment, the heartbeat of an idle stream."""
     for line in lines:
         if line.startswith("data: "):
             yield json.loads(line[6:])

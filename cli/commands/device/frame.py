@@ -1,4 +1,4 @@
-"""A frame of `honed top`: verdict, signals, job, curve, what waits."""
+"""A frame of `honed top`: verdict, signals, job, curve, waiting jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cli.output import plain
 MAX_CURVE_ROWS = 8
 LONGEST_VALUE = 16
 OTHER_ROWS = 6
-"""Of a frame, beside curve, signals and jobs that wait."""
+"""Rows of a frame besides curve, signals and waiting jobs."""
 
 
 def frame(facts: dict[str, Any], size: ConsoleDimensions) -> RenderableType:
@@ -35,7 +35,7 @@ def frame(facts: dict[str, Any], size: ConsoleDimensions) -> RenderableType:
 
 
 def screen(facts: dict[str, Any], size: ConsoleDimensions) -> RenderableType:
-    """The facts as far as there is room, and below them how to leave."""
+    """The facts as far as there is room, and below them how to quit."""
     whole = Layout()
     whole.split_column(Layout(frame(facts, size)), Layout(Text("q quits", style="dim"), size=1))
     return whole
@@ -54,7 +54,7 @@ def _verdict(device: dict[str, Any]) -> Text:
 
 
 def _signals(device: dict[str, Any]) -> Columns:
-    """Those that are known and short, as many beside each other as there is room for."""
+    """The known, short signals, in as many columns as there is room for."""
     shown = ((name, measured(each)) for name, each in device["signals"].items())
     return Columns(
         [

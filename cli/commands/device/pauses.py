@@ -1,4 +1,4 @@
-"""`honed snooze`, `honed pause`, `honed resume`: training held by hand."""
+"""`honed snooze`, `honed pause`, `honed resume`: manual pauses of training."""
 
 from __future__ import annotations
 

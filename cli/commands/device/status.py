@@ -47,7 +47,7 @@ def verdict_line(verdict: dict[str, Any]) -> str:
 
 
 def restored_line(health: dict[str, Any]) -> str | None:
-    """What to know of a database that was restored; None if it was not."""
+    """A notice that the database was restored; None if it was not."""
     restored = health.get("database_restored")
     if restored is None:
         return None
@@ -58,7 +58,7 @@ def restored_line(health: dict[str, Any]) -> str | None:
 
 
 def damage_line(health: dict[str, Any]) -> str | None:
-    """What is known to be damaged; None if nothing is."""
+    """A notice of known damage; None if there is none."""
     damaged = health.get("damaged")
     if damaged is None:
         return None

@@ -1,4 +1,4 @@
-"""`honed top`: what the device and its job do, on a live screen."""
+"""`honed top`: the device and its running job on a live screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cli.signals import termination_as_interrupt
 EVERY_S = 1.0
 LISTENING_S = 0.1
 QUIT = ("q", "Q", "\x03", "\x04")
-"""Also what a terminal sends for Ctrl-C and Ctrl-D where it makes no signal of them."""
+"""Includes what a terminal sends for Ctrl-C and Ctrl-D if it does not turn them into signals."""
 WORKING = ("running", "paused", "queued")
 PAGE = 1000
 
@@ -53,14 +53,14 @@ def top(client: Client, *, as_json: bool) -> None:
 
 
 class Watched:
-    """What the daemon says, asked again and again; of a curve only what is new."""
+    """The daemon's state, polled; of a curve only new points."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.facts: dict[str, Any] = {"endpoint": client.endpoint, "curve": [], "trouble": None}
 
     def look(self) -> None:
-        """Ask once. Raises Failure."""
+        """Poll once. Raises Failure."""
         get = self._client.get
         jobs = [job for state in WORKING for job in get("/v1/jobs", state=state)["items"]]
         shown = next(iter(jobs), None) or next(iter(get("/v1/jobs", limit=1)["items"]), None)
@@ -73,7 +73,7 @@ class Watched:
         self.facts |= {**found, "trouble": None}
 
     def try_again(self) -> None:
-        """Ask once; what goes wrong is one of the facts."""
+        """Poll once; a failure becomes one of the facts."""
         try:
             self.look()
         except Failure as failure:
@@ -115,7 +115,7 @@ def _show(watched: Watched, console: Any) -> None:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """A function that waits so many seconds for a key, "" for none. Restores the terminal."""
+    """A function that waits a number of seconds for a key, "" for none. Restores the terminal."""
     if not sys.stdin.isatty():
         yield _no_key
     elif sys.platform == "win32":
@@ -143,7 +143,7 @@ def _posix_key(wait_s: float) -> str:
     import select
 
     ready, _, _ = select.select([sys.stdin], [], [], wait_s)
-    # An end of file, as of a closed window, quits too.
+    # An end of file, for example of a closed window, quits too.
     return (os.read(sys.stdin.fileno(), 1).decode("latin-1") or QUIT[0]) if ready else ""
 
 

@@ -1,4 +1,4 @@
-"""`honed watch-input`: tells the daemon when a person used keyboard, mouse or touch last."""
+"""`honed watch-input`: reports to the daemon when keyboard, mouse or touch were last used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cli.signals import termination_as_interrupt
 
 POLL_S = 1.0
 MOVED_S = 5.0
-"""Input this soon after a reported one is not reported: typing would cause a report a second."""
+"""Input this soon after a reported one is not reported: typing would cause one every second."""
 REPORT_EVERY_S = 15.0
 TIMEOUT_S = 5.0
 MAX_ANSWER_BYTES = 65536
@@ -52,14 +52,14 @@ def watch_input(client: Client) -> None:
 class Watch:
     """When to report: at the first input after a pause, every 5 s while more follows, every 15 s.
 
-    Times are of one monotonic clock, seconds.
+    Times are seconds of a monotonic clock.
     """
 
     reported_at_s: float | None = None
     reported_input_s: float = 0.0
 
     def is_due(self, idle_s: float, now_s: float) -> bool:
-        """Whether to report now; if so it counts as done, so that a lost one is not repeated."""
+        """Whether to report now; if so, it counts as reported: a lost report is not repeated."""
         last_input_s = now_s - idle_s
         due = (
             self.reported_at_s is None
@@ -73,12 +73,12 @@ class Watch:
 
 @dataclass(slots=True)
 class Told:
-    """What was last printed about the daemon, so that it is printed once."""
+    """The last printed trouble with the daemon, so that each is printed once."""
 
     trouble: str = ""
 
     def note(self, trouble: str) -> None:
-        """Say why reports are lost, or that they are not any more."""
+        """Print why reports are lost, or that they no longer are, if that has changed."""
         if trouble != self.trouble:
             click.echo(trouble or "the daemon takes reports again", err=True)
         self.trouble = trouble
@@ -92,7 +92,7 @@ def _idle_s(seconds_since_input: Callable[[], float]) -> float:
 
 
 def _tell(url: str, idle_s: float) -> str:
-    """Report once. Returns why it is lost, or nothing. Raises Failure if it never will be taken."""
+    """Report once. Returns why it was lost, or "". Raises Failure if retrying is useless."""
     connection = _connection(url)
     try:
         connection.request("PUT", f"/v1/device/input?idle_seconds={idle_s:.3f}")
@@ -110,7 +110,7 @@ def _tell(url: str, idle_s: float) -> str:
 
 
 def _connection(url: str) -> HTTPConnection:
-    """Not yet open."""
+    """A connection that is not yet open."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -122,7 +122,7 @@ def _connection(url: str) -> HTTPConnection:
 
 
 def _detail(answer: bytes, reason: str) -> str:
-    """What a problem document says, or the status line where another program answers."""
+    """The detail of a problem document, or the reason phrase of another program's answer."""
     try:
         return str(json.loads(answer)["detail"])
     except (ValueError, KeyError, TypeError):

@@ -127,7 +127,7 @@ def metrics(client: Client, job_id: int, *, as_json: bool) -> None:
 
 
 def in_spite(job: dict[str, Any]) -> str:
-    """What to add where a job runs whatever the policy says; else nothing."""
+    """A note for a job that ignores the policy; empty for others."""
     runs_anyway = job["state"] == "running" and job["ignore_policy"]
     return ", in spite of the policy" if runs_anyway else ""
 
@@ -171,7 +171,7 @@ def _echo_job(job: dict[str, Any], *, as_json: bool) -> None:
 
 
 def why_not(job: dict[str, Any]) -> str:
-    """How a job ended that did not succeed."""
+    """How an unsuccessful job ended."""
     error = job["error"] or {}
     detail = error.get("detail")
     return f"job {job['id']} {job['state']}" + (f": {detail}" if detail else "")

@@ -94,7 +94,7 @@ def _watched(client: Client, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def watch_job(client: Client, job: dict[str, Any], *, label: str = "Training") -> dict[str, Any]:
-    """Follow a job to its end, behind a progress bar. Says what it waits for."""
+    """Follow a job to its end with a progress bar, and print what it waits for."""
     shown, told, began_at = 0, None, None
     with bar(BAR_UNITS, label) as advance:
         while job["state"] not in ENDED:
@@ -114,7 +114,7 @@ def watch_job(client: Client, job: dict[str, Any], *, label: str = "Training") -
 
 
 def _share_done(job: dict[str, Any], elapsed_s: float) -> float:
-    """Between 0 and 1; by the clock where only time ends the job."""
+    """Progress from 0 to 1; by the clock if the job is limited only by time."""
     if total_steps := job["progress"]["total_steps"]:
         return min(1.0, float(job["progress"]["step"] / total_steps))
     max_seconds = job["hyperparameters"].get("max_seconds")
@@ -133,7 +133,7 @@ def _number(start: str | None) -> str | int | None:
 
 
 def _echo_end(client: Client, job: dict[str, Any]) -> None:
-    """How the job ended, what the gate decided, and the figures of what apps fetch."""
+    """Print how the job ended, what the gate decided, and the metrics of what apps fetch."""
     made = _version(client, job, job["version"])
     fetched = _version(client, job, "latest") if made else None
     click.echo(_headline(job, made, fetched))
@@ -169,7 +169,7 @@ def _headline(
 
 
 def _fetched(job: dict[str, Any], fetched: dict[str, Any]) -> str:
-    """The baseline was measured on the same samples as the job's own version."""
+    """The metrics of what apps fetch; the baseline is of the same samples as the job's version."""
     is_new = fetched["version"] == job["version"]
     figures = scalars(job["metrics"].get("validation" if is_new else "baseline"))
     return f"version {fetched['version']}" + (f": {figures}" if figures else "")

@@ -1,4 +1,4 @@
-"""`honed classes …`: what a classifier tells apart."""
+"""`honed classes …`: the classes of a classifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints what the daemon has found in a file."""
+"""Prints the daemon's diagnosis of a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cli.output import echo_fields, echo_table
 
 
 def show_diagnosis(found: dict[str, Any]) -> None:
-    """What it holds, what of it would train, and what is wrong."""
+    """Print what the file contains, what of it would train, and what is wrong."""
     echo_fields(
         [
             *(("input", _tensor(each)) for each in found["inputs"]),
@@ -43,13 +43,13 @@ def show_diagnosis(found: dict[str, Any]) -> None:
 
 
 def parameter_counts(model: dict[str, Any]) -> str:
-    """How many numbers of a model train."""
+    """How many of a model's parameters train."""
     counts = model["parameters"]
     return f"{counts['trainable']:,} parameters train, {counts['frozen']:,} are frozen"
 
 
 def _suggested(found: dict[str, Any] | None) -> list[tuple[str, Any]]:
-    """What the file itself says."""
+    """The settings suggested by the file itself."""
     if found is None:
         return []
     loss = found["loss"]

@@ -1,4 +1,4 @@
-"""`honed federation`: whether a model takes part in federated training, and what that has cost."""
+"""`honed federation`: a model's consent to federated training, and the privacy that was spent."""
 
 from __future__ import annotations
 

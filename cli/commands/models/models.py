@@ -1,4 +1,4 @@
-"""`honed models …`: what the daemon trains."""
+"""`honed models …`: the models that the daemon trains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`honed reference …`: validation samples that are frozen for the gate."""
+"""`honed reference …`: validation samples frozen for the gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`honed models add` and `check`: what a file holds, and what it becomes."""
+"""`honed models add` and `check`: register a file, or diagnose it first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def spec_options(command: Command) -> Command:
-    """Add the options of what a file becomes."""
+    """Add the options of a model's specification."""
     listed = (
         click.option(
             "--name", help="Name of the model. Default: the file's name without its extension."
@@ -160,13 +160,13 @@ def _spec(
 
 
 def _adapters(options: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the options of LoRA ask for, which are taken out."""
+    """Remove the options of LoRA, and return the adapters that they specify."""
     settings = given({key: options.pop(f"lora_{key}") for key in ("targets", "rank", "alpha")})
     return [{"lora": settings}] if settings else []
 
 
 def _parse(given_text: str) -> Any:
-    """JSON that begins with a brace or a bracket, else what the named file holds."""
+    """Parse JSON that begins with a brace or a bracket, else the content of the named file."""
     is_inline = given_text.lstrip()[:1] in ("{", "[")
     try:
         return json.loads(given_text if is_inline else Path(given_text).read_bytes())

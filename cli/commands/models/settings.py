@@ -1,4 +1,4 @@
-"""`honed gate`, `honed quota`, `honed retention`: what is kept of a model, and what apps get."""
+"""`honed gate`, `honed quota`, `honed retention`: what apps get of a model, and what is kept."""
 
 from __future__ import annotations
 

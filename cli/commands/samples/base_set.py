@@ -1,4 +1,4 @@
-"""`honed base-set …`: what a model must not forget."""
+"""`honed base-set …`: samples of what a model must not forget."""
 
 from __future__ import annotations
 

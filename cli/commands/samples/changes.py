@@ -98,14 +98,14 @@ def delete(
 
 
 def _delete(client: Client, path: str, asked: dict[str, bool]) -> int | None:
-    """The job that trains again, if there is one."""
+    """Delete samples; returns the job that retrains, if any."""
     answer = client.request("DELETE", path, params=asked)
     job = answer.json()["job"] if answer.content else None
     return job and int(job["id"])
 
 
 def _value(text: str) -> Any:
-    """A number or an array as JSON has it; anything else is a class's name."""
+    """A number or an array in JSON; anything else is a class name."""
     try:
         value = json.loads(text)
     except ValueError:

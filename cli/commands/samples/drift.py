@@ -1,4 +1,4 @@
-"""`honed drift`: whether recent samples look like those that apps' model has learned."""
+"""`honed drift`: whether recent samples look like those that `latest` was trained on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images and recordings on their way to the daemon: files, or folders whose names are labels."""
+"""Uploads images and recordings: files, or folders whose names are labels."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from cli.progress import Advance, MeteredFile
 ENDINGS = (".flac", ".jpeg", ".jpg", ".png", ".wav", ".webp")
 BATCH_FILES = 200
 BATCH_BYTES = 256 * 2**20
-"""Files that travel in one request; each is open while it does."""
+"""The files of one request; each is open while it is sent."""
 
 
 @dataclass(frozen=True)
 class Media:
-    """A file. label: a class's name; None leaves it to the request's label."""
+    """A file. label: a class name; None for the request's label."""
 
     path: Path
     size_bytes: int
@@ -36,11 +36,11 @@ class Media:
 def find(
     source: Path, *, classes: Sequence[str] | None, skip: bool
 ) -> tuple[list[Media], list[dict[str, str]]]:
-    """The file, or all that are below the folder, by path; and the faults of those left out.
+    """The file, or all files below the folder, by path; and the faults of those left out.
 
-    classes: of each file in a folder one is the name of a folder that it lies in, the nearest
-    counts; None labels nothing. Those that lie side by side in a folder of no class have no label.
-    skip: leave out a file without a class. Raises Failure before anything is sent.
+    classes: a file's label is the nearest folder above it that is named like a class; None labels
+    nothing. If all files are in one folder that is not named so, none is labelled. skip: leave out
+    files without a class. Raises Failure before anything is sent.
     """
     if not source.is_dir():
         return [Media(source, source.stat().st_size)], []
@@ -72,7 +72,7 @@ def send(
     params: dict[str, str],
     advance: Advance,
 ) -> Iterator[dict[str, Any]]:
-    """The answer to each request. path: of the route. params: of the query, for all alike."""
+    """Send the files; yields the answer to each request. path: of the route. params: of queries."""
     for first, batch in _batches(files):
         try:
             yield _send_batch(client, path, batch, params=params, advance=advance)
@@ -116,7 +116,7 @@ def _is_media(path: Path) -> bool:
 
 
 def _is_unsorted(paths: Sequence[Path], source: Path, classes: Sequence[str]) -> bool:
-    """Whether all lie in one folder whose name is not a class, so that none has a label."""
+    """Whether all are in one folder that is not named like a class, so that none has a label."""
     return source.resolve().name not in classes and {path.parent for path in paths} == {source}
 
 

@@ -1,4 +1,4 @@
-"""`honed samples …`: what a model learns from."""
+"""`honed samples …`: the samples of a model."""
 
 from __future__ import annotations
 

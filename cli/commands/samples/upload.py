@@ -1,4 +1,4 @@
-"""`honed samples add`: what a model learns from, on its way to the daemon."""
+"""`honed samples add`: uploads samples to the daemon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cli.progress import Advance, bar
 
 CHUNK_BYTES = 256 * 1024
 BATCH_BYTES = 4 * 2**20
-"""Lines of a .jsonl file that travel in one request."""
+"""The lines of a .jsonl file that are sent in one request."""
 
 
 @click.command("add")
@@ -122,7 +122,7 @@ def add_file(
 def add_media(
     client: Client, model: str, source: Path, *, params: dict[str, str], to: str = "samples"
 ) -> dict[str, Any]:
-    """Send a file, or all of a folder; params: of the query. to: the model's route."""
+    """Send a file, or all files of a folder; params: of the query. to: the model's route."""
     classes = None
     if source.is_dir() and "label" not in params:
         classes = client.get(model_path(model))["target"]["classes"]
@@ -235,7 +235,7 @@ def _send_batch(
 COUNTS = ("accepted", "duplicates", "conflicts", "rejected")
 ARCHIVE = ".zip"
 WHOLE = {".npz": "application/x-npz", ".csv": "text/csv", ARCHIVE: "application/zip"}
-"""Media types of files that travel as they are."""
+"""Media types of files that are sent unchanged."""
 SENDERS = {
     **dict.fromkeys((".npz", ".csv"), _send_whole),
     ".json": _send_json,
@@ -280,7 +280,7 @@ def _total(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def echo_result(result: dict[str, Any]) -> None:
-    """What became of a file."""
+    """Print the result of an upload."""
     told = [name for name in COUNTS if name != "conflicts" or result[name]]
     click.echo(f"{result['file']}: {', '.join(f'{result[name]:,} {name}' for name in told)}")
     for warning in result["warnings"]:

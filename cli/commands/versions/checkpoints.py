@@ -1,4 +1,4 @@
-"""`honed checkpoints …`: states of training that a job can go on from."""
+"""`honed checkpoints …`: training states from which a job can continue."""
 
 from __future__ import annotations
 

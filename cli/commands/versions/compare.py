@@ -1,4 +1,4 @@
-"""`honed compare`: two versions of a model beside each other."""
+"""`honed compare`: two versions of a model side by side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIDES = {
     "absolute": ("have a larger error", "have a smaller error"),
     "loss": ("have a larger loss", "have a smaller loss"),
 }
-"""What became of samples that are worse, and of those that are better."""
+"""How samples are described that got worse or better."""
 
 
 @click.command()
@@ -72,7 +72,7 @@ def _changed(sample: dict[str, Any], classes: list[str] | None) -> list[Any]:
 def _rows(
     before: dict[str, Any], after: dict[str, Any], classes: list[str] | None
 ) -> list[tuple[str, Any, Any]]:
-    """Metric, the value of the one version, and of the other."""
+    """(metric, its value before, its value after)."""
     names = list(dict.fromkeys([*before, *after]))
     numbers = [
         (name, before.get(name), after.get(name))

@@ -1,4 +1,4 @@
-"""`honed fetch`: a version's file, whole and checked."""
+"""`honed fetch`: downloads a version's file, complete and verified."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from storage.disk.digest import sha256_of
 from storage.records.versions import VariantName
 
 LONGEST_WAIT_S = 300
-"""How long the daemon holds an answer at most."""
+"""The longest time that the daemon holds an answer."""
 
 
 @click.command()
@@ -78,7 +78,7 @@ def fetch(
 
 
 def _newer(client: Client, known: dict[str, Any], wait_s: int) -> dict[str, Any]:
-    """What `latest` names once it is another file, or when the time is up."""
+    """The version that `latest` names once its file is a new one, or at the timeout."""
     path = model_path(known["model"], "latest", "model.onnx")
     asked = {"If-None-Match": f'"{known["sha256"]}"'}
     answer = client.request("HEAD", path, params={"wait": wait_s}, headers=asked)
@@ -106,9 +106,9 @@ def download(
     variant: str | None = None,
     show: bool = True,
 ) -> None:
-    """Write a version's model to `output`, in one move, its SHA-256 checked.
+    """Write a version's model to `output` atomically, with its SHA-256 checked.
 
-    show: whether a bar tells how far it is.
+    show: whether to show a progress bar.
     """
     path = model_path(version["model"], "versions", version["version"], "model.onnx")
     if variant is None:

@@ -1,4 +1,4 @@
-"""`honed predict`: what a model says of inputs."""
+"""`honed predict`: a model's predictions for a file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _echo(found: dict[str, Any]) -> None:
 
 
 def _answer(prediction: dict[str, Any]) -> str:
-    """The label, or the numbers of a model that tells no classes apart."""
+    """The label, or the numbers of a model without classes."""
     for name in ("label", "values", "probabilities"):
         if prediction.get(name) is not None:
             return plain(prediction[name])

@@ -1,4 +1,4 @@
-"""`honed versions …` and `honed variants`: what training made."""
+"""`honed versions …` and `honed variants`: the results of training."""
 
 from __future__ import annotations
 
@@ -119,14 +119,14 @@ def _echo_version(version: dict[str, Any]) -> None:
 
 
 def scalars(metrics: dict[str, Any] | None) -> str | None:
-    """The single numbers among metrics, without confusion matrices."""
+    """The scalars among metrics, without confusion matrices."""
     numbers = {k: v for k, v in (metrics or {}).items() if isinstance(v, int | float)}
     return plain(numbers) if numbers else None
 
 
 def judged(version: dict[str, Any]) -> tuple[str | None, str | None, str | None, str]:
-    """What the gate measured of the version, of the one before, of both on the base set, and what
-    it decided."""
+    """The gate's metrics of the version, of the one before, of both on the base set, and its
+    decision."""
     found = version["verdict"].get("validation") or {}
     decision = "promoted" if version["promoted"] else "not promoted"
     if found.get("candidate") is None:
@@ -144,7 +144,7 @@ def _if_forgotten(verdict: dict[str, Any]) -> str:
 
 
 def on_base_set(version: dict[str, Any]) -> str | None:
-    """What the version reaches on the base set, and the one before it."""
+    """The metrics of the version and of the one before it on the base set."""
     found = version["verdict"].get("base_set") or {}
     if found.get("candidate") is None:
         return None
