@@ -14,7 +14,7 @@ from cli.output import echo_fields
 def parse(settings: Sequence[str]) -> dict[str, Any]:
     """The changes: a value is JSON or a plain word, `group.name=value` is nested.
 
-    Raises UsageError for what is no assignment, and for a name that is given twice.
+    Raises UsageError for anything but an assignment, and for a name given twice.
     """
     changes: dict[str, Any] = {}
     for setting in settings:
@@ -31,7 +31,7 @@ def parse(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def echo_settings(settings: dict[str, Any]) -> None:
-    """Each with its value, as it may be given again."""
+    """Print each setting with its value, as an assignment that can be given again."""
     echo_fields((name, shown(value)) for name, value in settings.items())
 
 
@@ -43,5 +43,5 @@ def _value(text: str) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value as it may be given again."""
+    """A value as text that can be given again."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

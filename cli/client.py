@@ -1,4 +1,4 @@
-"""A client of the daemon's HTTP API, which has no other rights than any app."""
+"""A client of the daemon's HTTP API, with no more rights than any app."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 600.0
-"""The longest silence of a request: the check of a large model."""
+"""The longest silence of a request: checking a large model."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-"""An address that is listened on, not called: what to call instead."""
+"""Addresses to listen on only → the one to connect to instead."""
 
 
 def model_path(name: str, *parts: object) -> str:
@@ -33,11 +33,11 @@ def model_path(name: str, *parts: object) -> str:
 
 
 class Client:
-    """Asks one daemon; every failure is raised as a readable `Failure`.
+    """Makes requests to one daemon; every failure is raised as a readable `Failure`.
 
-    url: None for this machine's daemon: by its Unix socket if there is one, where the kernel tells
-    who asks and no token is sent, else by the address in the settings. token: None for the token
-    file of this machine's daemon, which is never sent to another machine.
+    url: None for this machine's daemon: by its Unix socket if there is one, where the kernel
+    identifies the user and no token is sent, else by the address in the settings. token: None for
+    that in this machine's token file, which is never sent to another machine.
     """
 
     def __init__(self, *, url: str | None = None, token: str | None = None) -> None:
@@ -64,7 +64,7 @@ class Client:
     def socket(self) -> Path | None:
         """The Unix socket of this machine's daemon, if it listens on one and no URL was given.
 
-        Raises Failure if somebody else does.
+        Raises Failure if another user's program listens there.
         """
         if self._given_url:
             return None
@@ -74,7 +74,7 @@ class Client:
 
     @property
     def endpoint(self) -> str:
-        """What is asked, for people: the URL, or `unix:` and the socket's path."""
+        """The daemon's address for people: the URL, or `unix:` and the socket's path."""
         return self.url if self.socket is None else f"unix:{self.socket}"
 
     @property
@@ -88,7 +88,7 @@ class Client:
             self.__dict__.pop("_http").close()
 
     def get(self, path: str, **params: Any) -> Any:
-        """The JSON answer to a GET; parameters of None are left out."""
+        """The JSON answer to a GET; parameters that are None are left out."""
         known = {name: value for name, value in params.items() if value is not None}
         return self.request("GET", path, params=known).json()
 
@@ -107,7 +107,7 @@ class Client:
                 return
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """An answer with its body. Raises Failure for status 400 and above."""
+        """The answer with its body. Raises Failure for status 400 and above."""
         with self._reaching():
             response = self._http.request(method, path, **options)
         return self._checked(response)
@@ -158,13 +158,13 @@ class Client:
             timeout=timeout,
             transport=transport,
             verify=self._verification(),
-            trust_env=False,  # a proxy has no business between an app and its device
+            trust_env=False,  # no proxy between an app and its device
         )
 
     def _verification(self) -> ssl.SSLContext | bool:
-        """This machine's own daemon is known by its very certificate, whoever has signed that."""
+        """Trust exactly the certificate of this machine's daemon, whoever has signed it."""
         if self.socket is not None or not self.url.startswith("https:"):
-            return False  # nothing to verify; to read all certificates takes longer than to ask
+            return False  # nothing to verify, and reading CA certificates takes long
         if self._given_url or self.settings.tls_certificate is None:
             return True
         import ssl
@@ -183,7 +183,7 @@ class Client:
         import httpx
 
         if self.socket is not None:
-            return None  # who asks, the kernel tells the daemon
+            return None  # the kernel tells the daemon which user connects
         if httpx.URL(self.url).host not in LOOPBACK | {self.settings.host}:
             return None
         try:
@@ -199,7 +199,7 @@ class Client:
         return token
 
     def _refuse_strangers(self) -> None:
-        """The token is sent to the daemon only, not to another program on its port."""
+        """Raises Failure if another user's program has the port, which must not get the token."""
         import httpx
 
         from cli.listener import strangers

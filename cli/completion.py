@@ -1,4 +1,4 @@
-"""What the shell completes: names and numbers that the daemon knows."""
+"""Shell completion of names and numbers that the daemon knows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def completing(path: str, *keys: str) -> Completer:
-    """Completes with these fields of a list's items.
+    """A completer that offers these fields of a list's items.
 
-    path: of the list; `{model}` in it is the command's argument of that name.
+    path: of the list; `{model}` in it stands for the command's argument of that name.
     """
 
     def complete(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
-        """None if the daemon cannot be asked."""
+        """Empty if the daemon cannot be reached."""
         given = ctx.find_root().params
         client = Client(url=given.get("url"), token=given.get("token"))
         arguments = {name: quote(str(value), safe="") for name, value in ctx.params.items()}

@@ -1,4 +1,4 @@
-"""What several commands share: options, arguments, and groups that suggest the right name."""
+"""Shared by several commands: options, arguments, and groups that suggest the right name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Group(click.Group):
         raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Every command with its whole first sentence; click's own ends each after a line."""
+        """Every command with its whole first sentence; click would cut each to one line."""
         known = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(
@@ -136,7 +136,7 @@ class HeadChoice(click.ParamType["str | dict[str, Any]"]):
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | dict[str, Any]:
-        """As in a request."""
+        """The head as a request has it."""
         kind, colon, k = value.partition(":")
         if value == "auto":
             return value
@@ -146,7 +146,7 @@ class HeadChoice(click.ParamType["str | dict[str, Any]"]):
 
 
 class Time(click.ParamType[str]):
-    """A time from now, as 30d, or a moment in RFC 3339.
+    """A time from now, like 30d, or a moment in RFC 3339.
 
     ahead: whether it must be in the future.
     """

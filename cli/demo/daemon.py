@@ -1,4 +1,4 @@
-"""A real daemon of our own: a child process `honed serve` on a free port."""
+"""A real daemon for the demo: a child process `honed serve` on a free port."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STOP_TIMEOUT_S = 15.0
 POLL_S = 0.05
 LAST_LOG_LINES = 20
 ANNOUNCEMENT = re.compile(r"listens on (http://\S+)")
-"""What `honed serve` says once it can be asked."""
+"""What `honed serve` prints once it answers requests."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class DaemonProcess:
 
 
 def start(folder: Path, owner: ExitStack) -> DaemonProcess:
-    """Start a daemon that keeps everything in `folder`, and wait until it takes work.
+    """Start a daemon that keeps all its data in `folder`, and wait until it is ready.
 
-    owner: stops it when it closes, whatever happens from now on. The daemon sees none of this
-    machine's honed settings, and no Ctrl-C of our terminal.
-    Raises Failure with its last log lines if it does not come up.
+    owner: stops it when closed, whatever happens from now on. The daemon ignores this machine's
+    honed settings and Ctrl-C in this terminal. Raises Failure with its last log lines if it does
+    not start.
     """
     began = time.monotonic()
     deadline = began + START_TIMEOUT_S
@@ -81,7 +81,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 def _spawn(folder: Path, log: Path) -> subprocess.Popen[bytes]:
     config = folder / "honed.toml"
-    config.touch()  # a file that is named must be there
+    config.touch()  # a file that is named must exist
     with log.open("wb") as output:
         return subprocess.Popen(
             command("honed", "serve", "--port", "0", "--data-dir", str(folder)),

@@ -1,4 +1,4 @@
-"""`honed demo`: a device learns to read what its own camera sees, from start to end."""
+"""`honed demo`: a device learns to read what its own camera sees, end to end."""
 
 from __future__ import annotations
 

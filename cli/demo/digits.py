@@ -38,6 +38,6 @@ def read(model: Path, images: NDArray[Any]) -> NDArray[Any]:
 
 
 def drawing(image: NDArray[Any], *, shades: str) -> list[str]:
-    """Eight lines of 16 characters. image: (1, 8, 8) in [0, 1]; the washed-out ground is blank."""
+    """Eight lines of 16 characters. image: (1, 8, 8) in [0, 1]; the faded background is blank."""
     ink = ((image[0] - GROUND) / (1 - GROUND)).clip(0, 1) * (len(shades) - 1)
     return ["".join(shades[round(float(level))] * 2 for level in row) for row in ink]

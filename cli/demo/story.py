@@ -1,4 +1,4 @@
-"""How the demo looks: 80 columns, a line for each step, digits drawn as the camera sees them."""
+"""The demo's output: 80 columns, a line per step, digits drawn as the camera sees them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def paragraph() -> None:
 
 
 def share(label: str, value: float) -> None:
-    """A bar for a share in [0, 1]."""
+    """A bar for a fraction in [0, 1]."""
     full, empty = ("█", "░") if _can_print(SHADES) else ("#", ".")
     filled = round(value * BAR_WIDTH)
     line(label, f"{full * filled}{empty * (BAR_WIDTH - filled)}  {value:6.1%}")

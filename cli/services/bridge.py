@@ -1,4 +1,4 @@
-"""A device's node of a federation as a service of the person who asks: of systemd."""
+"""A device's node of a federation as a systemd service of the calling user."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WantedBy=default.target
 
 
 class BridgeService:
-    """The unit honed-federate-MODEL, beside a daemon's own."""
+    """The unit honed-federate-MODEL, in addition to the daemon's."""
 
     def __init__(self, model: str) -> None:
         if sys.platform != "linux":
@@ -50,13 +50,13 @@ class BridgeService:
 
     @property
     def path(self) -> Path:
-        """Of the unit."""
+        """The path of the unit."""
         return Path.home() / ".config/systemd/user" / self._name
 
     def install(
         self, command: Sequence[str], variables: Mapping[str, str], folder: Path
     ) -> Iterator[str]:
-        """Write the unit, and its variables where nobody else reads them; start it."""
+        """Write the unit, and its variables where nobody else can read them; start it."""
         environment = folder / "environment"
         environment.unlink(missing_ok=True)
         environment.touch(0o600)
@@ -84,6 +84,6 @@ class BridgeService:
 
 
 def _escaped(part: object) -> str:
-    """As a word of a unit: % and $ mean something there, as quotes and backslashes do."""
+    """Escape a word for a unit file, where %, $, quotes and backslashes are special."""
     text = str(part).replace("\\", "\\\\").replace('"', '\\"')
     return text.replace("%", "%%").replace("$", "$$")

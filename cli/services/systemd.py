@@ -33,7 +33,7 @@ class Service:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """What is enabled, in the order of the start."""
+        """The units to enable, in the order of the start."""
         return ("honed.service",) if self.is_user else ("honed.socket", "honed.service")
 
     def files(self, *, tcp: bool) -> Mapping[Path, Path]:
@@ -115,7 +115,7 @@ class Service:
         return f"{found['ActiveState']} ({found['SubState']})"
 
     def systemctl(self, *arguments: str) -> str:
-        """What systemctl says. Raises Failure."""
+        """The output of systemctl. Raises Failure."""
         where = ["--user"] if self.is_user else []
         if self.root != Path("/"):
             where = [f"--root={self.root}"]
