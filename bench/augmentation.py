@@ -1,7 +1,7 @@
-"""What augmentation makes of few samples: errors on digits that are kept back, and its cost.
+"""The effect of augmentation with few samples: errors on held-out digits, and its cost.
 
-Twenty pictures a class of the demo's digits, others for each seed, train the demo's CNN for 80
-epochs with and without.
+Twenty pictures per class of the demo's digits, different ones for each seed, train the demo's CNN
+for 80 epochs with and without augmentation.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COSTS = {
 
 
 def run() -> list[Row]:
-    """Errors by seed, then milliseconds of a batch."""
+    """Errors by seed, then milliseconds per batch."""
     with served() as daemon, tempfile.TemporaryDirectory() as scratch:
         rows = [_errors(daemon, seed, Path(scratch)) for seed in SEEDS]
     plain, changed = (mean(row[name] for row in rows) for name in ("error %", "augmented error %"))
@@ -108,7 +108,7 @@ def _png(pixels: Array) -> bytes:
 
 
 def _costs() -> list[Row]:
-    """Of what follows decoding: normalization, and before it the augmentation."""
+    """The costs of what follows decoding: augmentation, then normalization."""
     spec = TensorSpec("image", "float32", (3, 224, 224))
     pixels = np.random.default_rng(0).integers(0, 256, (BATCH_SIZE, *spec.shape), np.uint8)
     table = Standardize.parse(

@@ -1,4 +1,4 @@
-"""The yardstick: a bare training loop over the engine on the whole graph, data in memory.
+"""The baseline: a bare training loop over the engine on the whole graph, with data in memory.
 
 python -m bench.bare_loop MODEL.onnx DATA.npz INPUT EPOCHS BATCH_SIZE THREADS [PATTERN] prints one
 JSON object; PATTERN chooses what trains.
@@ -25,7 +25,7 @@ LEARNING_RATE = 1e-3
 
 
 def main() -> None:
-    """Train, export, and print seconds and samples a second from the first step."""
+    """Train, export, and print seconds and samples per second from the first step."""
     model, data = Path(sys.argv[1]), np.load(sys.argv[2])
     epochs, batch_size, threads = map(int, sys.argv[4:7])
     x, y = data[sys.argv[3]], data["label"]

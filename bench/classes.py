@@ -1,9 +1,8 @@
-"""A tenth digit, learned from a few pictures by a model of nine: what it costs the others.
+"""A model of nine digits learns a tenth from a few pictures: what that costs the others.
 
-The digits are the demo's, seen by its camera and judged on those that are kept back. In the last
-rows the nine are the base set, and the pictures of the tenth are all that is new: the nine are
-replayed, left out, or left out in ten epochs at a low rate; in the last row the job keeps to
-what the version before answers.
+The digits are the demo's, seen by its camera and judged on held-out ones. In the last rows the nine
+are the base set, and only pictures of the tenth are new: the nine are replayed, left out, or left
+out in ten epochs at a low rate; in the last row the job distills the previous version.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from cli.demo.digits import folder, kept_back, read
 NEW, PICTURES, SEEDS = 9, (5, 20), (0, 1, 2)
 GENTLE, DISTILLED = "replay 0, gentle", "replay 0, gentle, distillation"
 EPOCHS = (1, 5, None)
-"""None: what a job chooses."""
+"""None: the job chooses."""
 
 
 def run() -> list[Row]:
-    """One row for each number of pictures and of epochs; medians of the seeds."""
+    """One row per number of pictures and of epochs; medians over the seeds."""
     with served() as daemon, tempfile.TemporaryDirectory() as scratch:
         rows = [
             _row(daemon, Path(scratch), pictures, epochs)
@@ -105,7 +104,7 @@ def _nine() -> bytes:
 
 
 def _judged(daemon: Served, scratch: Path, name: str) -> dict[str, float]:
-    """Shares of pictures that `latest` has right, on the ones that are kept back."""
+    """Accuracies of `latest` on held-out pictures."""
     path = scratch / f"{name}.onnx"
     path.write_bytes(daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content)
     images, labels = kept_back()

@@ -1,4 +1,4 @@
-"""Two hundred clients: lists and jobs are answered soon while uploads fill their threads."""
+"""Two hundred clients: lists and jobs are answered quickly while uploads fill their threads."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bench.table import Row
 
 UPLOADING, READING = 180, 20
 READ_EVERY_S = 2.0
-"""Of each client that reads; together they take a twentieth of what the daemon has."""
+"""The interval of each reading client; together they take a twentieth of the daemon's capacity."""
 SECONDS, ROUNDS = 10.0, 5
 FEATURES = 16
 PATHS = {"list": "/v1/models/m/samples?limit=50", "jobs": "/v1/jobs?model=m"}
 
 
 def run() -> list[Row]:
-    """Uploads with and without clients that read, in turn; the ratio is that of the medians."""
+    """Uploads with and without reading clients, in turn; the ratio is that of the medians."""
     with served() as daemon:
         daemon.register("m", mlp(FEATURES, 32, 2))
         daemon.upload("m", x=[[float(n)] * FEATURES for n in range(64)], label=[0, 1] * 32)
@@ -48,7 +48,7 @@ def _round(daemon: Served, readers: int) -> tuple[float, dict[str, list[float]]]
 
 
 class _Crowd:
-    """The clients of one round, and what they have seen."""
+    """The clients of one round, and their measurements."""
 
     def __init__(self, daemon: Served) -> None:
         self._http = PlainHttp(daemon)
@@ -57,7 +57,7 @@ class _Crowd:
         self._spent_ms: dict[str, list[float]] = {what: [] for what in PATHS}
 
     async def stay(self, readers: int) -> tuple[float, dict[str, list[float]]]:
-        """Uploads a second, and the milliseconds of each answer to those who read."""
+        """Uploads per second, and the milliseconds of each answer to a reading client."""
         clients = [self._client(self._upload) for _ in range(UPLOADING)]
         clients += [self._client(self._read) for _ in range(readers)]
         await asyncio.gather(*clients)
@@ -74,7 +74,7 @@ class _Crowd:
         x = [random.random() for _ in range(FEATURES)]
         body = json.dumps({"inputs": {"x": x}, "label": 1}).encode()
         assert await self._http.ask(connection, "POST /v1/models/m/samples", body) == 201
-        # Clients that read may rest on when the time is over, and nobody uploads then.
+        # Reading clients may still pause after the end, when nobody uploads.
         self._uploads += time.perf_counter() < self._until
 
     async def _read(self, connection: Connection) -> None:

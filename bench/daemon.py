@@ -1,4 +1,4 @@
-"""A daemon to measure: the tests' own harness, in a folder that goes away."""
+"""A daemon to measure: the tests' harness, in a temporary folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def served(**settings: object) -> Iterator[Served]:
 
 
 def train(daemon: Served, model: str, **asked: object) -> dict[str, Any]:
-    """Train to the end, which an event tells: to poll for it would take from what is measured."""
+    """Train until an event reports the end: polling would distort what is measured."""
     ends = [("type", f"job.{state}") for state in ENDED]
     with daemon.http.stream("GET", "/v1/events", params=ends, timeout=None) as events:
         lines = events.iter_lines()

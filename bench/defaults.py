@@ -1,8 +1,8 @@
-"""What a job learns that is told nothing, beside recipes that were set by hand.
+"""What a job without hyperparameters learns, compared with manual recipes.
 
-The digits are the demo's, seen by its camera and judged on those that are kept back. The other data
-sets are tables, judged on the third that is not uploaded. The last row is of what a model knew
-before its people's pictures: clean digits, of which those that it came from are the base set.
+The digits are the demo's, seen by its camera and judged on held-out ones. The other data sets are
+tables, judged on the third that is not uploaded. The last row measures forgetting: clean digits,
+of which those that the model was pre-trained on are the base set.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Task:
 
 
 def run() -> list[Row]:
-    """Each recipe with three seeds, in turn; medians."""
+    """Each recipe with three seeds, interleaved; medians."""
     with served() as daemon, tempfile.TemporaryDirectory() as scratch:
         rows = [_digits(daemon, task, Path(scratch)) for task in digits()]
         rows += [_table(daemon, task, Path(scratch)) for task in tables()]
@@ -66,7 +66,7 @@ def _digits(daemon: Served, task: Task, scratch: Path) -> Row:
 
 
 def _table(daemon: Served, task: Task, scratch: Path) -> Row:
-    """The best recipe of several, each by the median of its seeds."""
+    """The best of several recipes, each by the median over its seeds, and the default."""
 
     def accuracy(**recipe: Any) -> float:
         return median(
@@ -78,7 +78,7 @@ def _table(daemon: Served, task: Task, scratch: Path) -> Row:
 
 
 def _forgetting(daemon: Served, task: Task, scratch: Path) -> Row:
-    """Clean digits, which a model knew, after it has learned the camera's, with no flag."""
+    """Accuracy on clean digits, which a model knew, after it has learned the camera's."""
     known, judged = clean_digits()
     row: Row = {"task": "clean digits after all 1,000"}
     for name, base in {"no base set": None, "base set": known}.items():
@@ -99,7 +99,7 @@ def trained(
     clean: tuple[Array, Array] | None = None,
     **asked: Any,
 ) -> Row:
-    """What a model that was trained so makes of the samples to judge by.
+    """Train a model, and measure it on the samples to judge by.
 
     base: its base set. clean: other samples to judge by.
     """
@@ -147,7 +147,7 @@ def _macro_f1(read: Array, labels: Array) -> float:
 
 
 def digits() -> list[Task]:
-    """The four stories of people who have pictures, and no recipe."""
+    """Four tasks of people who have pictures but no recipe."""
     with np.load(folder() / "device.npz") as arrays:
         images, labels = arrays["image"], arrays["label"]
     few = np.concatenate([np.flatnonzero(labels == each)[:10] for each in range(10)])
@@ -170,7 +170,7 @@ def digits() -> list[Task]:
 
 
 def clean_digits() -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Those that the demo's model was pre-trained on, and those that no training has seen."""
+    """Clean digits that the demo's model was pre-trained on, and held-out ones."""
     with gzip.open(folder() / "digits.csv.gz", "rt", encoding="ascii") as file:
         rows = np.loadtxt(file, delimiter=",", dtype=np.int64)
     images = (rows[:, :64] / 16).astype(np.float32).reshape(-1, 1, 8, 8)

@@ -1,4 +1,4 @@
-"""What fetching a model costs: 304s and downloads beside nginx, and two hundred waiting polls.
+"""What fetching a model costs: 304s and downloads compared with nginx, and 200 waiting polls.
 
 Needs nginx, wrk and curl. nginx serves the very file of the daemon's store, by sendfile.
 """
@@ -42,7 +42,7 @@ http {{
 
 
 def run() -> list[Row]:
-    """Every figure beside nginx's of the same run, where nginx has one."""
+    """Every figure with nginx's of the same run, if nginx has one."""
     for program in ("nginx", "wrk", "curl"):
         if shutil.which(program) is None:
             raise SystemExit(
@@ -57,7 +57,7 @@ def run() -> list[Row]:
 
 
 def unchanged(daemon: Served, nginx_url: str) -> list[Row]:
-    """An app that asks for what it has: one connection for the latency, eight for the rate."""
+    """Conditional requests for a known file: latency on one connection, rate on eight."""
     ours, theirs = daemon.url + PATH.format("small"), f"{nginx_url}/{stored(daemon, 'small')}"
     lone = [wrk(daemon, url, connections=1) for url in (ours, theirs)]
     many = [wrk(daemon, url, connections=8) for url in (ours, theirs)]
@@ -80,7 +80,7 @@ def unchanged(daemon: Served, nginx_url: str) -> list[Row]:
 
 
 def downloads(daemon: Served, nginx_url: str) -> Row:
-    """The 100 MB model, in turns; medians."""
+    """Downloads of the 100 MB model, in turn; medians."""
     ours, theirs = daemon.url + PATH.format("large"), f"{nginx_url}/{stored(daemon, 'large')}"
     pairs = [(download(daemon, ours), download(daemon, theirs)) for _ in range(DOWNLOADS)]
     honed, nginx_ = (median(each) for each in zip(*pairs, strict=True))
@@ -94,7 +94,7 @@ def downloads(daemon: Served, nginx_url: str) -> Row:
 
 
 def waiting(daemon: Served) -> list[Row]:
-    """Two hundred polls: memory, processor, and how long until the last is told."""
+    """Two hundred polls: memory, processor, and the time until the last is answered."""
     daemon.upload("small", x=[[0.0] * 784] * 64, label=[0] * 64, split="train")
     number = daemon.train("small", epochs=1, ignore_policy=True)["version"]
     aliases = "/v1/models/small/aliases/latest"
@@ -130,7 +130,7 @@ def waiting(daemon: Served) -> list[Row]:
 
 @contextmanager
 def nginx(daemon: Served) -> Iterator[str]:
-    """One worker on the daemon's own files; its address."""
+    """nginx with one worker on the daemon's files; yields its address."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -158,13 +158,13 @@ def answers(url: str) -> bool:
 
 
 def stored(daemon: Served, name: str) -> str:
-    """Where a model's latest file lies below the store's folder."""
+    """The path of a model's latest file below the store's folder."""
     sha256: str = daemon.http.get(f"/v1/models/{name}/latest").json()["sha256"]
     return f"{sha256[:2]}/{sha256}"
 
 
 def wrk(daemon: Served, url: str, *, connections: int) -> tuple[float, float]:
-    """Median latency in ms, and requests a second, of conditional requests."""
+    """Median latency in ms, and requests per second, of conditional requests."""
     token = f"Authorization: Bearer {daemon.token}"
     tag = httpx.head(url, headers={"Authorization": f"Bearer {daemon.token}"}).headers["etag"]
     condition = f"If-None-Match: {tag}"
@@ -211,7 +211,7 @@ def cpu_s(process: psutil.Process) -> float:
 
 
 def seconds_until_all_answer(open_polls: list[socket.socket], began: float) -> float:
-    """Until the first bytes of the last answer are here."""
+    """Seconds until the first bytes of the last answer arrive."""
     with selectors.DefaultSelector() as selector:
         for poll in open_polls:
             selector.register(poll, selectors.EVENT_READ)

@@ -1,4 +1,4 @@
-"""What the resting daemon costs: memory after one finished job, time to the first answer."""
+"""What the idle daemon costs: memory after one finished job, time to the first answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STARTS = 7
 
 
 def run() -> list[Row]:
-    """Memory of the daemon beside that of a bare interpreter; start-up beside the interpreter's."""
+    """Memory and start-up of the daemon, compared with a bare interpreter's."""
     ready = [_seconds_to_ready() for _ in range(STARTS)]
     bare = [_seconds(["-c", "pass"]) for _ in range(STARTS)]
     resident = _resident_mb()

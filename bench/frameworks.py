@@ -1,10 +1,10 @@
 """The same training in the daemon, in a bare loop over its engine, and in PyTorch.
 
-Each round runs all of them in turn; figures are medians over two to fifteen rounds. Ours counts
-from the request to the stored version, with the child's start; the others count from their first
+Each round runs all of them in turn; figures are medians over two to fifteen rounds. Ours is timed
+from the request to the stored version, including the child's start; the others from their first
 step, with their runtime loaded and their data in memory. PyTorch: eager, fused AdamW, on one and on
-two threads in each round; the count whose median is better stands for it. Rows of one thread have
-one thread on both sides.
+two threads in each round; the better median counts. Rows of one thread have one thread on both
+sides.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ HELD = 500
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row: a model, how much it trains, and what of it.
+    """One row: a model, how long it trains, and which of its parameters.
 
-    threads: PyTorch's; ours may take the most of them.
+    threads: PyTorch's counts; ours may use the largest.
     """
 
     name: str
@@ -66,13 +66,13 @@ CASES = (
 
 
 def run(cases: Sequence[Case] = CASES) -> list[Row]:
-    """One row for each case."""
+    """One row per case."""
     return [_case(case) for case in cases]
 
 
 @dataclass(slots=True)
 class Round:
-    """What one round found. torch: by its threads."""
+    """The results of one round. torch: by number of threads."""
 
     ours: dict[str, Any]
     again: dict[str, Any]
@@ -115,7 +115,7 @@ def _round(case: Case, model: Path, data: Path) -> Round:
 
 
 def torch(case: Case, data: Path, *, epochs: int, threads: int) -> dict[str, Any]:
-    """PyTorch's side, in a process of its own."""
+    """PyTorch's side, in a separate process."""
     command = [str(torch_env.python()), "-W", "ignore", _torch_side(), "train", case.name]
     sizes = map(str, (epochs, case.batch_size, threads))
     found, peak = watched.run([*command, str(data), *sizes])
@@ -138,7 +138,7 @@ def _ours(case: Case, model: Path, data: Path) -> tuple[dict[str, Any], dict[str
 
 
 def job(daemon: Served, case: Case, held: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
-    """Train from the registered weights; seconds, samples a second, accuracy, and the peak."""
+    """Train from the registered weights; seconds, samples per second, accuracy, peak memory."""
     asked = {
         "epochs": case.epochs,
         "batch_size": case.batch_size,
@@ -157,7 +157,7 @@ def job(daemon: Served, case: Case, held: tuple[np.ndarray, np.ndarray]) -> dict
 
 
 def _accuracy(daemon: Served, version: int, held: tuple[np.ndarray, np.ndarray]) -> float:
-    """Of the exported model, in a plain session."""
+    """The accuracy of the exported model in a plain session."""
     x, label = held
     content = daemon.http.get(f"/v1/models/m/versions/{version}/model.onnx").content
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])

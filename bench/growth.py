@@ -1,4 +1,4 @@
-"""How one epoch of the MLP grows with its samples, here and in PyTorch."""
+"""How an epoch's time of the MLP grows with its samples, in the daemon and in PyTorch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH_SIZE = 64
 
 
 def run() -> list[Row]:
-    """One row for each size, in a daemon of its own."""
+    """One row per size, each in its own daemon."""
     return [_row(size) for size in SIZES]
 
 

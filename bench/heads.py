@@ -1,4 +1,4 @@
-"""Heads on a frozen backbone, from ten samples a class: how soon, and how good.
+"""Heads on a frozen backbone, from ten samples per class: time and accuracy.
 
 The backbones are of examples/frozen_backbone (digits that a camera saw, judged on those that are
 kept back), and perceptrons of random weights on tables, judged on all that is not drawn. Each seed
@@ -66,7 +66,7 @@ class Task:
 
 
 def run() -> list[Row]:
-    """Accuracies by data set, means of the seeds; then seconds from the last label to `latest`."""
+    """Accuracies by data set, means over the seeds; then seconds from last label to `latest`."""
     with served() as daemon, tempfile.TemporaryDirectory() as scratch:
         rows = [_accuracies(daemon, task, Path(scratch)) for task in tasks()]
         numbers = [*ASKED, "auto - best"]
@@ -111,7 +111,7 @@ def _trained(
 
 
 def _seconds(daemon: Served) -> Iterator[Row]:
-    """From the last sample of a class to the promoted version, by a job and by a trigger."""
+    """Seconds from a class's last sample to the promoted version, by a job and by a trigger."""
     task = next(iter(tasks()))
     for name in ("prototype", "5 epochs"):
         took, cpu = [], []
@@ -120,7 +120,7 @@ def _seconds(daemon: Served) -> Iterator[Row]:
             daemon.register(model, task.model, gate={"mode": "always"}, **task.spec)
             (inputs, labels), _ = task.draw(hurry)
             daemon.upload(model, **{task.input: inputs[:-1], "label": labels[:-1]})
-            train(daemon, model, ignore_policy=True, **ASKED[name])  # its features are kept
+            train(daemon, model, ignore_policy=True, **ASKED[name])  # caches its features
             before, began = _cpu_s(daemon), time.monotonic()
             daemon.upload(model, "train", **{task.input: inputs[-1:], "label": labels[-1:]})
             train(daemon, model, ignore_policy=True, **ASKED[name])
@@ -135,13 +135,13 @@ def _seconds(daemon: Served) -> Iterator[Row]:
 
 
 def _cpu_s(daemon: Served) -> float:
-    """Of the daemon and of its children that have ended, on Linux."""
+    """Processor time of the daemon and of its ended children, on Linux."""
     fields = Path(f"/proc/{daemon.process.pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()
     return sum(map(int, fields[11:15])) / 100
 
 
 def tasks() -> list[Task]:
-    """Digits with a frozen backbone, and as the demo's network whole; tables with a frozen one."""
+    """Digits with a frozen backbone and with the demo's whole network; tables with a frozen one."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "examples/frozen_backbone"))
     from network import INPUT, SIDE, network  # type: ignore[import-not-found]
 

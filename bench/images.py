@@ -21,7 +21,7 @@ from storage.records.signatures import Signature, TargetSpec, TensorSpec
 PHOTOS, SIDE, BATCH_SIZE = 10_000, 224, 32
 SHAPE = (3, SIDE, SIDE)
 READINGS = 5
-"""The second epoch takes half a second: it is read so often, each time from a cache opened anew."""
+"""How often the second epoch is read, since it takes half a second; each opens the cache anew."""
 
 
 def run() -> list[Row]:
@@ -73,7 +73,7 @@ def _epoch(images: LabelledFiles) -> float:
 
 
 def _photos(path: Path) -> tuple[SampleIndex, Signature]:
-    """A pack of JPEGs with some detail, as cameras make them: smooth parts, edges and noise."""
+    """A pack of JPEGs with detail like a camera's: smooth parts, edges and noise."""
     generator = np.random.default_rng(0)
     distinct = [_photo(generator) for _ in range(100)]
     contents = [distinct[n % len(distinct)] for n in range(PHOTOS)]

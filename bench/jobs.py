@@ -10,7 +10,7 @@ from bench.table import Row
 
 JOBS = 400
 WARM = 60
-"""After so many, what a job needs has been loaded, and SQLite's log has its size."""
+"""After this many jobs everything needed is loaded, and SQLite's log has reached its size."""
 FEATURES, CLASSES, SAMPLES = 16, 3, 256
 
 
@@ -47,6 +47,6 @@ def _resident_mb(daemon: Served) -> float:
 
 
 def _database_kb(daemon: Served) -> float:
-    """With its log, which holds what the file itself does not yet."""
+    """The database's size, including its log."""
     files = (daemon.data_dir / name for name in ("hone.db", "hone.db-wal"))
     return sum(path.stat().st_size for path in files if path.exists()) / 1024

@@ -1,7 +1,7 @@
-"""Mixed requests at a fixed rate while a job trains: the highest rate at which p99 holds.
+"""Mixed requests at a fixed rate while a job trains: the highest rate within the p99 limit.
 
-The loop is open: each request is due at its time, whatever became of those before, and its latency
-counts from then, so that a daemon that falls behind cannot slow down who asks it.
+The loop is open: each request is due at its time, whatever became of earlier ones, and its latency
+counts from then, so that a daemon that falls behind cannot slow down the load.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ SECONDS, WARM_UP_S = 60.0, 5.0
 MAX_P99_MS = 100.0
 FEATURES, CLASSES, SAMPLES, BATCH = 64, 10, 20_000, 32
 CLIENTS = 200
-"""Connections at once; the latency of a request that finds none free counts all the same."""
+"""Concurrent connections; a request that finds none free waits, which counts as latency."""
 MAX_IDLE_S = 3.0
-"""uvicorn closes a connection that rests for five seconds."""
+"""uvicorn closes a connection that is idle for five seconds."""
 MIX = {
     "upload one": 8,
     "upload batch": 1,
@@ -36,12 +36,12 @@ MIX = {
     "job": 1,
     "stats": 1,
 }
-"""Of twenty requests: devices send and ask for predictions, some look for news."""
+"""Shares of twenty requests: devices send samples and request predictions, some poll."""
 _M = "/v1/models/m"
 
 
 def run() -> list[Row]:
-    """A row for each rate, up to the first at which p99 is above MAX_P99_MS."""
+    """A row per rate, up to the first at which p99 exceeds MAX_P99_MS."""
     rows: list[Row] = []
     generator = np.random.default_rng(0)
     with served() as daemon:
@@ -61,7 +61,7 @@ def run() -> list[Row]:
 
 
 class _Load:
-    """Requests at one rate, and what became of them."""
+    """Requests at one rate, and their results."""
 
     def __init__(self, daemon: Served, job: int) -> None:
         self._http = PlainHttp(daemon)
@@ -83,7 +83,7 @@ class _Load:
         self._unexpected: Counter[str] = Counter()
 
     async def run(self, rate: int, seconds: float) -> Row:
-        """Send `rate` requests a second."""
+        """Send `rate` requests per second."""
         kinds = random.choices(list(MIX), list(MIX.values()), k=int(rate * seconds))
         began = time.perf_counter()
         asked = []

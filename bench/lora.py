@@ -1,8 +1,8 @@
-"""LoRA of rank 8 beside the attention of a transformer of 25 million parameters in int8.
+"""LoRA of rank 8 on the attention of a transformer with 25 million parameters in int8.
 
 Both sides take batches of 8 sequences of 64 tokens, AdamW, two threads. PyTorch: full fine-tuning
-and LoRA, both of float32. Peaks are of the process that trains: `own` is anonymous memory,
-`resident` has the pages of files too, which for ours are the base and for PyTorch its libraries.
+and LoRA, both in float32. Peaks are of the training process: `own` is anonymous memory, `resident`
+includes pages of files, which are the base for ours and libraries for PyTorch.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bench.daemon import served, train
 from bench.table import Row
 
 VOCABULARY, CLASSES, TOKENS, BATCH, RANK = 1000, 10, 64, 8, 8
-"""As lora_torch.py has them, which only runs where torch is."""
+"""As in lora_torch.py, which cannot be imported without torch."""
 STEPS, THREADS, ROUNDS = 8, 2, 2
 
 
 def run() -> list[Row]:
-    """One row: the peaks, and what a version takes."""
+    """One row: the peaks, and the size of a version."""
     with tempfile.TemporaryDirectory(prefix="honed-bench-") as name:
         plain, packed = Path(name) / "float.onnx", Path(name) / "int8.onnx"
         parameters = _torch("export", str(plain))[0]["parameters"]

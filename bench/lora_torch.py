@@ -24,7 +24,7 @@ LEARNING_RATE = 1e-3
 
 
 class Attention(nn.Module):
-    """Self-attention with a matrix each for queries, keys, values and the result."""
+    """Self-attention with one matrix each for queries, keys, values and the result."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A classifier of sequences of tokens, of 25 million parameters."""
+    """A classifier of token sequences with 25 million parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Lora(nn.Module):
 
 
 def with_lora(model: Transformer) -> Transformer:
-    """Adapters beside the four matrices of each attention; nothing else trains."""
+    """Add adapters to the four matrices of each attention; nothing else trains."""
     for parameter in model.parameters():
         parameter.requires_grad = False
     for block in model.blocks:

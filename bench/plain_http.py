@@ -1,4 +1,4 @@
-"""HTTP by hand: a client that takes less of the processor than what it measures."""
+"""A minimal HTTP client, which takes less processor time than what it measures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class PlainHttp:
-    """Requests of the admin to one daemon, over connections that the caller keeps."""
+    """Requests with the admin token to one daemon, over connections that the caller holds."""
 
     def __init__(self, daemon: Served) -> None:
         address = urlsplit(daemon.url)
@@ -30,7 +30,7 @@ class PlainHttp:
         *,
         headers: str = "Content-Type: application/json\r\n",
     ) -> int:
-        """The status of the answer, which is read whole. line: method and path."""
+        """Send a request, read the whole answer; returns its status. line: method and path."""
         reader, writer = connection
         length = f"Content-Length: {len(body)}\r\n" if body else ""
         writer.write(f"{line} HTTP/1.1\r\n{self._head}{headers}{length}\r\n".encode() + body)

@@ -1,9 +1,10 @@
 """What a foreground process loses while a job trains under the default policy.
 
-Windows of a quarter of a second alternate: the burners alone, beside the training child, and beside
-a bare loop that steps back as the child does and touches no memory. So short and so many, because a
-shared machine's own speed moves by tens of percents within seconds. A child that does not train is
-stopped by SIGSTOP. What the bare loop costs is the machine's: a busy processor slows its neighbour.
+Windows of a quarter of a second alternate: the burners alone, next to the training child, and next
+to a bare loop that yields as the child does and touches no memory. They are short and many because
+a shared machine's own speed varies by tens of percent within seconds. A child that does not train
+is stopped by SIGSTOP. The cost of the bare loop is the machine's: a busy processor slows its
+neighbour.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ while True:
 
 
 def run() -> list[Row]:
-    """One process, then as many as there are processors."""
+    """One burner, then as many as there are processors."""
     generator = np.random.default_rng(0)
     x = generator.random((20_000, 784), dtype=np.float32)
     with served() as daemon:
@@ -59,7 +60,7 @@ def run() -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What all burners did: loops, and the processor time that they got, s."""
+    """The work of all burners: loops, and the processor time that they got, in seconds."""
 
     loops: float
     used_s: float
@@ -97,18 +98,18 @@ def _measure(daemon: Served, what: str, *, processes: int, must: str) -> Row:
 
 
 def _losses(found: list[dict[str, Window]], beside: str) -> np.ndarray:
-    """Of each round, %."""
+    """The loss of each round, %."""
     return np.array([100 * (1 - each[beside].loops / each["alone"].loops) for each in found])
 
 
 def _lost_time(found: list[dict[str, Window]]) -> float:
-    """What the scheduler took from the burners, %; a slower processor does not count."""
+    """Processor time that the scheduler took from the burners, %; not a slower processor."""
     alone, beside = (sum(each[name].used_s for each in found) for name in ("alone", "training"))
     return 100 * (1 - beside / alone)
 
 
 def _interval(losses: np.ndarray) -> tuple[float, float]:
-    """Of the median, by bootstrap."""
+    """The 95 % interval of the median, by bootstrap."""
     rows = np.random.default_rng(0).integers(0, len(losses), (2000, len(losses)))
     low, high = np.percentile(np.median(losses[rows], axis=1), [2.5, 97.5])
     return float(low), float(high)
@@ -140,7 +141,7 @@ def _work(burners: list[subprocess.Popen[str]]) -> Window:
 
 @contextmanager
 def _burners(count: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """Programs of somebody else: in a session of their own, as a desktop's are."""
+    """Foreground programs, in a separate session like a desktop's."""
     burners = [
         subprocess.Popen(
             [sys.executable, "-c", BURNER],

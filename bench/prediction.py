@@ -1,4 +1,4 @@
-"""What a prediction through HTTP costs beside a bare session, at rest and while a job trains."""
+"""Prediction over HTTP compared with a bare session, at rest and while a job trains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WARM_UP = 200
 
 
 def run() -> list[Row]:
-    """An MLP, one instance a request, one request at a time."""
+    """An MLP, one instance per request, one request at a time."""
     model = mlp(*SIZES)
     generator = np.random.default_rng(0)
     x = generator.random((20_000, SIZES[0]), dtype=np.float32)
@@ -56,7 +56,7 @@ def run() -> list[Row]:
 
 
 class Asker:
-    """Asks for one prediction, on a connection that stays open."""
+    """Requests one prediction per call, on a connection that stays open."""
 
     def __init__(self, daemon: Served, x: np.ndarray) -> None:
         self._body = json.dumps({"inputs": {"x": x.tolist()}})
@@ -77,7 +77,7 @@ class Asker:
 
 
 def bare_session(model: bytes, x: np.ndarray) -> Callable[[], object]:
-    """The same work without a daemon, with as many threads as the predictor takes by default."""
+    """The same work without a daemon, with as many threads as the predictor uses by default."""
     from service.settings import default_threads
 
     options = onnxruntime.SessionOptions()
@@ -87,7 +87,7 @@ def bare_session(model: bytes, x: np.ndarray) -> Callable[[], object]:
 
 
 def milliseconds(work: Callable[[], object]) -> list[float]:
-    """How long each round took."""
+    """The duration of each call, in milliseconds."""
     for _ in range(WARM_UP):
         work()
     spent = []
@@ -99,5 +99,5 @@ def milliseconds(work: Callable[[], object]) -> list[float]:
 
 
 def p99(spent: list[float]) -> float:
-    """The time that one in a hundred exceeds."""
+    """The 99th percentile."""
     return quantiles(spent, n=100)[-1]

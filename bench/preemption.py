@@ -1,4 +1,4 @@
-"""From the plug that is pulled to the child's last instruction, and the steps that are lost."""
+"""The time from unplugging to the child's last instruction, and the steps that are lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run() -> list[Row]:
             job_id = daemon.ask_for_job("m", epochs=1_000_000)["id"]
             for _ in range(ROUNDS):
                 _begun(daemon, job_id)
-                time.sleep(generator.random() * 0.5)  # at any moment between two looks
+                time.sleep(generator.random() * 0.5)  # at any moment between two readings
                 took.append(_unplug(daemon, laptop))
                 lost.append(_lost(daemon, job_id))
                 laptop.plug()
@@ -70,7 +70,7 @@ def _lives(pid: int) -> bool:
 
 
 def _lost(daemon: Served, job_id: int) -> int:
-    """Steps told before the pause that the checkpoint has not."""
+    """Steps reported before the pause that the checkpoint lacks."""
     told = daemon.wait_for_job(job_id, "paused")["progress"]["step"]
     items = daemon.http.get("/v1/models/m/checkpoints").json()["items"]
     return max(0, told - max(item["step"] for item in items))

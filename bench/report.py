@@ -41,7 +41,7 @@ COLUMNS = {
     ),
     "accuracy": ("honed accuracy", "PyTorch accuracy"),
 }
-"""Title of a table → what its columns hold."""
+"""Title of a table → its columns."""
 BARS = (
     ("honed request to version s", "Hone, first job", "#0b6e4f"),
     ("second job s", "Hone, second job", "#6bbf59"),
@@ -52,7 +52,7 @@ WIDTH, LEFT, BAR, GAP = 760, 210, 16, 26
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """The machine, and one table a subject."""
+    """The machine, and one table per subject."""
     lines = [f"{results['machine']}, load {results['load']}, {results['date']}.", ""]
     for title, columns in COLUMNS.items():
         rows = [
@@ -72,7 +72,7 @@ def _table(rows: list[Row]) -> list[str]:
 
 
 def picture(rows: list[Row]) -> str:
-    """Bars of seconds, each model on a scale of its own."""
+    """Bars of seconds, each model on its own scale."""
     parts, y = [], 24
     for row in rows:
         parts.append(_label(12, y, row["model"], bold=True))
@@ -101,7 +101,7 @@ def _label(x: float, y: float, words: str, *, bold: bool = False) -> str:
 
 
 def main() -> None:
-    """Rewrite the picture, and the page between its two marks."""
+    """Rewrite the picture, and the part of the page between its two markers."""
     source = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
     results = json.loads(source.read_text("utf-8"))
     PICTURE.write_text(picture(results["frameworks"]), "utf-8")

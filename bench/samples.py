@@ -56,7 +56,7 @@ def _measure(daemon: Served, count: int) -> Row:
 
 
 def _p95(ask: Callable[[int], object]) -> float:
-    """Milliseconds, over the wire."""
+    """The 95th percentile of request times, in milliseconds."""
     spent = []
     for n in range(ASKED):
         began = time.perf_counter()

@@ -18,7 +18,7 @@ CHUNK = 20_000
 
 
 def run() -> list[Row]:
-    """One job of 50 steps for each size; the dataset's own size beside the child's memory."""
+    """One job of 50 steps per size; the size of the dataset next to the child's memory."""
     with served(log_format="json") as daemon:
         rows = [_job(daemon, count) for count in SIZES]
     for row in rows:
@@ -46,7 +46,7 @@ def _job(daemon: Served, count: int) -> Row:
 
 
 def _watch_child(daemon: Served, job_id: int) -> float:
-    """The most private memory that the child held, MB: mapped packs belong to the page cache."""
+    """The child's peak of private memory, MB: mapped packs belong to the page cache."""
     most = 0.0
     ended = threading.Event()
 
@@ -76,7 +76,7 @@ def _anonymous_mb(pid: int) -> float:
 
 
 def seconds_to_first_step(daemon: Served, job_id: int) -> float:
-    """From the log: the job was claimed; the child had engine and samples, and begins to step."""
+    """Seconds, from the log, between the claim of the job and the child's first step."""
     lines = daemon.log.read_text()
     times = {}
     for event in ("job.started", "job.training"):

@@ -1,7 +1,7 @@
-"""Two of ten digits with a twentieth of the others' pictures: what `sampling: "balanced"` brings.
+"""Two of ten digits with a twentieth of the others' pictures: the gain of `sampling: "balanced"`.
 
-The same job with and without it, five epochs as of before jobs chose, and forty by hand. Medians of
-the seeds; all are judged on the pictures that are kept back.
+The same job with and without it, with the five epochs of the former default and with forty. Medians
+over the seeds; all are judged on held-out pictures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RECIPES = {
 
 
 def run() -> list[Row]:
-    """One row for each recipe."""
+    """One row per recipe."""
     (task,) = (each for each in digits() if each.name == "skewed")
     rows: list[Row] = []
     with served() as daemon, tempfile.TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-"""Prints what a benchmark found."""
+"""Prints a benchmark's results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Row = dict[str, Any]
 
 
 def show(title: str, rows: list[Row]) -> None:
-    """A table: one line a row, columns as wide as they need."""
+    """Print a table: one line per row, columns as wide as necessary."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     cells = [[text(row.get(column, "")) for column in columns] for row in rows]
     widths = [

@@ -1,4 +1,4 @@
-"""Made-up tasks that models learn: each class has a pattern, each sample adds noise to it."""
+"""Synthetic tasks: each class has a pattern, each sample adds noise to it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 
 CLASSES = 10
 NOISE, IMAGE_NOISE = 1.0, 0.1
-"""Standard deviations; the features of an untrained backbone tell classes apart only barely."""
+"""Standard deviations; features of an untrained backbone can barely tell classes apart."""
 COARSE = 8
-"""Pixels of a side on which an image's pattern is drawn; it is then enlarged."""
+"""Side length in pixels at which an image's pattern is drawn, before it is enlarged."""
 
 
 def task(shape: tuple[int, ...], count: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """`count` samples of this shape, float32, and their classes; other seeds, other samples."""
+    """`count` samples of this shape, float32, and their classes; each seed draws other samples."""
     patterns = _patterns(shape)
     generator = np.random.default_rng(seed)
     label = generator.integers(0, CLASSES, count)

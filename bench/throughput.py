@@ -1,4 +1,4 @@
-"""Samples a second of a job ÷ a bare loop over the same engine with the data in memory."""
+"""Samples per second of a job ÷ a bare loop over the same engine with the data in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THREADS = 1
 
 
 def run() -> list[Row]:
-    """Ours and the bare loop in turn, MLP and digits CNN; the ratio is the median of the pairs."""
+    """A job and the bare loop in turn, MLP and digits CNN; the ratio is the median of the pairs."""
     generator = np.random.default_rng(0)
     images = generator.random((8_000, 1, 8, 8), dtype=np.float32)
     rows = generator.random((8_000, 784), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""PyTorch, installed for the comparison alone, in an environment of its own."""
+"""PyTorch, installed only for the comparison, in a separate environment."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class InvertedResidual(nn.Module):
 class InvertedResidualNet(nn.Module):
     """MobileNetV2 at width 1 for 96 by 96 pixels.
 
-    frozen: only its head trains. Statistics are kept as they are, as the exported model has them.
+    frozen: only its head trains, and the statistics stay those of the exported model.
     """
 
     PLAN = (
@@ -83,7 +83,7 @@ class InvertedResidualNet(nn.Module):
         return self.head(self.backbone(image))
 
     def train(self, mode: bool = True) -> InvertedResidualNet:
-        """The backbone keeps its statistics, as it is usual in fine-tuning."""
+        """Keep the backbone's statistics, as is usual in fine-tuning."""
         super().train(mode)
         self.backbone.eval()
         return self
@@ -96,7 +96,7 @@ class Transformer(nn.Module):
         super().__init__()
         layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        # Its layers are copies of one: the exporter would make one tensor of what is equal.
+        # Its layers are copies of one: the exporter would merge equal tensors.
         self.encoder.layers[1] = nn.TransformerEncoderLayer(
             64, 4, 128, dropout=0.0, batch_first=True
         )
@@ -151,7 +151,7 @@ def build(name: str) -> nn.Module:
 
 @torch.no_grad()
 def settle(net: InvertedResidualNet) -> None:
-    """Give the random backbone statistics that fit its weights, as a pretrained one has them."""
+    """Give the random backbone statistics that fit its weights, like a pretrained one's."""
     net.backbone.train()
     for layer in net.modules():
         if isinstance(layer, nn.BatchNorm2d):
@@ -177,7 +177,7 @@ def export(name: str, path: Path) -> None:
 
 
 def train(name: str, data: Path, epochs: int, batch_size: int, threads: int) -> dict[str, float]:
-    """seconds: from the first step to the model written; training_seconds: the steps alone."""
+    """seconds: from the first step to the written model; training_seconds: only the steps."""
     torch.set_num_threads(threads)
     with np.load(data) as arrays:
         x, y = torch.from_numpy(arrays["x"]), torch.from_numpy(arrays["label"])

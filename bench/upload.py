@@ -1,4 +1,4 @@
-"""npz upload of 784-float samples, durable when answered, beside a file written and flushed."""
+"""npz upload of 784-float samples, durable when answered, compared with a flushed file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDS = 5
 
 
 def run() -> list[Row]:
-    """Samples a second in uploads of several sizes, and how the daemon's peak memory grows."""
+    """Samples per second in uploads of several sizes, and how the daemon's peak memory grows."""
     with served() as daemon:
         daemon.register("m", mlp(784, 512, 512, 10))
         return [_upload(daemon, count) for count in (1_000, 10_000, 50_000)]
@@ -46,7 +46,7 @@ def _upload(daemon: Served, count: int) -> Row:
 
 
 def _send(daemon: Served, body: bytes) -> None:
-    # http.client hands the body to the socket in one piece; httpx takes longer than the daemon.
+    # http.client writes the body to the socket at once; httpx takes longer than the daemon.
     connection = http.client.HTTPConnection(daemon.url.removeprefix("http://"))
     headers = {"Content-Type": "application/x-npz", "Authorization": f"Bearer {daemon.token}"}
     connection.request("POST", "/v1/models/m/samples", body, headers)

@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any
 
 INTERVAL_S = 0.02
-"""A look and the wake-up before it take 0.25 ms, of a machine that is to be left to training."""
+"""Each reading with its wake-up takes 0.25 ms, which the training loses."""
 PAGE_MB = mmap.PAGESIZE / 2**20
 
 
 class Peak:
-    """The most that was seen, MB. own: anonymous memory, which mapped files are no part of.
+    """Peaks in MB. own: anonymous memory, without mapped files.
 
-    resident: with the pages of mapped files that the process has touched.
+    resident: includes the pages of mapped files that the process has touched.
     """
 
     own = 0.0
     resident = 0.0
 
     def look(self, pid: int) -> bool:
-        """Linux's `statm`, which costs it less than `status`; False once the process has ended."""
+        """Read Linux's `statm`, cheaper than `status`; False once the process has ended."""
         try:
             _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
         except OSError:
@@ -37,17 +37,17 @@ class Peak:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that this one has started, by Linux's list: psutil would walk all there are."""
+    """The children of a process, by Linux's list: psutil would scan all processes."""
     lists = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for each in lists for child in each.read_text().split()]
 
 
 @contextmanager
 def watching(pids: Callable[[], Iterable[int]]) -> Iterator[Peak]:
-    """The peak of whichever processes these are, while the block runs.
+    """The peak of these processes while the block runs.
 
-    They are asked for again only when one has ended: to list a daemon's children at every look took
-    a tenth of a processor, from the very training that is measured.
+    They are listed again only when one has ended: listing a daemon's children at every reading took
+    a tenth of a processor from the measured training.
     """
     peak, ended = Peak(), threading.Event()
 
@@ -68,7 +68,7 @@ def watching(pids: Callable[[], Iterable[int]]) -> Iterator[Peak]:
 
 
 def run(command: Sequence[str]) -> tuple[dict[str, Any], Peak]:
-    """The JSON object that the command prints, and its peak."""
+    """Run a command; returns the JSON object that it prints, and its peak."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with watching(lambda: [process.pid]) as peak:
         output, _ = process.communicate()
