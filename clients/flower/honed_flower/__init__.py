@@ -1,1 +1,1 @@
-"""Flower apps for Hone: devices train rounds by their daemons, a server averages what they send."""
+"""Flower apps for Hone: daemons train rounds on devices, a server averages their updates."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 AGAIN_S, PAUSE_S = 90.0, 10.0
-"""A SuperLink takes a minute to see that a node was killed, and refuses it until then."""
+"""A SuperLink takes a minute to notice that a node was killed, and refuses it until then."""
 
 
 def main() -> None:

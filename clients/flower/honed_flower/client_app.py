@@ -1,4 +1,4 @@
-"""The ClientApp: what a device does for each message of a federation.
+"""The ClientApp: handles each message of a federation on the device.
 
 It finds daemon and model by its node's configuration (`honed-flower join` sets it), else by the
 environment: HONED_MODEL, and HONED_URL, HONED_TOKEN or HONED_SOCKET as honed-client reads them.
@@ -31,9 +31,9 @@ logger = logging.getLogger("honed_flower")
 LARGEST_RUN = 2**40
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
 STOPPED = Event()
-"""Set while the run that a message belongs to has ended, by who watches it."""
+"""Set once the run of the present message has ended, by the thread that watches the run."""
 NOTED: list[Callable[[int | None], None]] = []
-"""Who is told of rounds that begin and end."""
+"""Callbacks for rounds that begin (their id) and end (None)."""
 
 
 def secure(message: Message, context: Context, call_next: ClientAppCallable) -> Message:

@@ -1,4 +1,4 @@
-"""The daemon of this device, asked for what a federation wants of it."""
+"""Requests of a federation to this device's daemon."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from honed_client.calls import Call, model_path
 POLL_S = 0.25
 LONGEST_POLL_S = 2.0
 GRACE_S = 60.0
-"""After a deadline: to end the step, clip, noise and write; and for a daemon that starts again."""
+"""Time after a deadline to finish the step, clip, add noise and write, or to restart the daemon."""
 BINARY = {"Content-Type": "application/octet-stream"}
 ENDED = ("succeeded", "failed", "cancelled")
 
 
 class NoUpdate(Exception):
-    """The round came to none; says why."""
+    """The round made no update; the message says why."""
 
 
 class Stopped(Exception):
-    """The federation has no use for the round any more."""
+    """The federation no longer needs the round."""
 
 
 class Device:
-    """One model of a daemon. stopped: set when whoever asked for a round is gone.
+    """One model of a daemon. stopped: set when the run that requested a round has ended.
 
-    note: told of each round that begins, by its id, and None when it has ended.
+    note: called with a round's id when it begins, and with None when it has ended.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Device:
         self._note = note
 
     def train(self, parameters: bytes, spec: Mapping[str, Any]) -> tuple[bytes, int]:
-        """A round to its end: its update, and the number of samples it comes from.
+        """Run a round to its end; returns its update, and the number of samples it comes from.
 
-        spec: of api.schemas.federation.RoundRequest, with its number. Raises NoUpdate, Stopped,
-        HonedError, Unreachable.
+        spec: fields of api.schemas.federation.RoundRequest, with the round's number. Raises
+        NoUpdate, Stopped, HonedError, Unreachable.
         """
         asked = {**spec, "superlink": self._superlink}
         parts = {
@@ -80,16 +80,16 @@ class Device:
         return metrics
 
     def take(self, parameters: bytes) -> None:
-        """Have the daemon judge them by its gate, personalized if the device's consent says so."""
+        """Submit them to the daemon's gate, personalized if the device's consent says so."""
         path = model_path(self.model, "parameters")
         self._client.send(Call("PUT", path, headers=BINARY, content=parameters))
 
     def stop(self, round_id: int) -> None:
-        """End a round within a second; of one that has ended, remove the update."""
+        """End a round within a second; if it has already ended, remove its update."""
         self._client.send(Call("DELETE", f"/v1/rounds/{quote(str(round_id))}"))
 
     def _wait(self, round_id: int, deadline_s: float | None) -> dict[str, Any]:
-        """The round once it has ended; a daemon that is away is waited for until the deadline."""
+        """The round once it has ended; an unreachable daemon is retried until the deadline."""
         until = None if deadline_s is None else time.monotonic() + deadline_s + GRACE_S
         pause_s = POLL_S
         while True:
@@ -116,9 +116,9 @@ def _why(ended: Mapping[str, Any]) -> str:
 
 
 def reason(error: Exception) -> str:
-    """What the federation is told of a failure: what is wrong with what it sent, else the kind.
+    """What the federation is told of a failure: details only if its own input was invalid.
 
-    The device's log has the rest: of budgets and counts of samples the federation learns nothing.
+    The device's log has the rest: the federation learns nothing of budgets and sample counts.
     """
     if isinstance(error, HonedError):
         told = str(error) if error.code == "invalid_input" else "the device's log says why"

@@ -1,10 +1,10 @@
-"""A device's node: carries out what the SuperNode receives, and watches over the run.
+"""A device's node: handles the messages that the SuperNode receives, and monitors the run.
 
-The SuperNode is Flower's program, with `--isolation process`: it talks to the SuperLink and hands
-messages out on 127.0.0.1 to who knows a secret. Flower's own executor would install the code that
-came with the run, and start it. `Executor` starts the ClientApp of this package instead: nothing
-that a SuperLink sends is ever run. It also asks the SuperLink whether the run goes on, which Flower
-does not while a ClientApp works, and stops the daemon's training when it does not.
+The SuperNode is Flower's program, with `--isolation process`: it talks to the SuperLink and gives
+messages on 127.0.0.1 to clients that know a secret. Flower's own executor would install and start
+the code that came with the run. `Executor` calls the ClientApp of this package instead: nothing
+that a SuperLink sends is ever run. It also polls the SuperLink whether the run continues, which
+Flower does not while a ClientApp works, and stops the daemon's training when it does not.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
 class Executor:
-    """Carries out messages one after the other, until stop is set or the SuperNode ends."""
+    """Handles messages one after the other, until `stop` is set or the SuperNode ends."""
 
     def __init__(
         self, member: Membership, node: SuperNode, state: State, stop: threading.Event
@@ -57,7 +57,7 @@ class Executor:
         self._stop = stop
 
     def run(self) -> int:
-        """The SuperNode's exit code, 0 if it was told to stop."""
+        """Run to the end; returns the SuperNode's exit code, 0 if `stop` was set."""
         guard = SuperExecAuthHttpInterceptor(
             master_secret=self._node.secret, protected_methods=[ACQUIRE]
         )
@@ -68,7 +68,7 @@ class Executor:
                     return code
                 try:
                     token = client.AcquireTask(request).token
-                except httpx.TransportError:  # it does not listen yet, or no more
+                except httpx.TransportError:  # it does not listen yet, or no longer
                     token = ""
                 if token:
                     self._carry_out(token)
@@ -114,7 +114,7 @@ class Executor:
             watch.join()
 
     def _watch(self, context: Context, done: threading.Event) -> None:
-        """Set STOPPED once the run has ended, or the SuperLink is away for too long."""
+        """Set STOPPED once the run has ended, or the SuperLink was unreachable for too long."""
         private = read_key(self._member.key)
         trusted = self._member.root_certificates
         request = GetRunRequest(node=NodeProto(node_id=context.node_id), run_id=context.run_id)
@@ -174,7 +174,7 @@ class Executor:
 
 
 def drop_abandoned(member: Membership, state: State) -> None:
-    """Stop the round of a node that was killed: nobody would fetch what it comes to."""
+    """Stop the round of a node that was killed: nobody would fetch its update."""
     round_id = state.facts.get("round_id")
     if round_id is None:
         return

@@ -23,9 +23,8 @@ class Model:
     """A forward model, and which of its initializers train.
 
     trainable: globs over initializers, empty for every float32 one of more than one number that is
-    no running statistic. parameters: a file of a daemon's `GET …/parameters`, which says exactly
-    what trains there, and where to begin; None to begin with the model's own numbers. Raises
-    ValueError.
+    not a running statistic. parameters: a file of a daemon's `GET …/parameters`, which defines what
+    trains there, and the starting values; None for the model's own values. Raises ValueError.
     """
 
     def __init__(self, path: Path, *, trainable: list[str], parameters: Path | None) -> None:
@@ -35,7 +34,7 @@ class Model:
         self.parameters = self._chosen(trainable) if parameters is None else self._given(parameters)
 
     def save(self, parameters: Tensors, path: Path) -> None:
-        """Write the file with these parameters, in one move."""
+        """Write the file with these parameters, atomically."""
         for name, values in parameters.items():
             tensor = numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name)
             self._initializers[name].CopyFrom(tensor)

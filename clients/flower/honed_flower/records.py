@@ -8,28 +8,28 @@ from flwr.app import Array, ArrayRecord
 from honed_flower.updates import BadUpdate, Tensors
 
 UPDATE = "update"
-"""The one array of a reply: the bytes of the file that the daemon made."""
+"""The only array of a reply: the bytes of the file that the daemon made."""
 
 
 def to_arrays(tensors: Tensors) -> ArrayRecord:
-    """In the order of their names."""
+    """The record, in the order of the tensors' names."""
     return ArrayRecord(
         {name: Array(np.ascontiguousarray(tensors[name])) for name in sorted(tensors)}
     )
 
 
 def to_tensors(arrays: ArrayRecord) -> Tensors:
-    """By name."""
+    """The record's tensors by name."""
     return {name: array.numpy() for name, array in arrays.items()}
 
 
 def pack(content: bytes) -> ArrayRecord:
-    """An update as it came from the daemon, in the bytes that it has."""
+    """The record of an update, as the unchanged bytes from the daemon."""
     return ArrayRecord({UPDATE: Array(np.frombuffer(content, np.uint8))})
 
 
 def unpack(arrays: ArrayRecord) -> bytes:
-    """Raises BadUpdate."""
+    """The bytes of an update. Raises BadUpdate."""
     if list(arrays) != [UPDATE]:
         raise BadUpdate(f"the reply has {', '.join(arrays) or 'nothing'}, not one {UPDATE!r}")
     return arrays[UPDATE].numpy().astype(np.uint8).tobytes()

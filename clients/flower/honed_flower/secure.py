@@ -1,7 +1,7 @@
-"""Secure aggregation: the server gets the sum of the updates by SecAgg+, and none of them.
+"""Secure aggregation: by SecAgg+ the server gets the sum of the updates, but no single one.
 
-Flower's SecAgg+ workflow has its older interface, our strategies the newer. `SecureGrid` stands
-between: a round of training that goes through it comes back as one reply, the weighted mean.
+Flower's SecAgg+ workflow has its older interface, our strategies the newer. `SecureGrid` adapts
+them: a training round that goes through it comes back as one reply, the weighted mean.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from honed_flower.records import to_arrays
 from honed_flower.terms import Terms
 
 THRESHOLD = 0.5
-"""Share of the devices that must stay to the end; with fewer, the round comes to nothing."""
+"""The fraction of devices that must stay to the end; with fewer, the round fails."""
 CLIPPING_RANGE = 8.0
-"""Parameters beyond it are cut off; 22 bits tell apart the numbers between."""
+"""Parameters are clipped to ± this range, and quantized to 22 bits within it."""
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
 
 
@@ -41,7 +41,7 @@ class SecureGrid:
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """As Flower's; of a round of training one reply, of the mean, or none."""
+        """As Flower's, but a round of training has one reply, with the mean, or none."""
         asked = list(messages)
         if not asked or asked[0].metadata.message_type != MessageType.TRAIN:
             return self._grid.send_and_receive(asked, timeout=timeout)
@@ -64,7 +64,7 @@ class SecureGrid:
 
 
 class _Workflow(SecAggPlusWorkflow):
-    """As Flower's, sending what the strategy has made, with names, once keys are agreed on."""
+    """As Flower's, but after the key agreement it sends the strategy's messages, with names."""
 
     def __init__(self, asked: dict[int, Message], **options: Any) -> None:
         self._asked = asked
@@ -78,7 +78,7 @@ class _Workflow(SecAggPlusWorkflow):
 
 
 class _Mean:
-    """What the workflow asks of a strategy: whom to send to, and what becomes of the sum."""
+    """The strategy for the workflow: which nodes to send to, and what to do with the sum."""
 
     found: tuple[list[Any], int] | None = None
     """The mean of the parameters, by name, and the number of samples that it comes from."""
@@ -89,14 +89,14 @@ class _Mean:
         self._run_id = run_id
 
     def configure_fit(self, *_: object) -> list[tuple[GridClientProxy, FitIns]]:
-        """Those that the strategy has chosen; what is sent comes later, by `_Workflow`."""
+        """The nodes chosen by the strategy; `_Workflow` adds the messages later."""
         nothing = FitIns(Parameters([], ""), {})
         return [(GridClientProxy(node, self._grid, self._run_id), nothing) for node in self._nodes]
 
     def aggregate_fit(
         self, _: int, results: list[tuple[Any, FitRes]], __: object
     ) -> tuple[None, dict[str, Any]]:
-        """Each result has the mean already."""
+        """Take the mean, which each result already has."""
         if results:
             weights = [each.num_examples for _, each in results]
             self.found = parameters_to_ndarrays(results[0][1].parameters), sum(weights)

@@ -30,7 +30,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """A run to its end. Raises ValueError before the first round for wrong settings or files."""
+    """Carry out a run. Raises ValueError before the first round for wrong settings or files."""
     terms = read_terms(context.run_config)
     parameters = Path(terms.parameters) if terms.parameters else None
     trainable = terms.trainable.split()
@@ -52,7 +52,7 @@ def main(grid: Grid, context: Context) -> None:
 
 
 class Run:
-    """What is written and sent as rounds end."""
+    """Writes and delivers models as rounds end."""
 
     def __init__(self, model: Model, terms: Terms, grid: Grid) -> None:
         self._model = model
@@ -73,7 +73,7 @@ class Run:
         return None
 
     def _deliver(self, arrays: ArrayRecord) -> None:
-        """To every device that is there. Whether it takes the model is its own business."""
+        """Send the model to every connected device; each decides by its gate."""
         content = RecordDict({"arrays": arrays})
         messages = [
             Message(content, dst_node_id=node, message_type=MessageType.QUERY)

@@ -1,4 +1,4 @@
-"""What a node does, in a file that `honed-flower status` reads and the next start mends."""
+"""A node's state, in a file that `honed-flower status` reads and the next start repairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "state.json"
 class State:
     """Facts of one node, written whenever one changes.
 
-    was_killed: whether the node before this one did not end in order.
+    was_killed: whether the previous node did not shut down cleanly.
     """
 
     def __init__(self, folder: Path, **facts: Any) -> None:
@@ -26,7 +26,7 @@ class State:
         self.facts: dict[str, Any] = {"replies": 0, "bytes": 0, **kept, **facts, "pid": os.getpid()}
 
     def update(self, **facts: Any) -> None:
-        """Change some facts; None takes one away."""
+        """Change some facts; None removes one."""
         changed = {**self.facts, **facts, "at": time.time()}
         self.facts = {name: value for name, value in changed.items() if value is not None}
         partial = self._path.with_suffix(".partial")
@@ -35,7 +35,7 @@ class State:
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """What was written last; empty where nothing was."""
+    """The facts last written; empty if there are none."""
     try:
         found: dict[str, Any] = json.loads((folder / NAME).read_text("utf-8"))
     except (FileNotFoundError, ValueError):

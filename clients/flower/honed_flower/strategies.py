@@ -26,10 +26,10 @@ METRICS, EXAMPLES = "metrics", "num-examples"
 
 
 class OfUpdates(FedAvg):
-    """What stands before a strategy: it adds each update to the parameters that were sent.
+    """Mixed into a strategy: adds each update to the parameters that were sent.
 
-    What is no update of the model is left out. clip_norm: the longest that an update may be,
-    whatever its device says; None for any. max_samples: the largest weight.
+    Replies without a valid update are left out. clip_norm: the maximum norm of an update, enforced
+    whatever its device claims; None for any. max_samples: the largest weight.
     """
 
     clip_norm: float | None = None
@@ -39,21 +39,21 @@ class OfUpdates(FedAvg):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """As the strategy; remembers what is sent."""
+        """As the strategy; remembers the parameters sent."""
         self._sent = to_tensors(arrays)
         return super().configure_train(server_round, arrays, config, grid)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """As the strategy, of the updates that can be used."""
+        """As the strategy, with only the usable updates."""
         usable = [each for each in list(replies) if self._is_usable(each)]
         return super().aggregate_train(server_round, usable)
 
     def _is_usable(self, reply: Message) -> bool:
-        """Put whole parameters in the update's place; False if it is none."""
+        """Replace the update by whole parameters; False if it is invalid."""
         if reply.has_error() or UPDATE not in reply.content.array_records[self.arrayrecord_key]:
-            return True  # the strategy tells of errors; secure aggregation has made them whole
+            return True  # the strategy reports errors; secure aggregation sends whole ones
         try:
             whole = self._whole(reply)
         except BadUpdate as error:

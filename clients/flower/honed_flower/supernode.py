@@ -1,4 +1,4 @@
-"""Flower's own SuperNode as a program of ours, and the key by which a SuperLink knows it."""
+"""Runs Flower's SuperNode as a child process, and makes the key by which a SuperLink knows it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 PATIENCE_S = 120.0
-"""How long a SuperLink may be away before the round that it asked for is stopped."""
+"""How long a SuperLink may be unreachable before the round that it requested is stopped."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """Which federation, and with what. folder: of the node's key and state, for nobody else."""
+    """A device's membership in a federation. folder: private, with the node's key and state."""
 
     superlink: str
     model: str
@@ -33,7 +33,7 @@ class Membership:
 
 
 def make_key(path: Path) -> str:
-    """The public key of the node's key, which is made if there is none."""
+    """The public part of the node's key, which is created if there is none."""
     if not path.exists():
         key = ec.generate_private_key(ec.SECP384R1())
         content = key.private_bytes(
@@ -75,11 +75,11 @@ class SuperNode:
         )
 
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """The program's exit code, None while it runs."""
         return self._process.poll()
 
     def stop(self) -> None:
-        """End it, and wait for the end."""
+        """End the program, and wait for that."""
         self._process.terminate()
         try:
             self._process.wait(10)
@@ -101,7 +101,7 @@ class SuperNode:
 
 
 def _write_secret(path: Path, content: bytes) -> None:
-    """For nobody else to read."""
+    """Write a file that nobody else can read."""
     path.unlink(missing_ok=True)
     path.touch(0o600, exist_ok=False)
     path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The settings of a run: checked before the first round, and what devices are sent of them."""
+"""The settings of a run: checked before the first round, and sent in part to devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 STRATEGIES = ("fedavg", "fedprox", "fedadam", "fedmedian", "krum")
 AVERAGING = ("fedavg", "fedprox", "fedadam")
-"""Strategies that need no more than the weighted mean of all updates."""
+"""Strategies that need only the weighted mean of all updates."""
 CHOICES = {
     "strategy": STRATEGIES,
     "deliver": ("end", "each-round", "never"),
@@ -21,13 +21,13 @@ SENT = (
     *("epochs", "max-steps", "learning-rate", "batch-size", "proximal-mu", "deadline-seconds"),
     *("on-deadline", "clip-norm", "noise-multiplier", "compression", "share", "seed"),
 )
-"""What a device is told of a round; a 0 that means "not given" is left out."""
+"""The settings that devices are sent; a 0 that means "not given" is left out."""
 MOST_ROUNDS = 2**13
 
 
 @dataclass(frozen=True)
 class Terms:
-    """As in pyproject.toml, with _ for -."""
+    """The settings as in pyproject.toml, with _ for -."""
 
     model: str
     parameters: str
@@ -59,13 +59,13 @@ class Terms:
     secure_aggregation: bool
 
     def sent(self) -> dict[str, Any]:
-        """What devices are told of a round."""
+        """The settings of a round that devices are sent."""
         values = {name: getattr(self, name.replace("-", "_")) for name in SENT}
         return {name: value for name, value in values.items() if value}
 
 
 def read_terms(config: Mapping[str, Any]) -> Terms:
-    """Raises ValueError with all that is wrong."""
+    """Raises ValueError that lists everything wrong."""
     config = {name: _number(name, value) for name, value in config.items()}
     known = [each.name.replace("_", "-") for each in fields(Terms)]
     problems = [f"{name} is missing" for name in known if name not in config]
@@ -78,7 +78,7 @@ def read_terms(config: Mapping[str, Any]) -> Terms:
 
 
 def _number(name: str, value: Any) -> Any:
-    """`epochs=2` and `clip-norm=1` are both written without a point."""
+    """Convert a number: `clip-norm=1` is a float although it is written without a point."""
     kinds = {each.name.replace("_", "-"): each.type for each in fields(Terms)}
     return float(value) if kinds.get(name) == "float" and type(value) is int else value
 
@@ -115,7 +115,7 @@ def _wrong(config: Mapping[str, Any]) -> list[str]:
 
 
 def _against_secure_aggregation(config: Mapping[str, Any]) -> list[str]:
-    """Why this run cannot have it: the server sees one sum, and nothing of who sent what."""
+    """Why this run cannot have it: the server sees only a sum, not who sent what."""
     problems = []
     if config["strategy"] not in AVERAGING:
         problems.append(

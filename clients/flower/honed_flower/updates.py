@@ -1,6 +1,6 @@
-"""Parameters and updates as files of safetensors, which the daemon takes and gives.
+"""Reads updates and writes parameters as safetensors files, the daemon's format.
 
-The order of parameters is that of their names. docs/federated.md tells how updates are compressed.
+Parameters are in the order of their names. docs/federated.md explains how updates are compressed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class BadUpdate(ValueError):
-    """What a device has sent is no update of the model."""
+    """A device has sent something that is not an update of the model."""
 
 
 def to_file(tensors: Tensors) -> bytes:
-    """As the daemon takes them."""
+    """A file of parameters as the daemon takes it."""
     return save({name: np.ascontiguousarray(each) for name, each in sorted(tensors.items())})
 
 
 def read_update(content: bytes, shapes: Shapes) -> Tensors:
-    """The difference that an update tells, float32, by name.
+    """The differences in an update, float32, by name.
 
-    shapes: of the model's parameters. Raises BadUpdate unless it has these, and is finite.
+    shapes: of the model's parameters. Raises BadUpdate unless the update has these, and is finite.
     """
     try:
         stored = load(content)
@@ -47,7 +47,7 @@ def read_update(content: bytes, shapes: Shapes) -> Tensors:
             tensors = dict(stored)
     except BadUpdate:
         raise
-    except Exception as error:  # whatever a file of a stranger makes the reader raise
+    except Exception as error:  # whatever an untrusted file makes the reader raise
         raise BadUpdate(f"the update cannot be read: {type(error).__name__}: {error}") from error
     _require(tensors, shapes)
     return {name: tensors[name].astype(np.float32) for name in sorted(tensors)}
@@ -67,7 +67,7 @@ def _from_int8(stored: Mapping[str, NDArray[Any]]) -> Tensors:
 
 
 def _from_places(stored: Mapping[str, NDArray[Any]], shapes: Shapes) -> Tensors:
-    """Its metadata has shapes too, but who sends may say anything: ours decide how much memory."""
+    """Decode a sparse update; memory depends on our shapes, not on those in untrusted metadata."""
     sizes = {name: prod(shapes[name]) for name in sorted(shapes)}
     flat = np.zeros(sum(sizes.values()), np.float32)
     flat[stored[INDICES]] = stored[VALUES]
@@ -90,7 +90,7 @@ def _require(tensors: Tensors, shapes: Shapes) -> None:
 
 
 def norm(tensors: Tensors) -> float:
-    """Of all tensors as one vector."""
+    """The norm of all tensors as one vector."""
     return float(
         np.sqrt(sum(float(np.square(each, dtype=np.float64).sum()) for each in tensors.values()))
     )

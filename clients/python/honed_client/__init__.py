@@ -1,4 +1,4 @@
-"""Asks Hone, the daemon that trains models on this device: samples, predictions, newest models."""
+"""A client of Hone, the daemon that trains models on this device."""
 
 from honed_client.aio import AsyncClient, AsyncModel
 from honed_client.calls import Job, Prediction, Sample, Version

@@ -1,4 +1,4 @@
-"""The client for programs with an event loop of asyncio."""
+"""The client for programs with an asyncio event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLL_S = 0.5
 
 
 class AsyncClient:
-    """Asks one daemon. url, token: None for this machine's, as `honed` finds it.
+    """Connects to one daemon. url, token: None for this machine's, as `honed` finds it.
 
     Use it in an `async with` block, or close it.
     """
@@ -38,7 +38,7 @@ class AsyncClient:
         await self._http.aclose()
 
     async def send(self, call: Call) -> httpx.Response:
-        """Any request of the API. Raises HonedError and Unreachable."""
+        """Send any request of the API. Raises HonedError and Unreachable."""
         with connection.reaching(self._http.base_url):
             response = await self._http.request(call.method, call.path, **call.options())
         return connection.checked(response)
@@ -48,7 +48,7 @@ class AsyncClient:
         return (await self.send(Call("GET", path, params=params))).json()
 
     def model(self, name: str) -> AsyncModel:
-        """A model by its name; it is asked about when it is used."""
+        """A model by its name; no request is made until it is used."""
         return AsyncModel(self, name)
 
 
@@ -67,30 +67,30 @@ class AsyncModel:
         return found
 
     async def predict(self, x: Any, *, keep: bool = False) -> Prediction:
-        """What the promoted version says of one instance.
+        """The promoted version's prediction for one instance.
 
         x: inputs by name, or the only input; lists or arrays, without a batch axis. keep: store it
-        as a sample without a label; `id` is in the answer, for `label`.
+        as a sample without a label; the answer then has its `id`, for `label`.
         """
         inputs = calls.inputs_of(x, None if isinstance(x, Mapping) else await self._known())
         answer = await self.client.send(calls.predict(self.name, inputs, keep=keep))
         return calls.predicted(answer.json())
 
     async def add(self, x: Any, label: Any = None, *, key: str | None = None) -> int | None:
-        """Store a sample; its id, None if the model has it already. key: the app's own id of it."""
+        """Store a sample; returns its id, None for a duplicate. key: the app's own id for it."""
         inputs = calls.inputs_of(x, None if isinstance(x, Mapping) else await self._known())
         call = calls.add(self.name, inputs, await self._label(label), key)
         ids = (await self.client.send(call)).json()["ids"]
         return ids[0] if ids else None
 
     async def label(self, sample: int, label: Any) -> Sample:
-        """Label a stored sample: a class's name or number, or the values; None takes it away."""
+        """Label a stored sample: a class name or number, or values; None removes the label."""
         call = calls.relabel(self.name, sample, await self._label(label))
         answer: Sample = (await self.client.send(call)).json()
         return answer
 
     async def train(self, *, wait: bool = False, **hyperparameters: Any) -> Job:
-        """Queue a job. wait: until it has ended, however it ends."""
+        """Queue a job. wait: until it has ended, successfully or not."""
         job: Job = (await self.client.send(calls.train(self.name, hyperparameters))).json()
         while wait and job["state"] not in calls.ENDED:
             await asyncio.sleep(POLL_S)
@@ -103,9 +103,9 @@ class AsyncModel:
         return found
 
     async def fetch(self, file: str | Path, *, wait_s: int = 0) -> bool:
-        """Have the newest model in `file`; whether it was replaced.
+        """Update `file` to the newest model; returns whether it was replaced.
 
-        wait_s: how long the daemon waits for a newer one, at most 300, if the file is the newest.
+        wait_s: how long to wait for a newer one if the file is the newest, at most 300.
         """
         path = Path(file)
         found = await self.newest(known=calls.digest_of(path), wait_s=wait_s)
@@ -123,7 +123,7 @@ class AsyncModel:
     def watch(self, make: Callable[[bytes], Any] = session_of) -> AsyncWatch:
         """Keep a session of the newest model, swapped by a task; docs in `AsyncWatch`.
 
-        make: makes the session of the file's bytes. Default: onnxruntime.InferenceSession.
+        make: makes a session from the file's bytes. Default: onnxruntime.InferenceSession.
         """
         return AsyncWatch(self.newest, make)
 

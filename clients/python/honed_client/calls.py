@@ -1,4 +1,4 @@
-"""Requests and their answers, without a connection: what both clients share."""
+"""Requests and their answers without a connection, shared by both clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDED = ("succeeded", "failed", "cancelled")
 
 
 class Prediction(TypedDict, total=False):
-    """One instance; docs/prediction.md. id: of the sample, if it was kept."""
+    """The prediction for one instance; docs/prediction.md. id: of the sample, if it was kept."""
 
     label: Any
     probability: float | None
@@ -62,7 +62,7 @@ class Job(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Call:
-    """A request. Of json, content (bytes) and files (the parts of a form) one is its body."""
+    """A request. At most one of json, content (bytes) and files (a form's parts) is its body."""
 
     method: str
     path: str
@@ -73,7 +73,7 @@ class Call:
     files: Mapping[str, Any] | None = None
 
     def options(self) -> dict[str, Any]:
-        """As httpx takes them."""
+        """The arguments for httpx."""
         bodies = {"json": self.json, "content": self.content, "files": self.files}
         body = {name: value for name, value in bodies.items() if value is not None}
         return {"params": dict(self.params), "headers": dict(self.headers), **body}
@@ -85,7 +85,7 @@ def model_path(name: str, *parts: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Arrays of NumPy and tensors as nested lists."""
+    """NumPy arrays and tensors as nested lists."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -104,14 +104,14 @@ def inputs_of(x: Any, description: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def label_of(label: Any, description: Mapping[str, Any] | None) -> Any:
-    """A number that is given as text is one for a model whose classes have no names."""
+    """The label to send: text of a number becomes one if the model's classes have no names."""
     if is_numeric_text(label) and description is not None:
         return label if description["target"]["classes"] else int(label)
     return plain(label)
 
 
 def is_numeric_text(label: Any) -> bool:
-    """Whether the model decides what the label means."""
+    """Whether the label is a number as text, whose meaning depends on the model."""
     return isinstance(label, str) and label.isascii() and label.isdecimal()
 
 
@@ -142,16 +142,16 @@ def train(name: str, hyperparameters: Mapping[str, Any]) -> Call:
 
 
 def newest(name: str, *, known: str | None, wait_s: int) -> Call:
-    """The file of `latest`. known: SHA-256 of the file that one has."""
+    """Requests the file of `latest`. known: SHA-256 of the caller's file."""
     headers = {"If-None-Match": f'"{known}"'} if known else {}
     params = {"wait": wait_s} if wait_s and known else {}
     return Call("GET", model_path(name, "latest", "model.onnx"), None, params, headers)
 
 
 def file_of(response: httpx.Response) -> tuple[bytes, str] | None:
-    """The model and its SHA-256; None if it is the one that is known.
+    """The model and its SHA-256; None if it is the known one.
 
-    Raises ValueError if the bytes are not what the daemon sent.
+    Raises ValueError if the bytes do not match the SHA-256.
     """
     if response.status_code == 304:
         return None
@@ -167,7 +167,7 @@ def digest_of(file: Path) -> str | None:
 
 
 def put(file: Path, content: bytes) -> None:
-    """Write a file in one move."""
+    """Write a file atomically."""
     partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     partial.write_bytes(content)
     partial.replace(file)

@@ -1,4 +1,4 @@
-"""Where the daemon is, who asks, and what an error says."""
+"""The daemon's address, the credentials, and its errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_URL = "http://127.0.0.1:8471"
 SOCKET_OF_SERVICE = Path("/run/honed/api.sock")
 ROOT = 0
 TIMEOUT = httpx.Timeout(600.0, connect=5.0)
-"""The check of a large model takes minutes; a wait for a newer one is longer than most answers."""
+"""Checking a large model takes minutes, as may waiting for a newer one."""
 
 
 class HonedError(Exception):
@@ -37,11 +37,11 @@ class Unreachable(Exception):
 
 
 def options(url: str | None, token: str | None) -> dict[str, Any]:
-    """What an httpx client is made with.
+    """The arguments for an httpx client.
 
-    url: None for $HONED_URL, else for this machine's daemon by its Unix socket, where the kernel
-    tells who asks; where there is none, http://127.0.0.1:8471 with the token of the data folder.
-    token: None for $HONED_TOKEN.
+    url: None for $HONED_URL, or if that is unset for this machine's daemon: by its Unix socket,
+    where the kernel identifies the user; if there is none, http://127.0.0.1:8471 with the token of
+    the data folder. token: None for $HONED_TOKEN.
     """
     url = url or os.environ.get("HONED_URL")
     token = token or os.environ.get("HONED_TOKEN")
@@ -52,15 +52,15 @@ def options(url: str | None, token: str | None) -> dict[str, Any]:
         "base_url": url or (DEFAULT_URL if path is None else "http://localhost"),
         "headers": {"Authorization": f"Bearer {token.strip()}"} if token else {},
         "timeout": TIMEOUT,
-        "trust_env": False,  # a proxy has no business between an app and its device
+        "trust_env": False,  # no proxy between an app and its device
         "uds": None if path is None else str(path),
     }
 
 
 def living_socket() -> Path | None:
-    """The Unix socket of this machine's daemon; None if nobody listens, or not on Linux.
+    """The Unix socket of this machine's daemon; None if nobody listens, or if not on Linux.
 
-    Raises Unreachable if who listens is neither this user nor root, nor the folder's owner.
+    Raises Unreachable if another user listens than this one, root or the folder's owner.
     """
     if sys.platform != "linux":
         return None
@@ -94,7 +94,7 @@ def data_dir() -> Path:
 
 
 def _token_of_this_machine() -> str | None:
-    """Not on Linux: there the socket needs none, and the port might be another user's."""
+    """The token; None on Linux, where the socket needs none and another user may have the port."""
     if sys.platform == "linux":
         return None
     try:
@@ -105,7 +105,7 @@ def _token_of_this_machine() -> str | None:
 
 @contextmanager
 def reaching(base_url: object) -> Iterator[None]:
-    """Raises Unreachable for what goes wrong on the way."""
+    """Raises Unreachable for transport errors."""
     try:
         yield
     except httpx.TransportError as error:
@@ -115,7 +115,7 @@ def reaching(base_url: object) -> Iterator[None]:
 
 
 def checked(response: httpx.Response) -> httpx.Response:
-    """The answer, whose body was read. Raises HonedError."""
+    """The answer, whose body must have been read. Raises HonedError."""
     if not response.is_error:
         return response
     is_json = "json" in response.headers.get("content-type", "")

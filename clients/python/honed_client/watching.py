@@ -1,4 +1,4 @@
-"""A session that is always of the newest promoted model."""
+"""A session of the newest promoted model, kept up to date."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 WAIT_S = 30
-"""How long the daemon holds each answer; `close` of a thread may take so long to end it."""
+"""How long the daemon holds each answer, and so how long ending the thread may take."""
 PAUSE_S = 1.0
-"""After what went wrong."""
+"""The pause after an error."""
 Found = tuple[bytes, str] | None
 
 
 def session_of(model: bytes) -> Any:
-    """onnxruntime.InferenceSession on the processor."""
+    """onnxruntime.InferenceSession on the CPU."""
     from onnxruntime import InferenceSession  # `pip install honed-client[onnx]`
 
     return InferenceSession(model, providers=["CPUExecutionProvider"])
 
 
 class Swapped:
-    """session: of the newest model; replaced in one assignment, so that who holds the old one may
-    finish with it. sha256: of its file. trouble: why the last try to get a newer one failed.
+    """session: of the newest model; replaced in one assignment, so that callers can finish with the
+    old one. sha256: of its file. trouble: why the last attempt to get a newer one failed.
     """
 
     session: Any
@@ -43,7 +43,7 @@ class Swapped:
         self.trouble = None
 
     def _note(self, error: Exception) -> None:
-        """What is refused, or cannot be loaded, leaves the session as it is."""
+        """Record an error; the session stays as it is."""
         if repr(error) != repr(self.trouble):
             logger.warning("the newest model is not in use: %s", error)
         self.trouble = error
@@ -73,7 +73,7 @@ class Watch(Swapped):
         self._closed.set()
 
     def wait_for_change(self, sha256: str, timeout_s: float | None = None) -> bool:
-        """Wait until the session is another than that of this file; whether it is."""
+        """Wait until the session is not that of this file; returns whether it is another."""
         with self._changed:
             return self._changed.wait_for(lambda: self.sha256 != sha256, timeout_s)
 
@@ -116,7 +116,7 @@ class AsyncWatch(Swapped):
             await self._task
 
     async def wait_for_change(self, sha256: str) -> None:
-        """Wait until the session is another than that of this file."""
+        """Wait until the session is not that of this file."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.sha256 != sha256)
 
