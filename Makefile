@@ -1,4 +1,4 @@
-# Every target makes .venv and installs what is missing by itself, and shows what it runs.
+# Every target creates .venv and installs what is missing, and prints the commands that it runs.
 
 ifeq ($(OS),Windows_NT)
   BIN := .venv/Scripts
@@ -9,17 +9,17 @@ INSTALLED := .venv/.installed
 # How many processes run tests, and which tests: make test TESTS=tests/api WORKERS=4
 WORKERS ?= auto
 TESTS ?=
-# What is installed beside the program; browser: what drives Chromium.
+# The extras to install with the program; browser: the driver of Chromium.
 EXTRAS ?= dev
 PYTEST := pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
-# Compiled files are kept: the tests start hundreds of processes, which else compile every module.
+# Keep compiled files: the tests start hundreds of processes, which would each compile every module.
 export PYTHONDONTWRITEBYTECODE :=
-# Its one place is pyproject.toml.
+# Defined only in pyproject.toml.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-# Where the zoo's models are kept; 1 GB.
+# The folder of the zoo's models; 1 GB.
 ZOO ?= /tmp/hone-zoo
 
-# Where Flower is installed, which wants an older FastAPI than ours; 300 MB.
+# The environment of Flower, which needs an older FastAPI than ours; 300 MB.
 FLOWER ?= .venv-flower
 
 .PHONY: demo test test-arm64 test-python3.13 test-flower test-openapi check types compiled-tests \
@@ -29,11 +29,11 @@ FLOWER ?= .venv-flower
 demo: $(INSTALLED)
 	$(BIN)/honed demo
 
-# Files of tests are spread over the processes, in the order of tests/conftest.py.
+# Test files are distributed over the processes, in the order of tests/conftest.py.
 test: $(INSTALLED)
 	$(BIN)/$(PYTEST)
 
-# The same on another Python that is installed: make test-python3.12
+# The same on another installed Python: make test-python3.12
 test-python%: .venv-python%/.installed
 	.venv-python$*/bin/$(PYTEST)
 
@@ -71,7 +71,7 @@ check: $(INSTALLED)
 types: $(INSTALLED)
 	$(BIN)/mypy
 
-# In a clean clone each process that runs tests would compile all of them. What fails here fails there.
+# In a clean clone each test process would compile all tests. A failure here recurs there.
 compiled-tests: $(INSTALLED)
 	-@$(BIN)/pytest --collect-only -qq $(TESTS) > /dev/null
 
@@ -83,7 +83,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Node.js 20 or later; what it writes, api/static, is committed.
+# Needs Node.js 20 or later; its output, api/static, is committed.
 dashboard:
 	cd dashboard && npm ci && npm run build && npm test
 
@@ -103,7 +103,7 @@ $(ZOO)/.made: .venv-zoo/.installed tests/zoo/make.py tests/zoo/fold.py tests/zoo
 	.venv-zoo/bin/python -W ignore -m tests.zoo.make $(ZOO)
 	@touch $@
 
-# torchvision without what it depends on: it would bring PyTorch's CUDA build.
+# torchvision without its dependencies, which would include PyTorch's CUDA build.
 .venv-zoo/.installed: tests/zoo/requirements.txt
 	$(BIN)/python -m venv .venv-zoo
 	.venv-zoo/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
@@ -122,7 +122,7 @@ $(FLOWER)/.installed: clients/flower/pyproject.toml clients/python/pyproject.tom
 	  --editable clients/python --editable clients/flower
 	@touch $@
 
-# Hostile inputs at every door that reads what apps send; `make test` gives each a hundred.
+# Hostile inputs for every parser of what apps send; `make test` gives each a hundred.
 fuzz: $(INSTALLED)
 	HONE_FUZZ_INPUTS=100000 $(BIN)/pytest -n $(WORKERS) tests/fuzz
 
@@ -136,19 +136,19 @@ SOAK_MINUTES ?= 60
 soak: $(INSTALLED)
 	SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/pytest -s tests/soak
 
-# Known vulnerabilities of what the wheel brings with it; fails too if a package cannot be looked up.
+# Known vulnerabilities of the wheel's dependencies; also fails if a package cannot be looked up.
 # PIP_AUDIT_VULNERABILITY_SERVICE names another service than the package index.
 audit: .venv-release/.installed build/bare/.installed
 	$(BIN)/python -m pip --python build/bare freeze --all --exclude honed > build/bare/installed.txt
 	.venv-release/bin/pip-audit --strict --disable-pip --no-deps -r build/bare/installed.txt \
 	  $$(sed -nE 's/^([A-Za-z0-9-]+) .+/--ignore-vuln \1/p' release/accepted-findings.txt)
 
-# What the wheel brings with it, as CycloneDX.
+# The wheel's dependencies, as CycloneDX.
 sbom: .venv-release/.installed build/bare/.installed
 	.venv-release/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/honed-$(VERSION).cdx.json build/bare
 
-# All of a release but the upload, in dist/, from what is committed.
+# All of a release except the upload, in dist/, from a clean work tree.
 release:
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "commit or remove these" >&2; exit 1; }
 	rm -rf dist build
@@ -198,7 +198,7 @@ test-container: .venv-release/.installed
 test-container-%: .venv-release/.installed
 	PATH="$(CURDIR)/.venv-release/bin:$$PATH" tests/platforms/container.sh $(ROOTS)/container-$* $*
 
-# An environment of the wheel and what it depends on, and nothing else.
+# An environment with only the wheel and its dependencies.
 build/bare/.installed: dist/.built
 	rm -rf build/bare
 	$(BIN)/python -m venv --without-pip build/bare
@@ -214,7 +214,7 @@ clean:
 	rm -rf .venv .venv-zoo .venv-flower .venv-release .venv-python* .roots build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Installed anew only when pyproject.toml is newer than the stamp.
+# Reinstalled only if pyproject.toml is newer than the stamp.
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || { \
 	  for python in $(PYTHON) python3.12 python3.11 python3.10 python3 python; do \

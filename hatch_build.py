@@ -1,4 +1,4 @@
-"""Lays down what stands elsewhere in the repository than in the wheel's one folder."""
+"""Adds files to the wheel's one folder that are elsewhere in the repository."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 DIGITS = ("SOURCE.md", "base.onnx", "device.npz", "kept_back.npz")
-"""What `honed demo` needs."""
+"""Files for `honed demo`."""
 
 UNITS = ("honed.service", "honed.socket", "honed.sysusers.conf", "tcp.conf", "user.service")
-"""What `honed service` installs."""
+"""Files that `honed service` installs."""
 
 
 class OneFolder(BuildHookInterface):  # type: ignore[type-arg]
-    """Not for an editable installation, which runs the repository itself."""
+    """Does nothing for an editable installation, which runs the repository itself."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Name the files, from the repository's root to the wheel."""
+        """Map the files from the repository to the wheel."""
         if version == "editable":
             return
         build_data["force_include"] |= {

@@ -1,4 +1,4 @@
-"""The program `honed`. A wheel installs this file as `honed/__init__.py`, the rooms beside it."""
+"""The program `honed`. A wheel installs this file as `honed/__init__.py`, next to the rooms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ APPLICATION = Path(__file__).resolve().parent
 def main() -> None:
     """Run the command line.
 
-    The application's folder comes first on the path: other packages may own a module `api` too.
+    The application's folder comes first on the path: other packages may have a module `api` too.
     """
     sys.path.insert(0, str(APPLICATION))
     from cli.main import main as run

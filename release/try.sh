@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs each of the named files where nothing else is, and runs the demo there.
+# Installs each of the named files into an empty environment, and runs the demo there.
 #
 #     release/try.sh PYTHON VERSION FILE…
 set -eu

@@ -7,7 +7,7 @@ set -eu
 model=$1 file=$2 inputs=$3 left=${4:--1}
 url=$HONED_URL/v1/models/$model
 
-# Headers from standard input: arguments are seen by every user of the device.
+# Headers come from standard input: every user of the device can see arguments.
 ask() {
     printf 'Authorization: Bearer %s\n' "$HONED_TOKEN" | curl --silent --show-error --header @- "$@"
 }

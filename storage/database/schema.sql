@@ -3,7 +3,7 @@ CREATE TABLE files (
   size_bytes INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Files that are put together by the steps of `recipe` from `base`.
+-- Files that are assembled from `base` by the steps in `recipe`.
 CREATE TABLE assembled_files (
   sha256 TEXT PRIMARY KEY REFERENCES files ON DELETE CASCADE,
   base TEXT NOT NULL REFERENCES files,
@@ -82,7 +82,7 @@ CREATE UNIQUE INDEX samples_by_key ON samples (model_id, key) WHERE key IS NOT N
 
 CREATE INDEX samples_by_class ON samples (model_id, label) WHERE typeof(label) = 'integer';
 
--- The beginnings of the digests: whole ones would make it three times as large.
+-- Prefixes of the digests: whole ones would make the index three times as large.
 CREATE INDEX samples_by_content ON samples (model_id, substr(sha256, 1, 8));
 
 CREATE INDEX samples_unlabelled ON samples (model_id) WHERE label IS NULL;
@@ -101,7 +101,7 @@ CREATE TRIGGER samples_unweighed AFTER DELETE ON samples BEGIN
 END;
 
 -- class: the class index, -1 for no label, -2 for a label that is not a class index. An upload
--- counts its rows in one statement: a trigger for each took a fifth of its time.
+-- counts its rows in one statement: a trigger per row took a fifth of its time.
 CREATE TABLE sample_counts (
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
   split TEXT NOT NULL,
@@ -126,7 +126,7 @@ CREATE TRIGGER samples_recounted AFTER UPDATE OF split, label ON samples BEGIN
   ) ON CONFLICT DO UPDATE SET count = count + 1;
 END;
 
--- Ranges of deleted samples that are yet to be overwritten with zeros.
+-- Ranges of deleted samples that must still be overwritten with zeros.
 CREATE TABLE erasures (
   id INTEGER PRIMARY KEY,
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
@@ -163,7 +163,7 @@ CREATE TABLE jobs (
 
 CREATE INDEX jobs_by_model ON jobs (model_id);
 
--- ids: the samples that a job has trained on, its starting point's among them (storage/id_set.py).
+-- ids: samples that a job has trained on, with its starting point's (storage/records/id_set.py).
 CREATE TABLE job_samples (
   job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
   ids BLOB NOT NULL
@@ -239,7 +239,7 @@ CREATE TABLE aliases (
 
 CREATE INDEX aliases_by_version ON aliases (model_id, version);
 
--- What `latest` has named, oldest first; a rollback takes the newest away.
+-- The versions that `latest` has named, oldest first; a rollback removes the newest.
 CREATE TABLE promotions (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   model_id INTEGER NOT NULL,
@@ -275,7 +275,7 @@ CREATE TABLE reference_samples (
 
 CREATE INDEX reference_samples_by_model ON reference_samples (model_id);
 
--- One row. settings: null while the device's defaults hold. paused: everything, by hand.
+-- One row. settings: null while the device's defaults apply. paused: all training, manually.
 CREATE TABLE policy (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   settings TEXT,
@@ -289,7 +289,7 @@ CREATE TABLE training_days (
   seconds REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- labelled: samples with a label when it last fired, or was made. outcome: of its last try.
+-- labelled: number of labelled samples when it last fired or was reset. outcome: of its last try.
 CREATE TABLE triggers (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
@@ -316,7 +316,7 @@ CREATE TABLE events (
   created_at TEXT NOT NULL
 ) STRICT;
 
--- The keys of duplicates, beside that of the sample itself.
+-- The keys of duplicates, in addition to that of the sample itself.
 CREATE TABLE sample_keys (
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
   key TEXT NOT NULL,
@@ -326,7 +326,7 @@ CREATE TABLE sample_keys (
 
 CREATE INDEX sample_keys_by_sample ON sample_keys (sample_id);
 
--- Files whose bytes are not those that were stored, and since when that is known.
+-- Files whose bytes are not those that were stored, and when that was found.
 CREATE TABLE damaged_files (
   sha256 TEXT PRIMARY KEY REFERENCES files (sha256) ON DELETE CASCADE,
   reason TEXT NOT NULL,
@@ -349,7 +349,7 @@ CREATE TABLE tokens (
   used_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- path: without its query. code: of a refusal. count: requests that the entry stands for.
+-- path: without its query. code: of a refusal. count: requests that the entry covers.
 CREATE TABLE audit (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   at TEXT NOT NULL,
@@ -379,7 +379,7 @@ CREATE TABLE rounds (
   outcome TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 
--- What jobs of federated training were sent, and have made.
+-- Files that jobs of federated training were sent or have made.
 CREATE TABLE job_files (
   job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
   role TEXT NOT NULL CHECK (role IN ('parameters', 'update', 'residual')),
@@ -388,7 +388,7 @@ CREATE TABLE job_files (
 
 CREATE INDEX job_files_by_file ON job_files (sha256);
 
--- One row a minute of the last day. eligible: whether a job might run, throughout. signals: JSON.
+-- One row per minute of a day. eligible: whether jobs were allowed throughout. signals: JSON.
 CREATE TABLE device_history (
   at TEXT PRIMARY KEY,
   eligible INTEGER NOT NULL,

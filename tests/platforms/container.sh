@@ -17,7 +17,7 @@ step() { printf '\n== %s\n' "$*"; }
 compose() { podman-compose --project-name honed-test "$@"; }
 container=honed-test_honed_1
 inside() { podman exec "$container" "$@"; }
-# The status of an answer to who calls it so, from outside.
+# The HTTP status of a request from outside with this Host.
 ask() { curl -s -o /dev/null -w '%{http_code}' -H "Host: $1" http://127.0.0.1:18471/readyz; }
 healthy() {
     end=$(($(date +%s) + 600))

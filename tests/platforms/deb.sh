@@ -1,5 +1,5 @@
 #!/bin/sh
-# The Debian package in a bare Debian: installed, started as the unit has it, trained with, upgraded,
+# The Debian package in a bare Debian: installed, started as by its unit, trained with, upgraded,
 # removed and purged.
 #
 #     tests/platforms/deb.sh ROOTS PACKAGE

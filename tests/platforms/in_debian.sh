@@ -3,7 +3,7 @@ mount -t devpts devpts /dev/pts
 step() { printf '\n== %s\n' "$*"; }
 unit() { sed -n "s/^$2=//p" "/lib/systemd/system/honed.$1"; }
 
-# As systemd does: its socket, folder, user and variables. The first request starts the daemon.
+# As systemd would: its socket, folder, user and variables. The first request starts the daemon.
 start() {
     install -d -o honed -g honed -m 700 /var/lib/honed
     install -d -o honed -g honed /run/honed
