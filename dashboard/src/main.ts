@@ -9,7 +9,7 @@ import { pageView, titleOf } from "./views/page";
 import { tokenView } from "./views/token";
 
 const TOKEN_KEY = "honed.token";
-/** Times are told as "3 min ago". */
+/** How often times like "3 min ago" are redrawn. */
 const REDRAW_MS = 15_000;
 
 const root = element("page", HTMLElement);
@@ -27,7 +27,7 @@ function askForToken(problem: string | null): void {
   };
 }
 
-/** Signs in by the code of `honed dashboard`, which leaves the address before anything else. */
+/** Signs in with the code of `honed dashboard`, and removes it from the address first. */
 async function redeem(): Promise<void> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code === null) return;
@@ -67,7 +67,7 @@ async function open(): Promise<void> {
   }
 }
 
-/** One stay with one token. */
+/** A session with one token. */
 class Session {
   readonly #ended = new AbortController();
   readonly #app: App;
@@ -88,7 +88,7 @@ class Session {
     dialog.addEventListener("close", () => this.#app.dialog && this.#app.close(), { signal });
     const redraw = setInterval(() => this.#draw(), REDRAW_MS);
     signal.addEventListener("abort", () => clearInterval(redraw));
-    // Drawn once now, so that it is known what to load.
+    // Drawn once now to find out what to load.
     this.#drawNow();
     return await new Live(this.#app).run();
   }
@@ -128,7 +128,7 @@ class Session {
   #showDialog(asked: HTMLElement | null): void {
     if (asked === null) {
       dialog.close();
-      // Neither a secret nor what was typed stays behind.
+      // No secret and no unsent input stays behind.
       dialog.replaceChildren();
       return;
     }

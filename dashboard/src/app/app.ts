@@ -1,4 +1,4 @@
-/** What every view has: the state, what was read of the API, and what a click may do. */
+/** Shared by all views: the state, what was read from the API, and actions. */
 
 import { type Api, Refused, Unreachable } from "../daemon/api";
 import { Resources } from "../daemon/resources";
@@ -9,7 +9,7 @@ const WIDEST_CHART = 1_100;
 const CARD_PADDING = 42;
 const TOAST_MS = 8_000;
 
-/** What an action tells when it has worked; link: where it leads to. */
+/** The message of a successful action; link: where it leads. */
 export type Said = string | { text: string; link: string };
 
 export class App {
@@ -109,7 +109,7 @@ export class App {
   }
 }
 
-/** What did not work, with all that is wrong about what was sent. */
+/** A failed action's message, with every fault of the request. */
 export function resultOf(error: Refused | Unreachable): { text: string; faults: Refused["faults"] } {
   if (error instanceof Refused) return { text: error.message, faults: error.faults };
   return { text: `${error.message}; try again`, faults: [] };

@@ -1,4 +1,4 @@
-/** What an event changes of what the page knows. */
+/** How events change what the page has loaded. */
 
 import { modelPath } from "../daemon/api";
 import type { Resources } from "../daemon/resources";
@@ -18,7 +18,7 @@ export function staleAfter(happened: Happening): readonly string[] {
   return happened.type === "model.deleted" ? [...changed, "/v1/jobs"] : changed;
 }
 
-/** Takes the numbers of `job.progress` over, which spares a request. Whether the job is known. */
+/** Applies the numbers of `job.progress`, which saves a request. Returns whether the job is known. */
 export function applyProgress(resources: Resources, data: Happening["data"]): boolean {
   const id = data.job_id;
   let isKnown = false;

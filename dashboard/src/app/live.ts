@@ -1,4 +1,4 @@
-/** Keeps what is shown true: follows the daemon's events, and comes back when it was away. */
+/** Keeps the page up to date: follows the daemon's events, and reconnects. */
 
 import { Refused, Unreachable } from "../daemon/api";
 import type { App } from "./app";
@@ -7,11 +7,11 @@ import { applyProgress, EVERYTHING, parse, staleAfter } from "./happenings";
 import { pause, visible, Watchdog } from "../daemon/waiting";
 
 const POLL_MS = 2_000;
-/** The daemon counts as lost when it does not answer then, 0.7 s after it went at the latest. */
+/** The daemon counts as lost if it does not answer this retry, at most 0.7 s after it went. */
 const FIRST_RETRY_MS = 300;
 const RETRY_MS = 1_000;
 const SLOWEST_RETRY_MS = 5_000;
-/** The daemon sends a comment every 15 s at the latest, unless it is set otherwise. */
+/** The daemon sends a heartbeat at least every 15 s by default. */
 const SILENCE_MS = 60_000;
 /** The device's signals, and why a job waits, may change without an event. */
 const LOOK_AGAIN_MS = 10_000;

@@ -1,4 +1,4 @@
-/** What samples look like: pictures as files, tensors that are pictures, and other tensors. */
+/** How samples are shown: image files, tensors that are images, and other tensors. */
 
 import { type Api, modelPath } from "../daemon/api";
 import { readNpz, type Tensor } from "../daemon/npz";
@@ -14,9 +14,9 @@ export function takesImages({ preprocess }: Model): boolean {
 }
 
 /**
- * A picture of a sample, undefined until it is there, null if there is none.
+ * A picture of a sample, undefined until it is loaded, null if there is none.
  *
- * A thumbnail takes the daemon a process, half a second; the browser decodes what is small itself.
+ * A thumbnail takes the daemon half a second in a process; the browser decodes small files itself.
  */
 export function picture(app: App, name: string, { id, size_bytes: size }: Pick<Sample, "id" | "size_bytes">): ImageBitmap | null | undefined {
   const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
@@ -29,7 +29,7 @@ export function picture(app: App, name: string, { id, size_bytes: size }: Pick<S
   return app.resources.read<ImageBitmap>(path, load, true);
 }
 
-/** What cannot be decoded is shown as no picture. */
+/** A sample that cannot be decoded has no picture. */
 function broken(error: unknown): null {
   if (error instanceof DOMException && error.name === "InvalidStateError") return null;
   throw error;
@@ -50,7 +50,7 @@ interface Raster {
   isPlanar: boolean;
 }
 
-/** How a tensor of this shape is a picture: 1×H×W, 3×H×W, or channels last; null if it is none. */
+/** The layout of a tensor that is a picture: 1×H×W, 3×H×W, or channels last; null for others. */
 export function rasterOf(shape: readonly number[]): Raster | null {
   if (shape.length !== 3) return null;
   const [first = 0, second = 0, third = 0] = shape;
@@ -68,7 +68,7 @@ export function showsPictures(model: Model): boolean {
 
 const drawn = new WeakMap<Tensor, ImageData>();
 
-/** A tensor of this shape as pixels: 0 to 1 and 0 to 255 as they are, other ranges from their least to their most. */
+/** A tensor of this shape as pixels: 0 to 1 and 0 to 255 as they are, other ranges from minimum to maximum. */
 export function pixelsOf(tensor: Tensor, shape: readonly number[]): ImageData | null {
   const known = drawn.get(tensor);
   if (known !== undefined) return known;

@@ -1,4 +1,4 @@
-/** What views read of the API. */
+/** What views read from the API. */
 
 import { type Api, type Fault, modelPath, Refused, withQuery } from "../daemon/api";
 import type { App } from "./app";
@@ -22,7 +22,7 @@ export function device(app: App): Device | null | undefined {
   return app.resources.read<Device>("/v1/device");
 }
 
-/** Older than a minute it is asked for again. */
+/** Reloaded if it is older than a minute. */
 export function deviceHistory(app: App): DeviceHistory | null | undefined {
   type Kept = { at: number; body: DeviceHistory };
   const load = async (api: Api, before: unknown): Promise<Kept> => {
@@ -40,7 +40,7 @@ export interface Forecast {
   faults: readonly Fault[];
 }
 
-/** What the policy with these changes would say now; asked for again as the device changes. */
+/** The verdict of the policy with these changes; reloaded as the device changes. */
 export function forecast(app: App, changed: Policy): Forecast | null | undefined {
   const load = async (api: Api): Promise<Forecast> => {
     try {
@@ -111,10 +111,10 @@ export function jobLog(app: App, id: number): JobLog | null | undefined {
   return app.resources.read<JobLog>(`/v1/jobs/${id}/log`);
 }
 
-/** The newest event of each model whose `latest` has met inputs of another kind. */
+/** The newest drift event of each model whose `latest` has drifted. */
 export function drifts(app: App, all: Model[]): Told[] {
   const path = withQuery("/v1/events/history", { type: "model.drifted", limit: DRIFTS_READ });
-  // By an address of its own: other events, of which there may be many, do not make it stale.
+  // At a separate address: other events, of which there may be many, do not make it stale.
   const told = app.resources.read<Page<Told>>("/v1/drifts", (api) => api.get(path))?.items ?? [];
   return all.flatMap(({ name, latest_version: latest }) => {
     const newest = told.find(({ model }) => model === name);
@@ -126,7 +126,7 @@ export function isOver(job: Job): boolean {
   return ENDED.has(job.state);
 }
 
-/** The points of a job's curves; only the end of the list is asked for again. */
+/** The points of a job's curves; only the last page of the list is reloaded. */
 export function curve(app: App, job: Job): Point[] | undefined {
   const key = `/v1/jobs/${job.id}/metrics`;
   const load = (api: Api, before: unknown): Promise<Curve> => loadCurve(api, job, before as Curve | undefined);
@@ -134,9 +134,9 @@ export function curve(app: App, job: Job): Point[] | undefined {
   return read ? [...read.complete, ...read.tail] : undefined;
 }
 
-/** tailCursor: of the list's last page, which is asked for again since it grows. */
+/** tailCursor: of the list's last page, which is reloaded because it grows. */
 interface Curve {
-  /** Of the job when it was read: a restart writes points anew. */
+  /** Of the job when it was read: a restart rewrites points. */
   restarts: number;
   complete: Point[];
   tail: Point[];
@@ -156,7 +156,7 @@ async function loadCurve(api: Api, job: Job, before: Curve | undefined): Promise
   }
 }
 
-/** A job that changed state between two lists stands in both. */
+/** A job that changed state between two requests is in both lists. */
 function distinct(jobs: Job[]): Job[] {
   return [...new Map(jobs.map((job) => [job.id, job])).values()];
 }

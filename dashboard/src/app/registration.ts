@@ -1,4 +1,4 @@
-/** A file on its way to become a model: what was chosen, and what the daemon says of it. */
+/** A file that is being registered: the chosen settings, and the daemon's diagnosis. */
 
 import { Refused, Unreachable } from "../daemon/api";
 import type { Diagnosis } from "../daemon/found";
@@ -15,12 +15,12 @@ const PREPROCESS: Record<string, Record<string, unknown>> = {
 
 export interface Draft extends Record<string, unknown> {
   file: File | null;
-  /** How many files were taken: each begins with fields of its own. */
+  /** How many files were chosen so far: each begins with fresh fields. */
   round: number;
   found: Diagnosis | null;
-  /** Fields that a person has changed. */
+  /** Fields that the user has changed. */
   touched: Set<string>;
-  /** Ends the check that is under way. */
+  /** Aborts the running check. */
   abort: AbortController | null;
 }
 
@@ -39,7 +39,7 @@ export function take(app: App, file: File | null | undefined): void {
   } else void diagnose(app, {});
 }
 
-/** What is wrong with the place of a form: of a registration, or of the last check. */
+/** The faults at a place of the form, from the registration or the last check. */
 export function faultsAt(app: App, place: string): string[] {
   const { results } = app.state;
   const found = place.startsWith("/spec/") ? (draftOf(app).found?.problems ?? []) : [];
@@ -51,13 +51,13 @@ export function isAt(pointer: string, place: string): boolean {
   return pointer === place || pointer.startsWith(`${place}/`);
 }
 
-/** The check could not be made: what was said of the file, if its fields do not show it. */
+/** Why the check failed, unless the fields show it. */
 export function checkProblem(app: App): string | null {
   const result = app.state.results.get(CHECK);
   return result === undefined || result.faults.length > 0 ? null : result.text;
 }
 
-/** Asks what the file holds. A check that is under way ends. */
+/** Requests a diagnosis of the file, and aborts a running check. */
 export async function diagnose(app: App, spec: Record<string, unknown>): Promise<void> {
   const draft = draftOf(app);
   if (draft.file === null) return;
@@ -108,7 +108,7 @@ export function nameOf(file: File | null): string | null {
   return file === null ? null : file.name.replace(/\.\w+$/, "").toLowerCase().replace(/[^a-z0-9_.-]+/g, "-");
 }
 
-/** What was chosen. isWhole: with the loss that is shown, even if nobody has chosen it. */
+/** The chosen specification. isWhole: include the loss that is shown, even if nobody chose it. */
 export function specOf(draft: Draft, given: FormData, isWhole: boolean): Record<string, unknown> {
   const text = (name: string): string => String(given.get(name) ?? "").trim();
   const listed = (name: string): string[] => text(name).split(",").map((part) => part.trim()).filter(Boolean);
@@ -125,13 +125,13 @@ export function specOf(draft: Draft, given: FormData, isWhole: boolean): Record<
   };
 }
 
-/** With what the file itself says beside it: the layout, the scale. */
+/** The chosen preprocessing, with what the file itself suggests: layout, scale. */
 function preprocessOf({ found }: Draft, chosen: string): Record<string, unknown> {
   const [suggested] = found?.suggested?.preprocess ?? [];
   return suggested && presetOf(suggested) === chosen ? suggested : (PREPROCESS[chosen] ?? {});
 }
 
-/** The choice of the form that a description stands for. */
+/** The form's choice that corresponds to a description. */
 export function presetOf({ kind, channels }: Record<string, unknown>): string {
   if (kind !== "image") return String(kind);
   return channels === "gray" ? "gray" : "image";

@@ -24,7 +24,7 @@ export function to(
   return given.length === 0 ? path : `${path}?${text}`;
 }
 
-/** Where a click on a link leads within the console, null if the browser shall follow it. */
+/** Where a click on a link leads within the console, null if the browser should follow it. */
 export function followed(event: MouseEvent): string | null {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   const isPlain = event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);

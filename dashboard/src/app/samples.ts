@@ -1,11 +1,11 @@
-/** Lists of samples, and what people change of them. */
+/** Lists of samples, and the user's changes to them. */
 
 import { type Api, modelPath, withQuery } from "../daemon/api";
 import type { App } from "./app";
 import { to } from "./route";
 import type { Model, Page, Sample } from "../daemon/types";
 
-/** What of the samples is shown: a filter of the API, or one of its rankings. */
+/** Which samples are shown: a filter of the API, or one of its rankings. */
 export const SHOWN = {
   all: { title: "All", query: {} },
   unlabelled: { title: "Unlabelled", query: { unlabelled: "true" } },
@@ -25,12 +25,12 @@ export interface Listed {
   next: string | null;
 }
 
-/** What a person does on a model's page of samples. */
+/** The user's work on a model's page of samples. */
 export interface Work extends Record<string, unknown> {
-  /** The sample that has the keyboard. */
+  /** The sample that has the keyboard focus. */
   active: number | null;
   selected: Set<number>;
-  /** Labels as they were before each step. */
+  /** The labels before each step. */
   undo: { id: number; label: unknown }[][];
   /** Keys are pressed faster than the daemon answers: each change waits for the one before. */
   last: Promise<unknown>;
@@ -47,7 +47,7 @@ export function showOf(app: App): Show {
   return asked in SHOWN ? (asked as Show) : "all";
 }
 
-/** The address of the list that the page's filter asks for. */
+/** The address of the list for the page's filter. */
 export function listPath(app: App, name: string): string {
   const show = showOf(app);
   if (show === "duplicates") return modelPath(name, "/samples/duplicates");
@@ -57,7 +57,7 @@ export function listPath(app: App, name: string): string {
   return withQuery(modelPath(name, "/samples"), { ...SHOWN[show].query, ...filter });
 }
 
-/** As many pages as were scrolled to. */
+/** The pages that were scrolled to. */
 export function list(app: App, name: string): Listed | null | undefined {
   const path = listPath(app, name);
   const work = workOf(app, name);
@@ -80,13 +80,13 @@ interface Group {
   ids: number[];
 }
 
-/** Lists of duplicates have ids alone. */
+/** Lists of duplicates have only ids. */
 function unread(id: number): Sample {
   const nothing = { key: null, split: "", label: undefined, size_bytes: 0, created_at: "" };
   return { id, ...nothing, pinned: false, weight: 1, quarantine: null };
 }
 
-/** The next page of the list, because its end is near. */
+/** Loads the next page of the list, because its end is near. */
 export function loadMore(app: App, name: string, listed: Listed): void {
   const work = workOf(app, name);
   if (listed.next === null || listed.items.length < work.pages * PAGE) return;
@@ -94,7 +94,7 @@ export function loadMore(app: App, name: string, listed: Listed): void {
   app.resources.mark([listPath(app, name)]);
 }
 
-/** Gives samples a label, null for none. What they had can be taken back. */
+/** Gives samples a label, null for none. Can be undone. */
 export async function label(app: App, model: Model, ids: number[], value: unknown): Promise<void> {
   const work = workOf(app, model.name);
   const known = app.resources.peek<Listed>(listPath(app, model.name));
@@ -117,7 +117,7 @@ export async function undo(app: App, model: Model): Promise<void> {
   });
 }
 
-/** The list is changed here and not loaded again: what was labelled stays where it is. */
+/** Changes the list here without reloading it, so that labelled samples stay where they are. */
 async function relabel(app: App, model: Model, changes: { id: number; label: unknown }[]): Promise<boolean> {
   const path = listPath(app, model.name);
   const stale = ["/v1/models?", modelPath(model.name, "/samples/stats")];
@@ -133,7 +133,7 @@ async function relabel(app: App, model: Model, changes: { id: number; label: unk
   });
 }
 
-/** Deletes samples for good. retrain: trains anew without them, then deletes versions that saw them. */
+/** Deletes samples for good. retrain: retrains without them, then deletes versions that saw them. */
 export async function remove(app: App, model: Model, ids: number[], retrain: boolean): Promise<boolean> {
   const work = workOf(app, model.name);
   return await app.act(`delete:${model.name}`, ["/v1/models?", modelPath(model.name), "/v1/jobs"], async () => {

@@ -1,11 +1,11 @@
-/** What the page shows beside what it has read of the API. */
+/** What the page shows besides what it has read from the API. */
 
 import type { Fault } from "../daemon/api";
 
-/** `live`: told by events. `polling`: this daemon has no events. `lost`: nobody answers. */
+/** `live`: updated by events. `polling`: this daemon has no events. `lost`: it does not answer. */
 export type Connection = "connecting" | "live" | "polling" | "lost";
 
-/** What came of an action, beside the button that asked for it. */
+/** The result of a failed action, shown next to its button. */
 export interface Result {
   text: string;
   faults: readonly Fault[];
@@ -14,7 +14,7 @@ export interface Result {
 export interface Toast {
   id: number;
   text: string;
-  /** Where it leads to, null for nowhere. */
+  /** Where it leads, null for nowhere. */
   link: string | null;
 }
 
@@ -23,12 +23,12 @@ export interface State {
   lostSince: Date | null;
   /** Actions under way, by the name of their button. */
   pending: Set<string>;
-  /** Actions that did not work, by the name of their button. */
+  /** Failed actions, by the name of their button. */
   results: Map<string, Result>;
   toasts: Toast[];
   /** The chart that the pointer is over, and the step. */
   hover: { chart: string; step: number } | null;
-  /** What was begun on a page and not sent: forms, by their name. */
+  /** Unsent forms, by their name. */
   drafts: Map<string, Record<string, unknown>>;
 }
 

@@ -1,4 +1,4 @@
-/** Sends files as samples: pictures in small forms, so that progress shows, tables as they are. */
+/** Sends files as samples: pictures in small forms, so that progress shows, tables unchanged. */
 
 import { modelPath, Refused, Unreachable, withQuery } from "../daemon/api";
 import type { App } from "./app";
@@ -15,13 +15,13 @@ const TABLES: Record<string, string> = {
   json: "application/json",
 };
 
-/** A file and the folder that it lay in, by which a label may be named. */
+/** A file, and the name of its folder, which may be its label. */
 export interface Dropped {
   file: File;
   folder: string;
 }
 
-/** `folder`: the class by whose name the folder goes. `none`: without. Else a class's name. */
+/** `folder`: the class that the folder is named after. `none`: no label. Else a class name. */
 export interface Upload extends Record<string, unknown> {
   label: string;
   total: number;
@@ -46,9 +46,9 @@ export function uploadOf(app: App, name: string): Upload {
   }));
 }
 
-/** Files of a drop, those in folders too. */
+/** The files of a drop, including those in folders. */
 export async function dropped(transfer: DataTransfer): Promise<Dropped[]> {
-  // Both are there during the event alone.
+  // Both are available only during the event.
   const items = [...transfer.items].map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
   const found = items.map(async ({ entry, file }) => {
     if (entry !== null) return await filesOf(entry, "");
@@ -57,7 +57,7 @@ export async function dropped(transfer: DataTransfer): Promise<Dropped[]> {
   return (await Promise.all(found)).flat();
 }
 
-/** Files of a field; with `webkitdirectory` they tell their folders. */
+/** The files of a field; with `webkitdirectory` they have folders. */
 export function chosen(files: FileList): Dropped[] {
   return [...files].map((file) => ({ file, folder: file.webkitRelativePath.split("/").at(-2) ?? "" }));
 }
@@ -69,7 +69,7 @@ async function filesOf(entry: FileSystemEntry, folder: string): Promise<Dropped[
   }
   const reader = (entry as FileSystemDirectoryEntry).createReader();
   const found: Dropped[] = [];
-  // A reader gives a hundred entries at a time, and none at the end.
+  // A reader returns a hundred entries at a time, and none at the end.
   for (;;) {
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
     if (some.length === 0) return found;
@@ -77,7 +77,7 @@ async function filesOf(entry: FileSystemEntry, folder: string): Promise<Dropped[
   }
 }
 
-/** Sends what the model can take, and says what was left out. */
+/** Sends the files that the model can take, and reports those left out. */
 export async function send(app: App, model: Model, files: Dropped[]): Promise<void> {
   const upload = uploadOf(app, model.name);
   if (upload.stop !== null || files.length === 0) return;
@@ -128,7 +128,7 @@ function bodyOf(model: Model, upload: Upload, files: Dropped[]): FormData | Blob
   return form;
 }
 
-/** null where nothing names a class. */
+/** The label of a file, null if nothing names a class. */
 function labelOf({ target }: Model, { label }: Upload, folder: string): string | null {
   const wanted = label === "folder" ? folder : label;
   return target.classes?.find((name) => name === wanted) ?? null;
@@ -145,7 +145,7 @@ function unfit(model: Model, count: number): string {
   return `${plural(count, "file")} left out: this model takes ${takes}`;
 }
 
-/** The file that an error is about: its pointer has its place in the form. */
+/** The name of the file that an error is about, whose place in the form the pointer contains. */
 function nameAt(files: Dropped[], pointer: string): string {
   const at = /^\/(?:files?|samples)\/(\d+)/.exec(pointer)?.[1];
   return files[Number(at)]?.file.name ?? (files.length === 1 ? `${files[0]?.file.name ?? ""}${pointer}` : pointer);

@@ -4,7 +4,7 @@ import type { Page } from "./types";
 
 const TIMEOUT_MS = 15_000;
 
-/** Nobody answers, or the daemon is starting or stopping: ask again later. */
+/** Nobody answers, or the daemon is starting or stopping: try again later. */
 export class Unreachable extends Error {}
 
 /** One error of a body: where it is, as a JSON pointer, and what would be right. */
@@ -134,7 +134,7 @@ export function modelPath(name: string, rest = ""): string {
   return `/v1/models/${encodeURIComponent(name)}${rest}`;
 }
 
-/** The body of an answer, null if it has none. Rejects with what went wrong. */
+/** The body of an answer, null if it has none. Rejects with Refused or Unreachable. */
 async function answered(response: Response): Promise<unknown> {
   if (!response.ok) throw await refusal(response);
   if (response.status === 204) return null;

@@ -53,7 +53,7 @@ export class EventParser {
   }
 }
 
-/** Hands each event over until the stream ends. onBytes: anything arrived, comments too. */
+/** Passes on each event until the stream ends. onBytes: called for anything, including comments. */
 export async function readEvents(
   body: ReadableStream<Uint8Array>,
   parser: EventParser,

@@ -1,8 +1,8 @@
-/** What the daemon finds out when it is asked: of a file, and of two versions. */
+/** The daemon's findings about a file, or about two versions. */
 
 import type { Metrics, Model } from "./types";
 
-/** A sample of which two versions say something else; docs/promotion.md explains it. */
+/** A sample that two versions predict differently; docs/promotion.md explains it. */
 export interface Changed {
   id: number;
   label: unknown;
@@ -25,7 +25,7 @@ export interface Comparison {
   better: { total: number; items: Changed[] };
 }
 
-/** What a file holds before it is registered; docs/models.md explains it. */
+/** The diagnosis of a file; docs/models.md explains it. */
 export interface Diagnosis {
   ready: boolean;
   problems: { pointer: string; detail: string }[];
@@ -62,7 +62,7 @@ export interface Parameter {
   shape: number[];
   count: number;
   trains: boolean;
-  /** Whether it lies in the frozen part, below the cut. */
+  /** Whether it is in the frozen part, below the cut. */
   below: boolean;
   why_not: string | null;
   detail: string | null;

@@ -20,7 +20,7 @@ const KINDS: Record<string, { size: number; read: Read }> = {
   "|b1": { size: 1, read: (view, at) => view.getUint8(at) },
 };
 
-/** Arrays by name; those of a type that is not known are left out. */
+/** Arrays by name, without those of an unknown type. */
 export async function readNpz(file: Blob): Promise<Map<string, Tensor>> {
   const view = new DataView(await file.arrayBuffer());
   const found = new Map<string, Tensor>();
@@ -40,7 +40,7 @@ interface Entry {
   size: number;
 }
 
-/** The central directory (APPNOTE 4.3.12); parts of more than 4 GiB are none that we show. */
+/** The central directory (APPNOTE 4.3.12); parts of more than 4 GiB are never shown. */
 function entries(view: DataView): Entry[] {
   let end = view.byteLength - 22;
   while (end > 0 && view.getUint32(end, true) !== END) end -= 1;

@@ -1,4 +1,4 @@
-/** What the page has read of the API, by address: views read it, events make it stale. */
+/** A cache of API answers by address: views read it, events make it stale. */
 
 import { type Api, Refused } from "./api";
 
@@ -10,20 +10,20 @@ export type Load = (api: Api, before: unknown, signal: AbortSignal) => Promise<u
 
 interface Entry {
   load: Load;
-  /** undefined until it is loaded, null where the daemon has no such thing. */
+  /** undefined until it is loaded, null if the daemon does not have it. */
   value: unknown;
   problem: Refused | null;
   isStale: boolean;
-  /** Whether the page that is shown needs it. */
+  /** Whether the current page needs it. */
   isWanted: boolean;
-  /** What never changes, such as a picture: many may be asked for, few at once. */
+  /** Never changes, such as a picture: many may be requested, but few at once. */
   isFixed: boolean;
   abort: AbortController | null;
   loading: Promise<void> | null;
   loadedAt: number;
 }
 
-/** Samples may arrive a hundred times a second; the page asks twice. */
+/** Samples may arrive a hundred times a second; the page reloads twice. */
 const SHORTEST_MS = 500;
 const MOST_KEPT = 600;
 /** A browser has six connections to a daemon, of which the events hold one. */
@@ -183,7 +183,7 @@ export class Resources {
   }
 }
 
-/** Whether an address is this place, or lies below it. */
+/** Whether an address is this place or below it. */
 export function isBelow(key: string, place: string): boolean {
   return key.startsWith(place) && (/[/?]$/.test(place) || /^([/?]|$)/.test(key.slice(place.length)));
 }

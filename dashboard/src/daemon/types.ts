@@ -1,4 +1,4 @@
-/** The bodies of /v1, as far as the page reads them. The reference is /docs. */
+/** The bodies of /v1 that the page reads. The reference is /docs. */
 
 export interface Page<T> {
   items: T[];
@@ -31,7 +31,7 @@ export interface Job {
   trigger: string;
   ignore_policy: boolean;
   hyperparameters: Record<string, unknown>;
-  /** Hyperparameters that the job has chosen, each with the reason. */
+  /** Hyperparameters that the job has chosen, with reasons. */
   choices: Record<string, string>;
   progress: Progress;
   metrics: {
@@ -115,7 +115,7 @@ export interface Trigger {
   eligible_after: string | null;
   at_most_every_hours: number | null;
   enabled: boolean;
-  /** When it fires next, or may fire; null if it waits for samples, or is switched off. */
+  /** When it will or may fire next; null if it waits for samples, or is switched off. */
   next_at: string | null;
   fired_at: string | null;
   job_id: number | null;
@@ -140,14 +140,14 @@ export interface Device {
   eligible: boolean;
   blocked_by: Blocker[];
   since: string;
-  /** All training, by hand. */
+  /** All training, manually. */
   paused: boolean;
   snoozed_until: string | null;
   trained_today_seconds: number;
   signals: Record<string, Signal>;
 }
 
-/** A day in intervals of equal length; null where nothing is known. */
+/** A day in intervals of equal length; null for unknown values. */
 export interface DeviceHistory {
   since: string;
   interval_seconds: number;
@@ -191,7 +191,7 @@ export interface Sample {
   predicted?: unknown;
 }
 
-/** What became of an upload. */
+/** The result of an upload. */
 export interface Accepted {
   accepted: number;
   duplicates: number;
@@ -211,7 +211,7 @@ export interface Told extends Happening {
   created_at: string;
 }
 
-/** What an event of /v1/events carries. */
+/** The data of an event of /v1/events. */
 export interface Happening {
   type: string;
   model: string | null;

@@ -1,4 +1,4 @@
-/** Waiting that can be cut short. */
+/** Waits that can be aborted. */
 
 /** Resolves after the time, or when the signal is aborted. */
 export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
@@ -17,7 +17,7 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
   });
 }
 
-/** Resolves once somebody can see the page. */
+/** Resolves once the page is visible. */
 export function visible(): Promise<void> {
   return new Promise((resolve) => {
     const look = (): void => {

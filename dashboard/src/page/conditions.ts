@@ -1,19 +1,19 @@
-/** Conditions of training: what the device says beside what the policy asks. */
+/** Conditions of training: the device's signals and the policy's limits. */
 
 import { bytes, decimal, duration } from "./format";
 import type { Device, Policy, Signal } from "../daemon/types";
 
 export interface Condition {
-  /** As blocked_by names it. */
+  /** Its name in blocked_by. */
   name: string;
   title: string;
   value: string;
-  /** Why the value is unknown, or where it is from. */
+  /** Why the value is unknown, or its source. */
   note: string;
-  /** null where the policy asks nothing. */
+  /** null if the policy has none. */
   limit: string | null;
   isBlocking: boolean;
-  /** How far the value is on its way to the limit, 0 to 1, null where that says nothing. */
+  /** How close the value is to the limit, 0 to 1, null if that means nothing. */
   share: number | null;
 }
 
@@ -24,7 +24,7 @@ interface Level {
   title: string;
   signal: string;
   show: Show;
-  /** Settings: where training stops and where it resumes. */
+  /** The settings at which training stops and resumes. */
   stop: string;
   resume?: string;
   isMinimum: boolean;
@@ -42,7 +42,7 @@ const LEVELS: readonly Level[] = [
   { name: "disk", title: "Free disk space", signal: "free_disk_bytes", show: bytes, stop: "min_free_disk_bytes", resume: "resume_free_disk_bytes", isMinimum: true },
 ];
 
-/** A signal with the levels that the policy sets for it, null where it sets none. */
+/** A signal with the policy's levels for it, null if there are none. */
 export interface Limited {
   title: string;
   signal: string;
@@ -64,7 +64,7 @@ export function limitsOf(policy: Policy): Limited[] {
   ];
 }
 
-/** All of them, in a fixed order; first those that people look for. */
+/** All conditions in a fixed order, the most looked-for first. */
 export function conditionsOf(device: Device, policy: Policy): Condition[] {
   const blocking = new Set(device.blocked_by.map((each) => each.condition));
   const [battery, ...others] = LEVELS.map((level) => fromLevel(level, device, policy));
@@ -131,7 +131,7 @@ function told(signal: Signal | undefined, show: (raw: unknown) => string): { val
   return { value: show(signal.value), note: signal.source };
 }
 
-/** The device's own, which need not be the browser's. */
+/** The time on the device's clock, which may differ from the browser's. */
 function timeOfDay(time: string): string {
   return time.slice(11, 16);
 }

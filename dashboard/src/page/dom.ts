@@ -1,9 +1,9 @@
 /** Builds elements from data as text, never as markup, and patches the page to look like them. */
 
 export type Child = Node | string | null | false | Child[];
-/** `onclick` and its like are functions; all else becomes text. */
+/** `onclick` and the like are functions; all else becomes text. */
 export type Attributes = Record<string, string | number | boolean | null | Handler>;
-// Handlers of all kinds of events stand in one record.
+// One record has handlers of all kinds of events.
 export type Handler = (event: any) => void;
 
 const HANDLERS = [
@@ -44,7 +44,7 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** Has every canvas drawn whose `onpaint` is set; once the page looks as it shall. */
+/** Draws every canvas whose `onpaint` is set, once the page is patched. */
 export function paint(root: Element): void {
   for (const canvas of root.querySelectorAll("canvas")) {
     (canvas as { onpaint?: (canvas: HTMLCanvasElement) => void }).onpaint?.(canvas);
@@ -103,7 +103,7 @@ export function patch(present: Element, wanted: Element): void {
   }
 }
 
-/** Goes first, so that what stays need not move past what goes: a moved node loses its focus. */
+/** Removals go first, so that no remaining node must move: a moved node loses its focus. */
 function removeUnwanted(present: Element, wanted: Element): void {
   const kept = new Set([...wanted.children].map(keyOf));
   for (const child of [...present.children]) {
@@ -130,7 +130,7 @@ function patchAttributes(present: Element, wanted: Element): void {
   const handlers = present as unknown as Record<string, unknown>;
   for (const name of HANDLERS) handlers[name] = (wanted as unknown as Record<string, unknown>)[name];
   for (const name of present.getAttributeNames()) {
-    // What a person has opened stays open.
+    // What the user has opened stays open.
     if (!wanted.hasAttribute(name) && name !== "open") present.removeAttribute(name);
   }
   for (const { name, value } of [...wanted.attributes]) {

@@ -1,7 +1,7 @@
 /**
  * Quantities as people read them.
  *
- * Without Intl: to load its tables takes a page 20 ms and more before it shows anything.
+ * Without Intl: loading its tables delays the first paint by 20 ms and more.
  */
 
 const MINUTE_S = 60;
@@ -31,7 +31,7 @@ export function decimal(value: number): string {
   return significant(value);
 }
 
-/** A share of one as a percentage. */
+/** A fraction as a percentage. */
 export function percent(share: number): string {
   return `${(share * 100).toFixed(1)} %`;
 }

@@ -45,7 +45,7 @@ export interface Dot {
   value: number;
 }
 
-/** At most `most` dots, each the mean of as many neighbours; the last keeps its step. */
+/** At most `most` dots, each the mean of a group of neighbours, at the group's last step. */
 export function thinned(dots: Dot[], most: number): Dot[] {
   const size = Math.ceil(dots.length / most);
   if (size <= 1) return dots;
@@ -60,7 +60,7 @@ export function thinned(dots: Dot[], most: number): Dot[] {
 
 const MOST_SMOOTHED = 50;
 
-/** Each dot as the mean of itself and those before it: of a fiftieth of all. */
+/** The moving average over a fiftieth of all dots. */
 export function smoothed(dots: Dot[]): Dot[] {
   const size = Math.ceil(dots.length / MOST_SMOOTHED);
   if (size <= 1) return dots;
@@ -71,7 +71,7 @@ export function smoothed(dots: Dot[]): Dot[] {
   });
 }
 
-/** The mean of the newest dots, null without any. */
+/** The mean of the newest dots, null if there are none. */
 export function latestMean(dots: Dot[]): number | null {
   return smoothed(dots).at(-1)?.value ?? null;
 }

@@ -1,8 +1,8 @@
-/** What codes of the API mean, in words. */
+/** The API's codes in words. */
 
 import type { Blocker, JobState, Metrics } from "../daemon/types";
 
-/** Conditions of docs/policy.md and of the trainer; the detail beside it has the numbers. */
+/** Conditions of docs/policy.md and of the trainer; the detail next to it has the numbers. */
 const CONDITIONS: Record<string, string> = {
   another_job: "Another job is training",
   asleep: "The device goes to sleep",
@@ -27,7 +27,7 @@ const CONDITIONS: Record<string, string> = {
   window: "Not in the hours for training",
 };
 
-/** The same where the signal behind a condition cannot be read. */
+/** The same if the signal behind a condition cannot be read. */
 const UNKNOWN: Record<string, string> = {
   battery: "The battery’s charge is unknown",
   battery_saver: "Whether battery saver is on is unknown",
@@ -63,7 +63,7 @@ export const STATES: Record<JobState, string> = {
 
 export interface Measure {
   name: string;
-  /** A share of one, shown in percent and as a bar. */
+  /** A fraction, shown in percent and as a bar. */
   isShare: boolean;
   after: number;
   before: number | null;
@@ -76,7 +76,7 @@ const MEASURES = [
 ];
 
 /**
- * What a version is judged by on the validation samples, null where there were none.
+ * The measure of a version on the validation samples, null if there were none.
  *
  * preferred: the metric of the model's gate.
  */

@@ -1,4 +1,4 @@
-/** Whether the device trains, what waits and why, and what has become of the last jobs. */
+/** Whether the device trains, what waits and why, and the results of the last jobs. */
 
 import type { App } from "../app/app";
 import { type Child, h } from "../page/dom";
@@ -38,7 +38,7 @@ export function overviewPage(app: App): Child[] {
   ];
 }
 
-/** Models whose `latest` meets inputs that it was not trained on. */
+/** Models whose `latest` has drifted. */
 function driftsView(app: App, all: Model[]): HTMLElement[] {
   return drifts(app, all).map(({ model, created_at: at, data }) =>
     h(
@@ -98,7 +98,7 @@ export function outcomeRow(job: Job): HTMLElement {
   );
 }
 
-/** What has become of its version, else how it ended. */
+/** Whether a job's version was promoted, else how the job ended. */
 export function verdictBadge(job: Job): HTMLElement {
   if (job.version === null || job.metrics.promoted === null) return badge(job.state);
   const made = `version ${job.version}`;

@@ -34,7 +34,7 @@ export function pinnedView(app: App): HTMLElement | null {
   );
 }
 
-/** Without a value the bar says only that something happens: when time ends a job. */
+/** A job limited only by time has no value: the bar shows activity without progress. */
 export function progressBar(job: Job): HTMLElement {
   const { step, total_steps: total } = job.progress;
   const value = total !== null ? step : job.state === "running" ? null : 0;

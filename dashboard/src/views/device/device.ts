@@ -1,4 +1,4 @@
-/** The device: the verdict, and each condition beside its limit. */
+/** The device: the verdict, and each condition with its limit. */
 
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
@@ -29,7 +29,7 @@ export function deviceView(app: App): Child[] {
   ];
 }
 
-/** The verdict in one line, and what holds training by hand. */
+/** The verdict in one line, and the controls of manual pauses. */
 export function verdictView(app: App, now: Device): HTMLElement {
   const asked = (path: string, method: "post" | "remove", body?: object) => async (): Promise<null> => {
     await (method === "post" ? app.api.post(path, body) : app.api.remove(path));
@@ -65,7 +65,7 @@ function verdict(now: Device): string {
   return "Training waits until the device can spare it";
 }
 
-/** isShort: only what the policy asks for. */
+/** isShort: only conditions with a limit or that block. */
 export function conditionsView(now: Device, rules: Policy, { isShort }: { isShort: boolean }): HTMLElement {
   const shown = conditionsOf(now, rules).filter(({ limit, isBlocking }) => !isShort || limit !== null || isBlocking);
   return scrolled(

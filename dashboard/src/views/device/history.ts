@@ -1,4 +1,4 @@
-/** The last 24 hours: when a job might train and did, and each signal against its limit. */
+/** The last 24 hours: when training was allowed and when it ran, and each signal with its limit. */
 
 import type { App } from "../../app/app";
 import { deviceHistory } from "../../app/queries";
@@ -73,7 +73,7 @@ function summary(told: DeviceHistory, at: number | null): string {
   return `Trained ${duration(sum)}; allowed ${allowed(told)}.`;
 }
 
-/** What intervals were, as runs of one colour. */
+/** The states of intervals as runs of one colour. */
 function strip({ told, count, x }: Frame): Child[] {
   const kindAt = (index: number): string => {
     if ((told.trained_seconds[index] ?? 0) > 0) return "trained";
@@ -136,7 +136,7 @@ function pieces(values: (number | null)[]): { index: number; value: number }[][]
   return found;
 }
 
-/** All drawings have one time axis and one pointer. */
+/** All charts share one time axis and one pointer. */
 function drawing(app: App, frame: Frame, height: number, label: string, children: Child[]): SVGElement {
   const { width, count, x, at } = frame;
   const hover = (index: number | null): void => {
@@ -177,7 +177,7 @@ function drawing(app: App, frame: Frame, height: number, label: string, children
   );
 }
 
-/** Every sixth hour of the clock, as far as its name has room. */
+/** Every sixth hour of the clock whose name fits. */
 function hours({ told, count, width, x }: Frame): { index: number; name: string }[] {
   const begin = Date.parse(told.since);
   const step = told.interval_seconds * 1000;

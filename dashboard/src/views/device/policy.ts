@@ -66,7 +66,7 @@ const GROUPS = [
   },
 ];
 
-/** Whether a job might train now under what is in the form, as one edits. */
+/** Whether a job might train now with the form's settings, as they are edited. */
 function forecastView(app: App, changed: Policy): HTMLElement {
   const shown = app.draft<{ forecast: Forecast | null }>("policy-forecast", () => ({ forecast: null }));
   shown.forecast = forecast(app, { ...changed }) ?? shown.forecast;

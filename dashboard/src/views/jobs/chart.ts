@@ -23,10 +23,10 @@ interface Line {
 export interface Chart {
   id: string;
   title: string;
-  /** Names of values by the line that they are. */
+  /** The names of values by line. */
   keys: Partial<Record<Kind, string>>;
   points: Point[];
-  /** Another job, drawn paler. */
+  /** Another job, drawn fainter. */
   overlaid: { name: string; points: Point[] } | null;
 }
 
@@ -118,7 +118,7 @@ function lineView({ kind, isOther, raw, dots }: Line, { x, y, width }: Frame): S
   );
 }
 
-/** Raw values may lie outside the axis, which is that of their means; the logarithm of 0 does. */
+/** Raw values may be outside the axis, which fits their means; the logarithm of 0 always is. */
 function within(pixels: number): number {
   return Math.min(HEIGHT - MARGIN.bottom, Math.max(MARGIN.top - 8, pixels));
 }
@@ -140,7 +140,7 @@ function legend(lines: Line[], step: number | null): HTMLElement {
   );
 }
 
-/** The last dot that is not beyond the step. */
+/** The last dot up to the step. */
 function nearest(dots: Dot[], step: number): Dot {
   let found = dots[0] ?? { step: 0, value: NaN };
   for (const dot of dots) {

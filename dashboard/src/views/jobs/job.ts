@@ -84,7 +84,7 @@ function last(points: Point[], key: string): number | null {
   return null;
 }
 
-/** Loss and metric by step, and those of another job where the address names one. */
+/** Loss and metric by step, and those of another job if the address names one. */
 function curvesView(app: App, known: Job, points: Point[]): Child {
   const otherId = Number(app.route.query.get("with"));
   const other = otherId > 0 ? job(app, otherId) : null;
@@ -110,7 +110,7 @@ function curvesView(app: App, known: Job, points: Point[]): Child {
   );
 }
 
-/** Which other job of the model is drawn over this one. */
+/** Chooses another job of the model to draw over this one. */
 function overlayField(app: App, known: Job): Child {
   const others = (jobs(app)?.ended ?? []).filter(({ model, id }) => model === known.model && id !== known.id);
   if (others.length === 0) return null;

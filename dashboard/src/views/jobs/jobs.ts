@@ -1,4 +1,4 @@
-/** All jobs: those that run, wait and have ended. */
+/** All jobs: running, waiting and ended. */
 
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";

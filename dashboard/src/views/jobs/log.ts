@@ -1,4 +1,4 @@
-/** The last lines of a job's children: at once where it failed, else on demand. */
+/** The last lines of a job's children: at once if it failed, else on demand. */
 
 import type { App } from "../../app/app";
 import { jobLog } from "../../app/queries";

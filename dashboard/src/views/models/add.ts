@@ -1,4 +1,4 @@
-/** Adds a model: an ONNX file that is dropped, what it holds, and what it is to become. */
+/** Adds a model: a dropped ONNX file, its diagnosis, and the model's settings. */
 
 import type { App } from "../../app/app";
 import {
@@ -36,7 +36,7 @@ const SAMPLES = [
   ["standardize", "numbers to standardize"],
 ] as const;
 const FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
-/** Fields that change what the check says. */
+/** Fields on which the check depends. */
 const CHECKED = ["loss", "classes", "trainable", "output", "preprocess"];
 
 export function addPage(app: App): Child[] {
@@ -72,7 +72,7 @@ export function addPage(app: App): Child[] {
   ];
 }
 
-/** What a person chooses is checked as soon as they leave the field. */
+/** Checks the user's choice as soon as they leave the field. */
 function changed(app: App, draft: Draft, event: Event): void {
   const { name, form } = event.target as HTMLInputElement;
   if (form === null || !CHECKED.includes(name)) return;
@@ -124,7 +124,7 @@ function fields(app: App, draft: Draft): HTMLElement {
     h("select", { name }, options.map(([value, words]) => h("option", { value, selected: value === chosen }, words)));
   const [preprocess] = suggested?.preprocess ?? [];
   const [losses, loss] = lossChoices(draft);
-  // Fields of another file are others: what was typed for the one before does not stay.
+  // Another file has fresh fields: what was typed for the previous one is dropped.
   return h(
     "div",
     { class: "fields", "data-key": `fields-${draft.round}` },
@@ -146,7 +146,7 @@ function lossChoices({ found }: Draft): [readonly (readonly [string, string])[],
   return [[...LOSSES, [own, `the model’s own: ${loss.output}`]], own];
 }
 
-/** Errors of the registration that belong to no field. */
+/** Errors of the registration without a field. */
 function others(app: App): HTMLElement | null {
   const result = app.state.results.get(NAME);
   if (result === undefined) return null;

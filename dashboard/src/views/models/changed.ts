@@ -1,4 +1,4 @@
-/** The samples of which two versions say something else, with their pictures or values. */
+/** The samples that two versions predict differently, with their pictures or values. */
 
 import type { App } from "../../app/app";
 import { showsPictures } from "../../app/pictures";

@@ -1,4 +1,4 @@
-/** Two versions beside each other on today's validation samples. */
+/** Two versions side by side on today's validation samples. */
 
 import type { App } from "../../app/app";
 import { comparison, versions } from "../../app/queries";
@@ -42,7 +42,7 @@ function numberOf(text: string | null): number | null {
   return text !== null && /^[1-9]\d*$/.test(text) ? Number(text) : null;
 }
 
-/** What apps fetch, if that is another. */
+/** The version that apps fetch, if it is another. */
 function earlier({ latest_version: latest }: Model, list: Version[], after: number): number | null {
   return latest !== after && list.some(({ version }) => version === latest) ? latest : null;
 }

@@ -4,12 +4,12 @@ import { h } from "../../page/dom";
 import { count } from "../../page/format";
 import { scrolled, section } from "../parts/parts";
 
-/** Above so many classes only pairs that are confused are listed: cells would be too small. */
+/** With more classes only confused pairs are listed: cells would be too small. */
 const MOST_CELLS = 20;
 const PAIRS_SHOWN = 20;
 const STEPS = 5;
 
-/** other: the matrix of the other version, with which cells are compared. */
+/** other: the other version's matrix, to compare cells with. */
 export function matrixView(title: string, id: string, matrix: number[][], classes: string[] | null, other: number[][]): HTMLElement {
   const names = matrix.map((_, index) => classes?.[index] ?? String(index));
   return section(title, { id }, matrix.length <= MOST_CELLS ? table(title, matrix, names, other) : pairs(title, matrix, names));

@@ -1,4 +1,4 @@
-/** What a file holds: inputs, loss, the cut, and its parameters as a tree with counts. */
+/** The diagnosis of a file: inputs, loss, the cut, and its parameters as a tree with counts. */
 
 import { type Child, h, s } from "../../page/dom";
 import { bytes, count, decimal, plural } from "../../page/format";
@@ -67,7 +67,7 @@ function classesView({ target }: Diagnosis): Child {
   return h("p", { "data-key": "classes" }, h("strong", {}, `${plural(target.num_classes, "class", "classes")}: `), names);
 }
 
-/** Numbers that train, that are frozen above the cut, and below it. */
+/** Counts of parameters that train, that are frozen above the cut, and below it. */
 function sharesView({ parameters }: Diagnosis): HTMLElement {
   const sum = (which: (item: Parameter) => boolean): number =>
     parameters.items.filter(which).reduce((total, item) => total + item.count, 0);
@@ -134,7 +134,7 @@ function branchItems(branch: Branch, isOpen: boolean): HTMLElement {
   );
 }
 
-/** A branch with one branch alone is one line: encoder.layers. */
+/** A branch whose only child is a branch is merged with it: encoder.layers. */
 function branchView(branch: Branch, isOpen: boolean): HTMLElement {
   let [only, name] = [branch, branch.name];
   while (only.leaves.length === 0 && only.branches.size === 1) {

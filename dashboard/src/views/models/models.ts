@@ -1,4 +1,4 @@
-/** All models as one table: sorted, searched, with the metric's course. */
+/** All models as one table: sorted, searched, with the metric's history. */
 
 import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
@@ -160,7 +160,7 @@ export function shown({ isShare, after }: Pick<Measure, "isShare" | "after">): s
   return isShare ? percent(after) : decimal(after);
 }
 
-/** The metric of each version, oldest first; those that were promoted are filled. */
+/** The metric of each version, oldest first; dots of promoted ones are filled. */
 export function courseOf(model: Model, known: Version[]): Element {
   const judged = known
     .map((version) => ({ version, metric: measure(version.metrics, version.baseline, model.gate.metric) }))

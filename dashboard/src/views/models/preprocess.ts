@@ -1,4 +1,4 @@
-/** How samples become what the model takes: shown, and changed as far as nothing hangs on it. */
+/** How samples become the model's inputs: shown, and editable as far as nothing depends on it. */
 
 import type { App } from "../../app/app";
 import { modelPath } from "../../daemon/api";
@@ -14,7 +14,7 @@ const CHOICES: Record<string, readonly string[]> = {
   channels: ["rgb", "gray"],
   layout: ["nchw", "nhwc"],
 };
-/** What is always the same, or says what the description is about. */
+/** Fields that never change, or identify the description. */
 const FIXED = new Set(["input", "kind", "orientation", "background", "padding", "resample"]);
 
 export function preprocessView(app: App, model: Model): HTMLElement {

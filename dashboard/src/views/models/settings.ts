@@ -1,4 +1,4 @@
-/** What of a model can be changed: gate, quota, retention; and what it is made of. */
+/** A model's settings: gate, quota, retention; and what it is made of. */
 
 import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";

@@ -1,4 +1,4 @@
-/** Asks how a job shall train; what is not given stays the model's default, or the job's choice. */
+/** The form of a job; fields left empty are the model's defaults or the job's choice. */
 
 import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
@@ -12,7 +12,7 @@ interface Field {
   title: string;
   unit?: string;
   step: string;
-  /** What counts where neither request nor model say otherwise. */
+  /** The default if neither the request nor the model has a value. */
   fallback: string;
 }
 

@@ -1,4 +1,4 @@
-/** A model's triggers: what asks for jobs, when the next one fires, and forms to change them. */
+/** A model's triggers: their rules, when they fire next, and forms to change them. */
 
 import type { App } from "../../app/app";
 import { triggers } from "../../app/queries";

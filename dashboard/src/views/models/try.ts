@@ -1,4 +1,4 @@
-/** Has the promoted version predict, and keeps what a person corrects as a sample. */
+/** Predicts with the promoted version, and keeps corrected inputs as samples. */
 
 import { modelPath, withQuery } from "../../daemon/api";
 import type { App } from "../../app/app";
@@ -96,7 +96,7 @@ function valuesField(app: App, model: Model, trial: Trial): HTMLElement {
   );
 }
 
-/** Numbers in C order as nested lists; as they are if they do not fit, and the daemon says so. */
+/** Numbers in C order as nested lists; flat if they do not fit, which the daemon then reports. */
 function tensorOf(text: string, shape: number[]): unknown {
   const numbers = text.split(/[\s,;[\]]+/).filter(Boolean).map(Number);
   const nest = (values: number[], sizes: number[]): unknown => {

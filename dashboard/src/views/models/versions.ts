@@ -1,4 +1,4 @@
-/** The timeline of a model's versions: metric, the gate's sentence, promotion. */
+/** The timeline of a model's versions: metric, the gate's reason, promotion. */
 
 import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
@@ -24,7 +24,7 @@ function staleOf({ name }: Model): string[] {
   return ["/v1/models?", modelPath(name)];
 }
 
-/** Since when jobs do not move `latest`. */
+/** Since when `latest` is held, and how to release it. */
 function holdView(app: App, model: Model): HTMLElement | null {
   const { name, held_since: since } = model;
   if (since === null) return null;
@@ -112,7 +112,7 @@ function moves(app: App, model: Model, version: Version, isLatest: boolean): Chi
   ];
 }
 
-/** With what apps fetch, or with the version before. */
+/** A comparison with what apps fetch, or with the previous version. */
 function compareLink({ name, latest_version: latest }: Model, number: number): Child {
   const other = latest !== null && latest !== number ? latest : number - 1;
   if (other < 1) return null;
@@ -135,7 +135,7 @@ function askRollback(app: App, model: Model, { version }: Version): void {
   });
 }
 
-/** isGood: whether the gate let it through. */
+/** isGood: whether it passed the gate. */
 function measureView({ name, isShare, after, before }: Measure, isGood: boolean): HTMLElement {
   const show = isShare ? percent : decimal;
   return h(

@@ -1,4 +1,4 @@
-/** Forms of settings: each with its unit; what is wrong stands beside its field. */
+/** Forms of settings, with units, and with errors next to their fields. */
 
 import type { App, Said } from "../../app/app";
 import { type Child, h } from "../../page/dom";
@@ -8,12 +8,12 @@ export interface Setting {
   name: string;
   title: string;
   unit?: string;
-  /** In how many of the API's units the shown unit is: 1 MiB is 1,048,576 bytes. */
+  /** The shown unit in the API's units: 1 MiB is 1,048,576 bytes. */
   scale?: number;
   kind: "number" | "flag" | "list" | "choice" | "text" | "json";
-  /** Of a choice: values with their words. */
+  /** The values of a choice with their labels. */
   options?: readonly (readonly [string, string])[];
-  /** Whether an empty field means that nothing is limited. */
+  /** Whether an empty field means no limit. */
   isOptional?: boolean;
   placeholder?: string;
 }
@@ -24,19 +24,19 @@ export interface SettingsForm {
   name: string;
   groups: readonly { title: string; settings: readonly Setting[] }[];
   values: Values;
-  /** Where errors point to, before the setting's name. */
+  /** The prefix of error pointers, before the setting's name. */
   pointer: string;
   stale: readonly string[];
-  /** What the button that sends it says. */
+  /** The label of the submit button. */
   save?: string;
-  /** Fields that are no single control. */
+  /** Fields that are not single controls. */
   more?: (changed: Values) => Child;
-  /** changed: what differs from the values. */
+  /** changed: only the settings that differ from the values. */
   send: (changed: Values) => Promise<Said | null>;
 }
 
 export function settingsForm(app: App, form: SettingsForm): HTMLElement {
-  // What was changed and not sent yet.
+  // Unsent changes.
   const changed = app.draft<Values>(form.name, () => ({}));
   const isChanged = Object.keys(changed).length > 0;
   const isOff = app.state.pending.has(form.name) || app.state.connection === "lost";
@@ -127,7 +127,7 @@ function control({ name, kind, scale = 1, options = [], isOptional, placeholder 
   return h("input", { name, type: "number", step: "any", value, placeholder: hint, "aria-invalid": isWrong, oninput: parse });
 }
 
-/** JSON as text. What is no JSON is sent as the text that it is, and the daemon says what is wrong. */
+/** JSON as text. Invalid JSON is sent as text, and the daemon reports the error. */
 function jsonField(name: string, known: unknown, take: (value: unknown) => void, isWrong: boolean): HTMLElement {
   const change = (event: Event): void => {
     const text = (event.currentTarget as HTMLTextAreaElement).value.trim();

@@ -6,7 +6,7 @@ import { type Dot, linear, logarithmic, powers, type Range, ticks } from "../../
 
 export const HEIGHT = 240;
 export const MARGIN = { top: 22, right: 16, bottom: 28, left: 52 };
-/** A value that falls by more is drawn on a logarithmic scale. */
+/** A larger ratio of maximum to minimum is drawn on a logarithmic scale. */
 const LOG_FROM = 50;
 /** A number under the axis this near to the edge would be cut off. */
 const EDGE = 30;
@@ -20,7 +20,7 @@ export interface Frame {
   yName: string;
 }
 
-/** most: that a value can be. */
+/** most: the maximum that a value can have. */
 export function frameOf(width: number, dots: Dot[], name: string, most: number): Frame {
   const steps = { low: 0, high: dots.reduce((most, dot) => Math.max(most, dot.step), 1) };
   const x = linear(steps, { low: MARGIN.left, high: width - MARGIN.right });

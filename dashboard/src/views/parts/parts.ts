@@ -1,4 +1,4 @@
-/** Small pieces that several views share. */
+/** Small elements that several views share. */
 
 import type { App, Said } from "../../app/app";
 import { type Child, h } from "../../page/dom";
@@ -10,7 +10,7 @@ export interface Press {
   /** Tells buttons of a page apart. */
   name: string;
   label: string;
-  /** What a reader says after the label: which model, which job. */
+  /** What a screen reader adds to the label: which model, which job. */
   about?: string;
   kind?: "primary" | "danger" | "plain";
   /** Addresses that it changes. */
@@ -19,7 +19,7 @@ export interface Press {
   run: () => Promise<Said | null>;
 }
 
-/** A button that asks the daemon; beside it, what did not work. */
+/** A button that makes a request; next to it, the error if that failed. */
 export function press(app: App, { name, label, about, kind, stale = [], disabled, run }: Press): HTMLElement {
   const { pending, connection } = app.state;
   return h(
@@ -41,7 +41,7 @@ export function press(app: App, { name, label, about, kind, stale = [], disabled
   );
 }
 
-/** What did not work of an action, with all that is wrong about what was sent. */
+/** The error of a failed action, with every fault of the request. */
 export function outcome(app: App, name: string): HTMLElement | null {
   const result = app.state.results.get(name);
   if (result === undefined) return null;
@@ -100,12 +100,12 @@ export function section(title: string, attributes: { id: string; class?: string 
   );
 }
 
-/** What may be wider than the page: it scrolls, also by keyboard. */
+/** Content that may be wider than the page: it scrolls, also by keyboard. */
 export function scrolled(label: string, ...children: Child[]): HTMLElement {
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, children);
 }
 
-/** The heading of a page, which takes the focus when the page is opened. */
+/** The heading of a page, which gets the focus when the page is opened. */
 export function heading(title: Child, ...beside: Child[]): HTMLElement {
   return h("div", { class: "heading", "data-key": "heading" }, h("h1", { tabindex: -1 }, title), beside);
 }
@@ -173,7 +173,7 @@ export interface Question {
   run: () => Promise<Said | null>;
 }
 
-/** Asks before something is done that cannot be undone. */
+/** Asks for confirmation of something that cannot be undone. */
 export function confirm(app: App, question: Question): void {
   const { title, detail, no = "Keep it", yes, name, stale, run } = question;
   app.open(() => {

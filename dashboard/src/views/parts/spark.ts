@@ -1,4 +1,4 @@
-/** A small line of a few values, for tables. */
+/** A small line chart of a few values, for tables. */
 
 import { h, s } from "../../page/dom";
 import { linear } from "../../page/scale";
@@ -6,7 +6,7 @@ import { linear } from "../../page/scale";
 const WIDTH = 96;
 const HEIGHT = 22;
 
-/** values: oldest first. label: what a reader says of them. marked: which dots are filled. */
+/** values: oldest first. label: for screen readers. marked: which dots are filled. */
 export function sparkline(values: readonly number[], label: string, marked: readonly boolean[] = []): Element {
   if (values.length < 2) return h("span", { class: "quiet" }, "–");
   const range = { low: Math.min(...values), high: Math.max(...values) };

@@ -1,4 +1,4 @@
-/** What a sample holds, as people look at it. */
+/** The content of a sample for people. */
 
 import type { App } from "../../app/app";
 import { content, picture, pixelsOf, showsPictures, takesImages } from "../../app/pictures";
@@ -11,7 +11,7 @@ import { sparkline } from "../parts/spark";
 
 const VALUES_SHOWN = 6;
 const SERIES_FROM = 12;
-/** Pictures this small are shown as the pixels that they are. */
+/** Pictures this small are enlarged without smoothing. */
 const PIXELS_TO = 64;
 
 type Shown = Pick<Sample, "id" | "size_bytes">;
@@ -65,7 +65,7 @@ function text({ values }: Tensor): Child {
   return `${shown}${values.length > VALUES_SHOWN ? " …" : ""}`;
 }
 
-/** Numbers that follow each other; of several channels the first. */
+/** A sequence of numbers as a line; of several channels the first. */
 function series(name: string, { shape, values }: Tensor): Child {
   const inner = shape.length > 2 ? (shape.at(-1) ?? 1) : 1;
   const one = values.filter((_, index) => index % inner === 0);

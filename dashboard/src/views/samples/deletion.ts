@@ -7,7 +7,7 @@ import { remove, workOf } from "../../app/samples";
 import type { Model } from "../../daemon/types";
 import { outcome } from "../parts/parts";
 
-/** The selected samples, else the one that has the keyboard. */
+/** The selected samples, else the one that has the keyboard focus. */
 export function chosen(app: App, model: Model): number[] {
   const { selected, active } = workOf(app, model.name);
   if (selected.size > 0) return [...selected];

@@ -9,12 +9,12 @@ import type { Model, Sample } from "../../daemon/types";
 import { sampleView } from "./content";
 import { askDelete, chosen } from "./deletion";
 
-/** Of a cell with its gap, in pixels; dashboard.css has the same. */
+/** The size of a cell with its gap, in pixels, as in dashboard.css. */
 const PICTURE = { width: 128, height: 148, gap: 8 };
 const VALUES = { width: Infinity, height: 44, gap: 0 };
 const MOST_SHOWN = 200;
 const ROWS_BEYOND = 2;
-/** When the list's end is so near, more is loaded. */
+/** More is loaded when the list's end is this near. */
 const ROWS_AHEAD = 10;
 const CLASS_KEYS = "1234567890";
 
@@ -69,7 +69,7 @@ function windowOf(count: number, { width, height, gap }: typeof PICTURE): Window
   return { columns, rows, height, first, last: Math.min(rows, first + Math.min(seen, most)) };
 }
 
-/** Takes the room of rows that do not exist; the policy allows no inline style. */
+/** Fills the space of rows that are not rendered; the CSP allows no inline style. */
 function spacer(height: number, key: string): SVGElement {
   return s("svg", { class: "spacer", width: 1, height, "aria-hidden": "true", "data-key": key });
 }
@@ -117,7 +117,7 @@ function short(_: string, value: unknown): unknown {
   return typeof value === "number" ? Number(value.toPrecision(4)) : value;
 }
 
-/** Why it stands where it stands. */
+/** Why the sample is at its place in the list. */
 function detail({ target }: Model, { id, doubt, predicted, uncertainty, quarantine }: Sample): string {
   if (quarantine) return "set aside";
   if (typeof doubt === "number") {
@@ -130,7 +130,7 @@ function toggle(set: Set<number>, id: number): void {
   if (!set.delete(id)) set.add(id);
 }
 
-/** Arrows move, space selects, digits label, U takes back, Delete asks. */
+/** Arrows move, space selects, digits label, U undoes, Delete asks for confirmation. */
 function press(app: App, model: Model, items: Sample[], columns: number, event: KeyboardEvent): void {
   const work = workOf(app, model.name);
   const moves: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };

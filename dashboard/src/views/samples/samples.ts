@@ -82,7 +82,7 @@ function counted(app: App, model: Model): string {
   return `${plural(known.train + known.validation + known.base, "labelled sample")}, ${count(known.unlabelled)} unlabelled${aside}`;
 }
 
-/** What can be done with the selected samples, or with the one that has the keyboard. */
+/** Actions on the selected samples, or on the one that has the keyboard focus. */
 function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
   const work = workOf(app, model.name);
   const ids = chosen(app, model);

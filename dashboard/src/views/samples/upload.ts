@@ -1,4 +1,4 @@
-/** Where files are dropped or chosen, and how far they are sent. */
+/** The drop zone and file chooser, with the progress of the upload. */
 
 import type { App } from "../../app/app";
 import { h } from "../../page/dom";

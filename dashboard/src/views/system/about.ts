@@ -1,4 +1,4 @@
-/** What the daemon runs on, and what its doctor finds. */
+/** What the daemon runs on, and the findings of its doctor. */
 
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";

@@ -1,4 +1,4 @@
-/** What has happened, newest first, followed live; by type and model, which the address names. */
+/** Events, newest first and live, filtered by the type and model in the address. */
 
 import type { App } from "../../app/app";
 import { models } from "../../app/queries";
@@ -10,7 +10,7 @@ import { clock } from "../../page/format";
 import { loading, section } from "../parts/parts";
 import { choice, filters, moreButton, pagesOf } from "./filters";
 
-/** How types begin, with what they are about; docs/events.md lists them. */
+/** Prefixes of types with their subjects; docs/events.md lists the types. */
 const FAMILIES: readonly (readonly [string, string])[] = [
   ["job.", "jobs"],
   ["version.", "versions"],
@@ -61,7 +61,7 @@ function eventRow({ id, type, model, created_at: at, data }: Told): HTMLElement 
   );
 }
 
-/** The data as words; what the row says already is left out. */
+/** The data as text, without what the row already shows. */
 function told(data: Record<string, unknown>): string {
   return Object.entries(data)
     .filter(([name, value]) => name !== "job_id" && value !== null && value !== "")

@@ -7,7 +7,7 @@ import { type Child, h } from "../../page/dom";
 import { opener } from "../parts/parts";
 
 export interface Listed<T> {
-  /** undefined until the first page is there. */
+  /** undefined until the first page is loaded. */
   items: T[] | undefined;
   isWhole: boolean;
 }
@@ -16,7 +16,7 @@ interface Shown extends Record<string, unknown> {
   pages: number;
 }
 
-/** The first pages of a list; as many as were asked for. */
+/** The first pages of a list, as many as were requested. */
 export function pagesOf<T>(app: App, path: string, size: number): Listed<T> {
   const { pages } = shownOf(app, path);
   const load = async (api: Api): Promise<Page<T>> => {
@@ -49,7 +49,7 @@ export function filters(...fields: Child[]): HTMLElement {
   return h("div", { class: "fields filters", "data-key": "filters" }, fields);
 }
 
-/** options: values with their words. */
+/** options: values with their labels. */
 export function choice(title: string, now: string | null, options: readonly (readonly [string, string])[], change: (value: string) => void): HTMLElement {
   const chosen = (event: Event): void => change((event.currentTarget as HTMLSelectElement).value);
   return h(

@@ -93,7 +93,7 @@ function verified({ running, read_bytes: read, total_bytes: total, error, verifi
   return at === null ? "Not verified yet." : `Everything was as it was stored, ${clock(at)}.`;
 }
 
-/** A damaged database was replaced by a backup. */
+/** A notice that a damaged database was replaced by a backup. */
 function restoredView(app: App): Child {
   const ready = app.resources.read<{ database_restored: { backup_from: string } | null }>("/readyz");
   const restored = ready?.database_restored;

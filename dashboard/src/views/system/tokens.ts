@@ -15,7 +15,7 @@ interface Token {
   revoked_at: string | null;
 }
 
-/** docs/tokens.md says what each allows; a test compares them. */
+/** docs/tokens.md explains what each allows; a test compares them. */
 const SCOPES = [
   "samples:write",
   "samples:read",
