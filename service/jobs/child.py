@@ -17,11 +17,11 @@ from service.training.protocol.messages.unions import Command, Last, Message, Ta
 from storage.errors import Busy, StorageBroken, StorageFull
 
 MAX_LINE_BYTES = 64 * 2**20
-"""Longest message; a confusion matrix of a thousand classes takes a few MiB."""
+"""Maximum message size; a confusion matrix of a thousand classes takes a few MiB."""
 GRACE_S = 5.0
-"""How long a child may take to end after it was asked to."""
+"""How long a child may take to exit once asked to."""
 OF_THE_DEVICE = {each.code: each for each in (StorageFull, Busy, StorageBroken)}
-"""Errors that say nothing of the task."""
+"""Errors caused by the device, not by the task."""
 
 Answer = TypeVar("Answer")
 
@@ -29,8 +29,8 @@ Answer = TypeVar("Answer")
 class Child:
     """A fresh interpreter that carries out one task.
 
-    folder: where it may leave files. What it names elsewhere is not taken: the daemon would move it
-    among its own files, and it may be anything. on_stderr: takes what it writes there.
+    folder: where it may leave files. A path outside it is rejected, because the daemon would move
+    that file, whatever it is, among its own. on_stderr: called with what the child writes there.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Child:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, None while it runs; negative: the signal."""
+        """The exit code, None while the child runs; negative: the signal."""
         return self._process.returncode
 
     async def send(self, command: Command) -> None:
@@ -70,14 +70,14 @@ class Child:
         await self._write(encode(command))
 
     def kill(self) -> None:
-        """End it at once, if it has not ended."""
+        """Kill the child at once, if it still runs."""
         if self._process.returncode is None:
             self._process.kill()
 
     async def messages(self, *, silence_timeout_s: float) -> AsyncIterator[Message]:
         """Every message up to the last of the task.
 
-        Raises ChildDied when the child ends before, or says nothing for silence_timeout_s;
+        Raises ChildDied when the child ends earlier, or sends nothing for silence_timeout_s;
         StorageFull, Busy or StorageBroken when the task failed because of the device.
         """
         assert self._process.stdout is not None
@@ -144,9 +144,10 @@ class Child:
 async def ask_child(
     children: Children, task: Task, answer: type[Answer], *, timeout_s: float, what: str
 ) -> Answer:
-    """What a child says of a task. timeout_s: of silence. what: that cannot be done.
+    """Start a child for a task and return its answer.
 
-    Raises ChildDied if it has no answer, and as `Child.messages` does.
+    timeout_s: of silence. what: what failed, for the error's text. Raises ChildDied without an
+    answer, and as `Child.messages` does.
     """
     child = await Child.spawn(children, task)
     try:
@@ -161,7 +162,7 @@ async def ask_child(
 
 
 def files_named(message: Message) -> list[str]:
-    """The files that it says it has made."""
+    """Paths of the files that the message says the child has written."""
     fields = asdict(message)
     named = [
         *map(fields.get, ("path", "base_model", "residual")),

@@ -1,4 +1,4 @@
-"""Queueing a job: its hyperparameters, and where it starts from."""
+"""Queues a job: its hyperparameters, and where it starts from."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ STARTS = ("latest", "base")
 
 
 ENDINGS = ("epochs", "max_steps", "max_seconds")
-"""Each of these ends a job; the first that is reached does."""
+"""Limits on a job's length; it ends at the first one reached."""
 COURSE = (
     *ENDINGS,
     *("batch_size", "learning_rate", "schedule", "warmup_steps"),
     *("accumulation_steps", "early_stopping_patience"),
 )
-"""Who gives one of these has a course in mind, which the job then does not choose."""
+"""If any of these is set, the job does not choose hyperparameters unless told to."""
 DEFAULT_EPOCHS = 5
 FIXED = (
     "{name} is fixed in the artifacts of Microsoft's tools that this model came as; leave it out,"
@@ -43,10 +43,10 @@ FIXED = (
 )
 FOR_JOBS = frozenset(field.name for field in fields(Hyperparameters))
 OF_OPTIMIZERS = frozenset().union(*OPTIONS.values())
-"""What some optimizers take and others do not."""
+"""Options that only some optimizers take."""
 OF_CROSS_ENTROPY = frozenset(field.name for field in fields(LossOptions))
 OF_CLASSES = frozenset({"head", "sampling", "calibrate"})
-"""Of cross entropy, whichever engine trains."""
+"""Settings for cross entropy only, with any engine."""
 OF_RECIPES = OF_CROSS_ENTROPY | {field.name for field in fields(Recipe)}
 
 
@@ -133,12 +133,11 @@ def _check_start(store: Store, model: Model, start: str) -> None:
 
 
 def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dict[str, Any]:
-    """The hyperparameters of a job, without those that it does not use. seed: if none is asked for.
+    """The hyperparameters that a job uses. seed: used if the request has none.
 
-    A request that says how long to train takes the place of all that the model says about it, and
-    one with another optimizer of all options of the model's own. A head that is computed takes
-    nothing of how to train, and one that says how to train takes no such head from the model. What
-    the job is to choose is left out.
+    A length in the request overrides every length limit of the model, and another optimizer drops
+    the options of the model's own. A computed head ignores training settings; a request with
+    training settings does not inherit a computed head. What the job itself will choose is left out.
     """
     asked = {name: value for name, value in request.items() if value is not None}
     known = {"optimizer": model.optimizer, **model.hyperparameters}
@@ -169,7 +168,7 @@ def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dic
 
 
 def _left_open(given: dict[str, Any]) -> frozenset[str]:
-    """What the job is to choose."""
+    """The hyperparameters that the job will choose itself."""
     auto = given.get("auto")
     if auto is None:
         auto = not any(given.get(name) is not None for name in COURSE)
@@ -180,7 +179,7 @@ def _left_open(given: dict[str, Any]) -> frozenset[str]:
 
 
 def _unused(model: Model | NewModel, optimizer: str) -> frozenset[str]:
-    """What has no meaning for this model and optimizer."""
+    """Hyperparameters that do not apply to this model and optimizer."""
     is_classifier = model.loss == "cross_entropy"
     of_classes = frozenset() if is_classifier else OF_CLASSES
     if model.engine == "ort_training":
@@ -190,7 +189,7 @@ def _unused(model: Model | NewModel, optimizer: str) -> frozenset[str]:
 
 
 def _without_classes(model: Model | NewModel, given: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What asks for classes where the model has none, and why it cannot."""
+    """Hyperparameters that need classes, each with its error, for a model without classes."""
     shape = model.signature.target.shape
     is_classifier = model.loss == "cross_entropy"
     if is_classifier and not shape:
@@ -203,9 +202,9 @@ def _without_classes(model: Model | NewModel, given: dict[str, Any]) -> Iterator
 
 
 def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = "") -> None:
-    """Raises InvalidInput if the model's engine cannot train with what was asked for.
+    """Raises InvalidInput if the model's engine cannot train with these hyperparameters.
 
-    asked: hyperparameters, which those of the model complete. at: where they stand.
+    asked: completed by the model's own. at: the JSON pointer of their object.
     """
     given = {n: v for n, v in asked.items() if n in FOR_JOBS and v is not None}
     target = model.signature.target

@@ -27,10 +27,10 @@ _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class JobLog:
-    """A ring of lines. Belongs to the event loop, but for `load` and `save`, which block.
+    """A ring buffer of lines. Belongs to the event loop, except `load` and `save`, which block.
 
-    Who may see the job may read it, so paths are cut to their ends: the others tell of the
-    installation and its user.
+    Anyone who may see the job may read it, so only the ends of paths are kept: the rest would
+    reveal the installation and its user.
     """
 
     def __init__(self, job_id: int, store: Store, *, now: Callable[[], datetime] = utc_now) -> None:
@@ -43,38 +43,38 @@ class JobLog:
 
     @property
     def lines(self) -> tuple[LogLine, ...]:
-        """The last ones, oldest first."""
+        """The lines kept, oldest first."""
         return tuple(self._lines)
 
     def load(self) -> None:
-        """Begin with the lines of the runs before."""
+        """Begin with the lines of earlier runs."""
         self._lines.extend(self._store.jobs.log(self._job_id))
 
     def take(self, chunk: bytes) -> None:
-        """What a child wrote; a line may come in pieces."""
+        """Add output of a child; a line may come in pieces."""
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         self._rest = self._rest[-LONGEST_LINE:]
         for line in whole:
             self._add("child", line.decode(errors="replace"))
 
     def ended(self, death: ChildDied) -> None:
-        """A child died; its own words are there already."""
+        """Note that a child died; its own output is logged already."""
         self.note(death.detail.partition(LAST_WORDS)[0])
 
     def note(self, text: str) -> None:
-        """What the daemon knows of a child. Goes after all that the child wrote."""
+        """Add a remark of the daemon, after everything that the child wrote."""
         if self._rest:
             self.take(b"\n")
         for line in text.splitlines():
             self._add("daemon", line)
 
     def began(self, message: Started) -> None:
-        """The child has loaded engine and samples."""
+        """Note that the child has loaded engine and samples."""
         threads = "1 thread" if message.threads == 1 else f"{message.threads} threads"
         self.note(f"training on {message.train_samples} samples, {threads}, {message.engine}")
 
     def save(self) -> None:
-        """Store the lines. A full disk is no reason to fail the job."""
+        """Store the lines. A full disk does not fail the job."""
         if self._is_saved:
             return
         self._is_saved = True

@@ -1,4 +1,4 @@
-"""What a running job is told to do when the verdict changes: wait in memory, continue, or end."""
+"""Preempts the running job when the verdict changes: it waits in memory, continues, or ends."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 LASTING = frozenset(
     {"asleep", "paused", "snoozed", "window", "daily_limit", "memory", "memory_pressure"}
 )
-"""Conditions that last, or need the memory: no job is suspended in memory for them."""
+"""Conditions that last long or need memory free: the run ends instead of waiting in memory."""
 
 
 class Instruction(Enum):
-    """What to tell the child."""
+    """What the child should do."""
 
     HOLD = "hold"
     GO_ON = "go on"
@@ -40,7 +40,10 @@ class Preemption:
     def decide(
         self, blockers: Iterable[Blocker], *, now_s: float, suspend_s: float
     ) -> Instruction | None:
-        """None: nothing new. suspend_s: how long it may wait in memory. now_s: monotonic."""
+        """The next instruction, None if nothing changes.
+
+        suspend_s: how long the job may wait in memory. now_s: monotonic.
+        """
         if self._has_ended:
             return None
         conditions = {blocker.condition for blocker in blockers}
@@ -57,7 +60,7 @@ class Preemption:
 
 
 class Preemptor:
-    """Tells the running job what the verdict asks of it. Belongs to the event loop."""
+    """Makes the running job follow the verdict. Belongs to the event loop."""
 
     def __init__(self, runner: JobRunner, monitor: DeviceMonitor) -> None:
         self._runner = runner
@@ -66,11 +69,11 @@ class Preemptor:
         self._pending: Instruction | None = None
 
     def begin(self) -> None:
-        """Another job runs now: what the last one was told does not count."""
+        """Another job runs now: forget the instructions to the last one."""
         self._preemption, self._pending = Preemption(), None
 
     def decide(self, look: Look) -> bool:
-        """Whether there is something to tell."""
+        """Whether there is an instruction to send."""
         run = self._runner.run
         if run is not None and not run.is_ending:
             instruction = self._preemption.decide(
@@ -82,7 +85,7 @@ class Preemptor:
         return self._pending is not None
 
     async def tell(self) -> bool:
-        """Tell the run what was decided; False if that is nothing."""
+        """Send the run the pending instruction; False if there is none."""
         run, instruction, self._pending = self._runner.run, self._pending, None
         if run is None or instruction is None or run.is_ending:
             return False
@@ -90,7 +93,7 @@ class Preemptor:
         return True
 
     async def make_room(self) -> None:
-        """Another job may run: end the run if it waits in memory, unless it may go on itself."""
+        """Another job may run: end the run if it waits in memory and is still blocked."""
         run = self._runner.run
         if run is None or not run.is_held or run.is_ending:
             return

@@ -1,4 +1,4 @@
-"""Has the gate judge what a job has trained, and publishes it."""
+"""Submits a job's trained model to the gate, and publishes it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from storage.records.versions import FileRecipe, Version
 from storage.store import Store
 
 ON_NOTHING = Comparison(samples=0, class_counts=(), candidate={}, baseline={})
-"""What comparing without a sample finds."""
+"""The result of a comparison without samples."""
 BASE = "inference_model"
-"""The role of the file that a recipe's steps begin from."""
+"""The role of the file that a recipe starts from."""
 MAX_COMPARISONS = 5
-"""How often a model is compared anew because `latest` moved."""
+"""How often a model is compared again because `latest` moved."""
 
 Answer = Evaluated | Failed
 
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """What measuring a candidate has found. compared_with: the version that `latest` named."""
+    """Results of measuring a candidate. compared_with: the version that `latest` named."""
 
     answer: Answer
     compared_with: int | None
@@ -44,7 +44,7 @@ class Comparisons:
 
 @dataclass(frozen=True, slots=True)
 class Incumbents:
-    """The versions that a candidate is compared with; the best are None if that is `latest`."""
+    """The versions that a candidate is compared with; a best is None if it is `latest` itself."""
 
     model: Model
     latest: Version
@@ -52,7 +52,7 @@ class Incumbents:
     best_on_base_set: Version | None
 
     def bests(self, found: dict[int, Evaluated]) -> dict[str, BestComparison]:
-        """What was found of the best, by version, as Comparisons has it."""
+        """The comparisons with the best, by field of Comparisons. found: by version."""
         bests = {}
         if self.best is not None:
             number = self.best.version
@@ -67,7 +67,7 @@ class Incumbents:
 class Publication:
     """Lets the gate decide on the model that a job has exported, and publishes it.
 
-    ask: put a question to a child; None if it was stopped before it could answer.
+    ask: runs a task in a child; None if it was stopped before it could answer.
     """
 
     def __init__(
@@ -86,10 +86,9 @@ class Publication:
         self._ask = ask
 
     async def conclude(self, done: Done) -> None:
-        """Return when the version is published, or somebody wants the job to stop.
+        """Return when the version is published, or the job is to stop.
 
-        The model is compared once more if a person moves `latest` meanwhile: then it was compared
-        with another version.
+        If a person moves `latest` meanwhile, the model is compared again with what it names now.
         """
         candidate: Path | FileRecord = Path(done.path)
         recipe: FileRecipe | None = None
@@ -107,7 +106,7 @@ class Publication:
         await self._publish(done, candidate, Comparisons(moving, None), recipe)
 
     def _adopt_recipe(self, done: Done, file: FileRecord) -> FileRecipe | None:
-        """The steps to the file, if it may be kept as these."""
+        """The recipe that rebuilds the file, None if the file must be kept whole."""
         model = self._store.models.get_by_id(self._job.model_id)
         if done.recipe is None or BASE not in model.files:
             return None
@@ -117,7 +116,7 @@ class Publication:
         return FileRecipe(base, adopted) if leads else None
 
     async def _compare(self, candidate: Path | FileRecord) -> Comparisons | None:
-        """The candidate beside `latest`, and the best that were promoted; None if stopped."""
+        """Compare the candidate with `latest` and the best promoted versions; None if stopped."""
         path = (
             candidate if isinstance(candidate, Path) else self._store.files.path(candidate.sha256)
         )
@@ -148,13 +147,13 @@ class Publication:
                 baseline=baseline,
                 limits=await self._limits(),
             )
-        except (Damaged, NotFound) as error:  # since it was chosen
+        except (Damaged, NotFound) as error:  # it was whole when chosen
             return Failed(error.code, error.detail)
         if not reference:
             what = replace(task.measurement, reference=False)
             task = replace(task, measurement=what, seen_up_to=None)
         what = task.measurement
-        # Without a sample a second child would find out nothing.
+        # Without samples, a second child would find nothing.
         has_samples = what.reference or what.base_set or model.samples.validation > 0
         if not has_samples and task.seen_up_to is None:
             return Evaluated(ON_NOTHING)

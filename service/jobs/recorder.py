@@ -1,4 +1,4 @@
-"""What a job's run writes into the store: progress, points of the curves, checkpoints, the end."""
+"""Writes a job's run into the store: progress, points of the curves, checkpoints, the end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 REPORT_INTERVAL_S = 1.0
 """Progress reaches the job's row at most this often: each write costs a flush of the disk."""
 MAX_POINTS_KEPT = 10_000
-"""Points of the curves that wait in memory for room on the disk; the oldest go first."""
+"""Points of the curves that wait in memory for disk space; the oldest are dropped first."""
 
 
 class Recorder:
@@ -79,7 +79,7 @@ class Recorder:
         self._engine = message.engine
 
     def noted(self, message: Chosen | Seen | Quarantined | Decoded | Working) -> None:
-        """What the child says of the samples, and of its choices, before it trains."""
+        """Record what the child reports about samples and its choices before it trains."""
         match message:
             case Chosen():
                 self._store.jobs.choose(self._job.id, message.values, reasons=message.reasons)
@@ -91,7 +91,7 @@ class Recorder:
                 self.decoded(message)
 
     def seen(self, message: Seen) -> None:
-        """Write down what the job is about to train on, before it does."""
+        """Record the samples that the job is about to train on, before it does."""
         ids = decode(b64decode(message.ids))
         self._store.lineage.add(self._job.id, ids, started_from=message.started_from)
 
@@ -102,7 +102,7 @@ class Recorder:
         self._log("samples.quarantined", samples=len(message.reasons))
 
     def decoded(self, message: Decoded) -> None:
-        """Files were decoded; those beyond the cache's bound are decoded for every epoch."""
+        """Files were decoded; those that exceed the cache are decoded again every epoch."""
         self._log(
             "job.decoded",
             samples=message.samples,
@@ -116,15 +116,15 @@ class Recorder:
         self._points.append(MetricPoint(message.step, message.epoch, message.values))
 
     def progressed(self, message: Progress) -> bool:
-        """Keep the progress. True when it is time to `report` it."""
+        """Keep the progress; whether it is time to `report` it."""
         self._unwritten = message
         return self._monotonic() - self._reported_at >= REPORT_INTERVAL_S
 
     def report(self) -> None:
         """Write the progress and the points since the last report.
 
-        Without room on the disk or in the queue, progress is dropped: the job goes on, and the
-        points wait for the next report.
+        If the disk or the queue is full, progress is dropped: the job continues, and the points
+        wait for the next report.
         """
         message, self._unwritten = self._unwritten, None
         if message is not None:
@@ -181,9 +181,9 @@ class Recorder:
         *,
         recipe: FileRecipe | None = None,
     ) -> bool:
-        """Publish the version by the gate's decision, and end the job: one transaction.
+        """Publish the version as the gate decided, and end the job: one transaction.
 
-        False, and nothing is kept, if `latest` has moved since it was compared with.
+        False, with nothing stored, if `latest` has moved since the comparison.
         """
         self.report()
         final = self._store.checkpoints.latest_of(self._job.id, roles=("final",))
@@ -218,13 +218,13 @@ class Recorder:
         return True
 
     def updated(self, message: Updated) -> None:
-        """Store the update that a round has made, and end the job."""
+        """Store the update of a round, and end the job."""
         self.report()
         publish_update(self._job, self._store, message, warnings=self._warnings)
         self._log("round.trained", samples=message.samples, steps=message.step)
 
     def _prune(self) -> None:
-        """The job has ended whatever becomes of this, and within the hour it is tried again."""
+        """Remove old versions. Failure does not affect the job, and is retried within the hour."""
         try:
             retention.prune(self._store, self._store.models.get_by_id(self._job.model_id))
         except HoneError as error:
@@ -243,6 +243,6 @@ class Recorder:
 
 
 def _calibration(message: Done) -> dict[str, Any]:
-    """What only the job knows of the version: how sure it was before."""
+    """The temperature, and the calibration before it, which only the job has measured."""
     found = message.validation.get("calibration")
     return {} if found is None else {"calibration": found}

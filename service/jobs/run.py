@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 3
 CANCEL_GRACE_S = 0.5
-"""How long a round's child may go on with its step once it is cancelled."""
+"""How long the child of a cancelled round may continue its step."""
 
 
 class JobRun:
@@ -101,7 +101,7 @@ class JobRun:
             await self._wish_for(Pause())
 
     async def hold(self, *reasons: Blocker) -> None:
-        """Let the child save, and wait in memory without stepping; without one, `pause`."""
+        """Make the child save and wait in memory; without a child, `pause`."""
         if self._child is None:
             await self.pause(*reasons)
             return
@@ -109,12 +109,12 @@ class JobRun:
         await self._send(Hold())
 
     async def go_on(self) -> None:
-        """Let a child that was held step again."""
+        """Let a held child continue."""
         self._is_held = False
         await self._send(Continue())
 
     def ignore_policy(self) -> None:
-        """From now on the policy does not keep the job."""
+        """From now on the policy does not block the job."""
         self.job = replace(self.job, ignore_policy=True)
 
     async def cancel(self) -> None:
@@ -149,7 +149,7 @@ class JobRun:
             self._insist(self._child, command)
 
     def _insist(self, child: Child, command: Command) -> None:
-        """A round that is cancelled ends soon, whatever its step takes: nothing of it is kept."""
+        """Kill the child of a cancelled round soon, even in mid-step: nothing of it is kept."""
         if isinstance(command, Cancel) and self.job.start == ROUND:
             asyncio.get_running_loop().call_later(CANCEL_GRACE_S, child.kill)
 
@@ -182,7 +182,7 @@ class JobRun:
             await asyncio.to_thread(shutil.rmtree, work_dir)
 
     async def _ask(self, task: Evaluate) -> Answer | None:
-        """What a child of its own answers, None if it was stopped."""
+        """The answer of a separate child, None if it was stopped."""
         self._answer = None
         await self._converse(await self._spawn(task), self._take_answer)
         return self._answer
@@ -205,7 +205,7 @@ class JobRun:
             await asyncio.to_thread(self.log.save)
 
     async def _heard(self, child: Child) -> AsyncIterator[Message]:
-        """What it says. A disk that failed it may not fail the next."""
+        """The child's messages. StorageBroken becomes ChildDied: the next child may succeed."""
         silence_s = self._settings.heartbeat_timeout_s
         try:
             async for message in child.messages(silence_timeout_s=silence_s):
@@ -255,7 +255,7 @@ class JobRun:
                 raise ChildDied(f"the training child answered a question with {message.kind!r}")
 
     async def _may_try_again(self) -> bool:
-        """Wait for the next try. False when none is left, or the job is to stop, or was held."""
+        """Wait before the next attempt. False if none is left, or the job must stop or was held."""
         if self._wish is not None or self._is_held or self._restarts >= MAX_RESTARTS:
             return False
         delay_s = self._settings.retry_backoff_s * 2**self._restarts
@@ -268,14 +268,14 @@ class JobRun:
         return False
 
     def pause_for(self, shortage: Blocker) -> None:
-        """Pause a job that could not go on, unless it was told to end otherwise. Blocking."""
+        """Pause a job that could not continue, unless it was told to stop anyway. Blocking."""
         if self._wish is None:
             self._pause_reasons = (shortage,)
             self._wish = Pause()
         self._settle()
 
     def _settle(self) -> None:
-        """Write the end of a job whose child is gone, as it was told to end."""
+        """Record how a job ended that was told to stop and whose child is gone."""
         if isinstance(self._wish, Cancel):
             self._recorder.ended(JobState.CANCELLED)
         elif isinstance(self._wish, Pause):

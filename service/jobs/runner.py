@@ -30,17 +30,17 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 SETTLE_TIMEOUT_S = 10.0
-"""How long an answer waits for the step to end after which a run stops."""
+"""How long a request waits for a run to finish its step and stop."""
 SHORTAGE_RETRY_S = 10.0
-"""A job that found no room on the disk, or for a process, is kept back so long."""
+"""How long a job is held back that found no disk space, or no room for a process."""
 END_RETRY_S = 1.0
-"""Time between two tries to write how a run ended."""
+"""Time between two attempts to write how a run ended."""
 
 
 class JobRunner:
     """Runs a claimed job to its end; whatever goes wrong, it is ready for the next job.
 
-    announce: told of progress. on_free: called when a run has ended.
+    announce: called on progress. on_free: called when a run has ended.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class JobRunner:
 
     @property
     def run(self) -> JobRun | None:
-        """What trains now."""
+        """The current run, if any."""
         return self._run
 
     @property
@@ -77,7 +77,7 @@ class JobRunner:
         return self._task is not None and self._task.done()
 
     def start(self, job: Job) -> None:
-        """Begin to train a job that was moved to `running`; no other one runs."""
+        """Start training a job that was moved to `running`; no other job runs."""
         self._run = JobRun(
             job,
             store=self._store,
@@ -89,12 +89,12 @@ class JobRunner:
         self._task = asyncio.create_task(self._carry_out(self._run))
 
     async def cancel(self, job_id: int) -> Job | None:
-        """Cancel the job, and wait for it to obey; None if another trains, or none."""
+        """Cancel the job and wait until it stops; None if it is not the one training."""
         return await self._tell(job_id, JobRun.cancel)
 
     async def pause(self, job_id: int, reason: Blocker) -> Job | None:
-        """Pause the job, and wait for it to obey; None if another trains, or none, or if the job
-        was being paused for other reasons already.
+        """Pause the job and wait until it stops; None if it is not the one training, or was already
+        being paused for other reasons.
         """
         run = self._run
         job = await self._tell(job_id, lambda run: run.pause(reason))
@@ -102,13 +102,13 @@ class JobRunner:
         return None if is_for_others and run is not None and reason not in run.paused_for else job
 
     async def settle(self, job_id: int) -> None:
-        """Wait for the end of the job's run, if it was told to end."""
+        """Wait until the job's run has ended, if it was told to."""
         run, task = self._run, self._task
         if run is not None and run.job.id == job_id and run.is_ending and task is not None:
             await asyncio.wait({task}, timeout=SETTLE_TIMEOUT_S)
 
     def shortage_of(self, job_id: int) -> tuple[Blocker, ...]:
-        """What a job found no room for a moment ago; nothing once it may try again."""
+        """The shortage that holds a job back; empty once it may try again."""
         until_s, shortage = self._held_back.get(job_id, (0.0, None))
         if shortage is None or self._monotonic() < until_s:
             return () if shortage is None else (shortage,)
@@ -116,7 +116,7 @@ class JobRunner:
         return ()
 
     def close(self) -> None:
-        """The daemon stops: wait for room on the disk no longer."""
+        """The daemon stops: no longer wait for disk space."""
         self._closing.set()
 
     async def rest(self) -> None:
@@ -147,7 +147,7 @@ class JobRunner:
             await self._hold_back(run, Blocker(error.code, error.detail))
         except HoneError as error:
             await self._fail(run, code=error.code, detail=error.detail)
-        except Exception as error:  # a fault of ours must not end the scheduler
+        except Exception as error:  # a bug of ours must not end the scheduler
             logger.exception("job.crashed")
             await self._fail(run, code="internal", detail=repr(error))
         finally:
@@ -157,7 +157,7 @@ class JobRunner:
             allocator.trim()
 
     async def _hold_back(self, run: JobRun, shortage: Blocker) -> None:
-        """Pause a job that found no room, and keep it back for a while."""
+        """Pause a job that found no room, and hold it back for a while."""
         event(logger, logging.WARNING, "job.held_back", job=run.job.id, by=shortage.condition)
         self._held_back[run.job.id] = (self._monotonic() + SHORTAGE_RETRY_S, shortage)
         asyncio.get_running_loop().call_later(SHORTAGE_RETRY_S, self._on_free)
@@ -172,9 +172,9 @@ class JobRunner:
         )
 
     async def _write_end(self, run: JobRun, write: Callable[[], object]) -> None:
-        """Write how a run ended, as soon as there is room for that.
+        """Write how a run ended, as soon as there is disk space.
 
-        When the daemon stops before, the row stays `running`, and the next daemon takes it up.
+        If the daemon stops first, the row stays `running`, and the next daemon resumes the job.
         """
         while True:
             try:

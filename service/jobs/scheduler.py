@@ -33,16 +33,16 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 FRESH_S = 0.2
-"""No job begins on an older look."""
+"""No job starts on an older reading of the device."""
 FULL_RETRY_S = 5.0
-"""After a write that found no room: how long until the next try."""
+"""After a write that found the disk full: how long until the next attempt."""
 ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
 class Scheduler:
     """Lets waiting jobs train, one after the other, while the device monitor allows it.
 
-    announce: told of progress.
+    announce: called on progress.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Scheduler:
             self._store.events.unsubscribe(on_event)
 
     async def passed(self) -> None:
-        """Return once the queue has been gone through again."""
+        """Return once the whole queue has been checked again."""
         happened = asyncio.Event()
         self._passes.append(happened)
         self._wake.set()
@@ -118,19 +118,19 @@ class Scheduler:
                 await self._consider(job)
 
     def shown(self, job: Job) -> Job:
-        """A job with what it waits for now: its row has the conditions as of their last change, and
-        none for a job that is held in memory. From any thread.
+        """A job with its current blockers: its row has the conditions as of their last change, and
+        none for a job held in memory. From any thread.
         """
         return replace(job, blocked_by=self._blockers(job))
 
     async def cancel(self, job_id: int) -> Job:
-        """End a job, whatever it does. Raises StateConflict if it has ended already."""
+        """Cancel a job in any state. Raises StateConflict if it has already ended."""
         while True:
             job = await self._runner.cancel(job_id)
             if job is not None and job.state is not JobState.PAUSED:
                 return _unless_over(job, but=JobState.CANCELLED)
             async with self._moving:
-                # It may have begun while the lock was waited for; then its run must be told.
+                # It may have started while we waited for the lock; then its run must be told.
                 if not self._runs(job_id):
                     job = await asyncio.to_thread(self._store.jobs.get, job_id)
                     return await asyncio.to_thread(
@@ -155,8 +155,8 @@ class Scheduler:
                     )
 
     async def resume(self, job_id: int, *, ignore_policy: bool = False) -> Job:
-        """Let a paused job go on. ignore_policy: in spite of the policy, from now on; a job that is
-        queued, or runs, takes that too. Raises StateConflict if there is nothing to resume.
+        """Resume a paused job. ignore_policy: despite the policy, from now on; this also applies to
+        a queued or running job. Raises StateConflict if there is nothing to resume.
         """
         await self._runner.settle(job_id)
         async with self._moving:
@@ -181,11 +181,11 @@ class Scheduler:
     async def rest(self) -> None:
         """Return once no job trains, after the verdict has changed."""
         async with self._moving:
-            pass  # a job that was being claimed has begun by now
+            pass  # a job that was being claimed has started by now
         await self._runner.rest()
 
     def stop(self) -> None:
-        """Let `run` pause the running job, so that the next daemon takes it up, and return."""
+        """Make `run` return; it pauses the running job, which the next daemon resumes."""
         self._stopping = True
         self._wake.set()
 
@@ -194,7 +194,7 @@ class Scheduler:
         return run is not None and run.job.id == job_id
 
     def _on_look(self, look: Look) -> None:
-        """Wake only for what changes something: this runs twice a second."""
+        """Wake only if something changes: this runs twice a second."""
         if self._preemptor.decide(look) or look.conditions != self._conditions:
             self._conditions = look.conditions
             self._wake.set()
@@ -231,7 +231,7 @@ class Scheduler:
             if conditions_of(blockers) != conditions_of(job.blocked_by):
                 await asyncio.to_thread(self._store.jobs.report, job.id, blocked_by=blockers)
         except (StateConflict, NotFound):
-            return  # deleted with its model in the meantime
+            return  # deleted meanwhile, with its model
 
     async def _claim(self, job: Job) -> None:
         running = await asyncio.to_thread(
@@ -251,14 +251,14 @@ class Scheduler:
 
 
 def _unless_over(job: Job, *, but: JobState | None = None) -> Job:
-    """The job. Raises StateConflict if it ended by itself while it was being told."""
+    """The job. Raises StateConflict if it ended by itself before the command reached it."""
     if job.state in ENDED and job.state is not but:
         raise StateConflict(f"job {job.id} has ended meanwhile: it is {job.state.value}")
     return job
 
 
 def _resumed(job: Job, *, ignore_policy: bool) -> dict[str, Any]:
-    """What changes in the row of a job that is let go on."""
+    """The changes in the row of a resumed job."""
     let_go = {"blocked_by": ()} if job.state is JobState.PAUSED else {}
     return {**let_go, "ignore_policy": True} if ignore_policy else let_go
 

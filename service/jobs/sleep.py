@@ -25,7 +25,7 @@ RETRY_S = 60.0
 
 
 class SleepWatch:
-    """Follows logind, or Windows. Without them, a sleep is noticed when it is over."""
+    """Follows logind, or Windows. Without them, a sleep is only noticed afterwards."""
 
     def __init__(self, monitor: DeviceMonitor, scheduler: Scheduler) -> None:
         self._monitor = monitor
@@ -33,7 +33,7 @@ class SleepWatch:
         self._is_asleep = False
 
     async def run(self) -> None:
-        """Follow the system until cancelled; without a logind, ask for it now and then."""
+        """Follow the system until cancelled; without logind, look for it now and then."""
         if sys.platform == "win32":
             try:
                 await self.follow_windows(ctypes.windll.powrprof)

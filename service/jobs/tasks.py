@@ -1,4 +1,4 @@
-"""Tasks for training children: paths, hyperparameters, where to begin, and limits."""
+"""Tasks for training children: paths, hyperparameters, starting point, and limits."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from storage.records.versions import Checkpoint, VariantName, Version
 from storage.store import Store
 
 SHORT_TASK_NICE = 5
-"""Less than a job's: somebody waits for the answer."""
+"""Lower than a job's: someone waits for the answer."""
 
 
 def train_task(
     job: Job, store: Store, settings: Settings, *, limits: ResourceLimits, work_dir: Path
 ) -> Train:
-    """The task for a job, from its last checkpoint if it has one. limits: what it may take.
+    """The task for a job, from its last checkpoint if it has one.
 
-    Raises Damaged if what it needs is not whole.
+    Raises Damaged if a file that it needs is damaged.
     """
     model = learn_preprocess(store, store.models.get_by_id(job.model_id), watermark=job.watermark)
     start, warnings = _start(job, model, store)
@@ -74,9 +74,9 @@ def train_task(
 
 
 def _open(job: Job, model: Model, start: Start) -> tuple[str, ...]:
-    """What the job has still to choose: nothing once it has chosen.
+    """Names of what the job still has to choose; empty once it has chosen.
 
-    The share of a base set is chosen wherever nobody has said it, so that no job forgets unasked.
+    The share of the base set is chosen whenever it is not given, so that no job forgets by default.
     """
     if job.choices or start.how == "resume":
         return ()
@@ -132,7 +132,7 @@ def rank_task(
     newest: int,
     what: Ranks,
 ) -> Rank:
-    """The task to rank the newest samples by how much a version doubts them, or their labels."""
+    """The task to rank the newest samples by how uncertain a version is of them or their labels."""
     return Rank(
         model=str(store.integrity.file(version.file.sha256)),
         measurement=measurement(model, store),
@@ -156,18 +156,18 @@ def drift_task(model: Model, version: Version, store: Store, settings: Settings)
 
 
 def _seen_up_to(version: Version, store: Store) -> int | None:
-    """The watermark of the job that made it; None for a version of no job."""
+    """The watermark of the job that made the version; None if no job made it."""
     return None if version.job_id is None else store.jobs.get(version.job_id).watermark
 
 
 def classes_known(model: Model, version: Version) -> tuple[int, ...] | None:
-    """Those that a version tells apart, None if these are the model's."""
+    """Ids of the version's classes, None if they are the model's current ones."""
     ids = version.target.ids
     return None if ids == model.signature.target.ids else ids
 
 
 def measurement(model: Model, store: Store) -> Measurement:
-    """What a model's versions are measured on, and by what its gate looks at."""
+    """How a model's versions are measured: on which samples, and by the gate's metric."""
     return Measurement(
         signature=model.signature,
         loss=model.loss,
@@ -188,12 +188,12 @@ def _own_loss(model: Model, store: Store) -> OwnLoss | None:
     if model.loss != "output":
         return None
     made = artifacts(model, store)
-    assert made.manifest is not None  # only the engine of sessions trains such a loss
+    assert made.manifest is not None  # only the session engine trains such a loss
     return OwnLoss(made.manifest, made.eval_model, made.checkpoint)
 
 
 def artifacts_sha256(model: Model) -> str:
-    """One hash of all artifacts: that of their own, one `role hash` a line, by role."""
+    """One hash of all artifacts: SHA-256 of a line `role hash` for each, sorted by role."""
     lines = [
         f"{role} {file.sha256}\n"
         for role, file in sorted(model.files.items())
@@ -203,7 +203,7 @@ def artifacts_sha256(model: Model) -> str:
 
 
 def short_task_limits(settings: Settings) -> ResourceLimits:
-    """For a child that checks or makes something: it is short, whatever the policy says."""
+    """Limits of a child that checks or converts: it is short-lived, so no policy applies."""
     return ResourceLimits(
         threads=settings.training_threads or default_threads(),
         nice=SHORT_TASK_NICE if settings.training_nice is None else settings.training_nice,
@@ -211,7 +211,7 @@ def short_task_limits(settings: Settings) -> ResourceLimits:
 
 
 def artifacts(model: Model, store: Store) -> Artifacts:
-    """Where a model's artifacts lie. Raises Damaged."""
+    """Paths of a model's artifacts. Raises Damaged."""
     paths = {
         role: str(store.integrity.file(file.sha256))
         for role, file in model.files.items()
@@ -231,9 +231,9 @@ def artifacts(model: Model, store: Store) -> Artifacts:
 
 
 def _start(job: Job, model: Model, store: Store) -> tuple[Start, tuple[str, ...]]:
-    """Where the job begins, and what is to be said of it.
+    """Where the job starts, with warnings about it.
 
-    One that computes its head does so anew: that takes a moment, and comes to the same.
+    A job that computes its head starts over: that is quick, and gives the same result.
     """
     if is_computed(job.hyperparameters.get("head")):
         return _first_start(job, store), ()
@@ -265,7 +265,7 @@ def _resumption(job: Job, last: Checkpoint, store: Store) -> Start:
 
 
 def _teacher(job: Job, parent_version: int | None, store: Store) -> str | None:
-    """Where a job that distils has begun; None for the artifacts' own. Raises NotFound, Damaged."""
+    """The start of a distilling job, None for the artifacts' own. Raises NotFound, Damaged."""
     if not job.hyperparameters.get("distillation") or job.start == "base":
         return None
     checkpoint_id: int | None = None

@@ -1,4 +1,4 @@
-"""Waiting jobs: what prevents each from running, and which runs first."""
+"""Waiting jobs: what blocks each, and which runs first."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NEVER = datetime.min.replace(tzinfo=timezone.utc)
 def blockers_of(
     job: Job, run: JobRun | None, by_device: tuple[Blocker, ...]
 ) -> tuple[Blocker, ...]:
-    """Everything that prevents a job from running now; nothing for a job that trains or has ended.
+    """Everything that blocks a job now; empty for a job that trains or has ended.
 
-    run: the job that runs now. by_device: what the newest look has against this job.
+    run: the current run. by_device: blockers of this job in the newest reading of the device.
     """
     if run is not None and run.job.id == job.id and job.state is JobState.RUNNING:
         return by_device if run.is_held else ()
@@ -41,7 +41,7 @@ def blockers_of(
 
 
 def conditions_of(blockers: tuple[Blocker, ...]) -> list[str]:
-    """Their names: they change less often than the details."""
+    """The names of the blockers' conditions: they change less often than the details."""
     return [blocker.condition for blocker in blockers]
 
 
@@ -53,9 +53,9 @@ def _by(run: JobRun) -> Blocker:
 def in_turn(waiting: Iterable[Job], last_starts: Mapping[int, datetime]) -> list[Job]:
     """The jobs in the order in which they should run.
 
-    By priority; then what has begun before what has not, so that no half-trained jobs pile up; then
-    the model that has waited longest since a job of it began, so that none is starved by another's
-    long queue; then the oldest. last_starts: model id → when a job of it last began.
+    By priority; then started jobs before new ones, so that half-trained jobs do not pile up; then
+    by how long ago a job of the same model last started, so that another model's long queue starves
+    none; then the oldest. last_starts: model id → when a job of it last started.
     """
 
     def key(job: Job) -> tuple[int, bool, datetime, int]:
