@@ -14,8 +14,7 @@ class ConditionCheck:
     """The state of one condition at one moment.
 
     bad: beyond the level that stops. good: at the level that resumes. With a single level, they are
-    opposites. detail: number and limit, valid whether it blocks or not. The delays are those of
-    `Hysteresis`.
+    opposites. detail: number and limit, true whether it blocks or not. Delays: see `Hysteresis`.
     """
 
     condition: str
@@ -56,7 +55,7 @@ def below_limit(
 def between_levels(
     policy: Policy, signals: Signals, *, rule: str, clear_after_s: float = 0.0
 ) -> Iterator[ConditionCheck]:
-    """Every quantity under a rule of `Unknown` with a level to stop and one to resume."""
+    """The checks of all quantities that have two levels and share a rule of `Unknown`."""
     for levels in LEVELS:
         stop, resume = getattr(policy, levels.stop), getattr(policy, levels.resume)
         if levels.rule != rule or stop is None or resume is None:
@@ -102,7 +101,7 @@ def unknown_signal(
 
 
 def short(value: float) -> str:
-    """A number with one decimal at most: `42`, `42.5`."""
+    """A number with at most one decimal: `42`, `42.5`."""
     return f"{round(value, 1):g}"
 
 

@@ -40,7 +40,7 @@ def power(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]
 
 
 def battery(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
-    """The battery, if there is one, is charged enough, also on mains power."""
+    """The battery, if there is one, is charged enough, even on mains power."""
     if signals.flag("battery_present") is not False:
         yield from between_levels(policy, signals, rule="battery")
 

@@ -131,7 +131,7 @@ class DeviceMonitor:
         self._trains, self._jobs_wait = trains, jobs_wait
 
     def blockers(self, job: Job) -> tuple[Blocker, ...]:
-        """What keeps a job from running by the newest reading; from any thread."""
+        """What blocks a job, by the newest reading; from any thread."""
         latest = self._latest
         return (NOT_LOOKED,) if latest is None else latest.blockers(job)
 
@@ -141,7 +141,7 @@ class DeviceMonitor:
         return child_limits(look.policy, look.snapshot)
 
     async def check_policy(self, changes: Mapping[str, Any]) -> Forecast:
-        """What the policy with these changes would say now. Raises InvalidInput."""
+        """The verdict now if the policy had these changes. Raises InvalidInput."""
         look = await self.look()
         policy = from_dict(changes, base=look.policy)
         return await asyncio.to_thread(forecast, look, policy, procfs=self._settings.procfs_root)
@@ -181,7 +181,7 @@ class DeviceMonitor:
         return await self.look(max_age_s=0)
 
     def now(self) -> Moment:
-        """The clocks that it judges by."""
+        """The time by the monitor's clocks."""
         return self._clock()
 
     async def _adopt(self, **changes: Any) -> Look:
@@ -255,9 +255,9 @@ def _reported_sessions() -> SessionUserIdle | None:
 
 
 def child_limits(policy: Policy, snapshot: DeviceSnapshot) -> ResourceLimits:
-    """Threads by whether somebody uses the device; unknown counts as used.
+    """Thread count by whether somebody uses the device; unknown counts as used.
 
-    A job continues bit for bit only with the number of threads that it began with.
+    A job continues bit for bit only with the thread count it started with.
     """
     idle_s = Signals(snapshot.signals).number("user_idle_s")
     is_idle = idle_s is not None and idle_s >= policy.idle_minutes * 60

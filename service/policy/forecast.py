@@ -16,7 +16,7 @@ from storage.records.jobs import Blocker
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Whether a job might train under the policy, and if not, what would keep it."""
+    """Whether a job could train under the policy, and if not, what would block it."""
 
     policy: Policy
     blocked_by: tuple[Blocker, ...]
@@ -31,7 +31,7 @@ def forecast(look: Look, policy: Policy, *, procfs: Path) -> Forecast:
     """The verdict once the policy's delays have passed, if the device stays as it is. Blocking.
 
     Between the level that stops and the one that resumes, a condition stays as it is now; one that
-    was not asked for begins blocked. What people have asked for holds as well.
+    was off until now starts blocked. A person's pause or snooze still applies.
     """
     used = Used(look.trained_today_s)
     snapshot = _with_processes(look, policy, procfs)
@@ -46,7 +46,7 @@ def forecast(look: Look, policy: Policy, *, procfs: Path) -> Forecast:
 
 
 def _with_processes(look: Look, policy: Policy, procfs: Path) -> DeviceSnapshot:
-    """The device looks for programs of the policy in force alone, so others are looked for now."""
+    """Look for the policy's blocking programs; the snapshot covers only the current policy's."""
     if policy.blocking_processes == look.policy.blocking_processes:
         return look.snapshot
     watcher = process_watcher(procfs)

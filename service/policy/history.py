@@ -12,8 +12,8 @@ from storage.tables.device_history import KEPT, DeviceHistory
 
 MINUTE = timedelta(minutes=1)
 WRITTEN_EVERY = 15
-"""Minutes that are written together: the disk of a device at rest shall sleep. A daemon that is
-killed forgets at most these."""
+"""Minutes written together, so that an idle device's disk can sleep. A killed daemon loses at most
+these."""
 MOST_WAITING = int(KEPT / MINUTE)
 
 
@@ -39,7 +39,7 @@ class _Gathered:
 
 
 class SignalHistory:
-    """Gathers looks into minutes. One thread at a time may add; any may read."""
+    """Averages readings by the minute. One thread at a time may add; any may read."""
 
     def __init__(self, rows: DeviceHistory) -> None:
         self._rows = rows
@@ -47,18 +47,18 @@ class SignalHistory:
         self._waiting: tuple[DeviceMinute, ...] = ()
         self._trained_today_s: float | None = None
         self.is_due = False
-        """Whether enough minutes have come together to be written."""
+        """Whether enough minutes have accumulated to be written."""
 
     def add(
         self, at: Moment, signals: Mapping[str, Reading], *, eligible: bool, trained_today_s: float
     ) -> None:
-        """Take one look into its minute."""
+        """Add one reading to its minute."""
         minute = at.wall.replace(second=0, microsecond=0)
         if self._now is None or self._now.at != minute:
             self._close_minute()
             self._now = _Gathered(minute)
         before, self._trained_today_s = self._trained_today_s, trained_today_s
-        # At midnight the count begins anew.
+        # The count restarts at midnight.
         trained_s = trained_today_s - (before if before is not None else trained_today_s)
         self._now = self._now.plus(
             {
@@ -71,7 +71,7 @@ class SignalHistory:
         )
 
     def write(self) -> None:
-        """Store the minutes that wait. What cannot be written is kept for the next time."""
+        """Store the pending minutes. Those that cannot be written are kept for the next time."""
         self.is_due = False
         waiting = self._waiting
         if waiting:
@@ -79,13 +79,13 @@ class SignalHistory:
             self._waiting = self._waiting[len(waiting) :]
 
     def close(self) -> None:
-        """Write all, the minute that has begun too."""
+        """Write everything, including the current minute."""
         self._close_minute()
         self.write()
 
     def since(self, moment: datetime) -> list[DeviceMinute]:
-        """What is stored and what is not yet, oldest first. Blocking."""
-        now, waiting = self._now, self._waiting  # before the rows, among which they may be then
+        """The minutes since then, stored or not yet, oldest first. Blocking."""
+        now, waiting = self._now, self._waiting  # before the rows, which may include them by then
         known = {each.at: each for each in self._rows.since(moment)}
         begun = () if now is None else (now.minute(),)
         known |= {each.at: each for each in (*waiting, *begun) if each.at >= moment}
@@ -100,9 +100,9 @@ class SignalHistory:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Minutes taken together, on a grid without gaps: None where nothing is known.
+    """Minutes merged into intervals without gaps: None where nothing is known.
 
-    since: the first one's beginning. eligible: throughout.
+    since: start of the first. eligible: for the whole interval.
     """
 
     since: datetime
@@ -135,5 +135,5 @@ def _mean(minutes: Sequence[DeviceMinute], name: str) -> float | None:
 
 
 def _short(value: float) -> float:
-    """With as many digits as a chart can show: a day of them lies on the disk."""
+    """Round to what a chart can show: a day of these values is stored."""
     return float(f"{value:.5g}")

@@ -36,7 +36,7 @@ class Hysteresis:
         return self.is_blocked
 
     def held_s(self, now_s: float) -> float:
-        """How long the signal has required a change that has not been made yet."""
+        """How long the signal has called for a change that has not been made yet."""
         return 0.0 if self.changing_since_s is None else now_s - self.changing_since_s
 
     def restart(self) -> None:

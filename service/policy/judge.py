@@ -53,7 +53,7 @@ class Snooze:
     deadline_s: float
 
     def left_s(self, now: Moment) -> float:
-        """Remaining seconds, by the clock that ends it first; over if not above 0."""
+        """Remaining seconds, by the clock that ends it first; it is over at 0 or below."""
         return min((self.until - now.wall).total_seconds(), self.deadline_s - now.monotonic_s)
 
 
@@ -94,8 +94,8 @@ class Judge:
         """The verdict at this moment.
 
         trained_today_s: since local midnight. snoozed_until: aware. paused: everything, by hand.
-        ignore_policy: for a job that runs in spite of the policy; a snooze and a pause, which a
-        person requests, still stop it.
+        ignore_policy: for a job that runs despite the policy; a person's snooze or pause still
+        stops it.
         """
         self._notice_jump(now)
         signals = self.known(snapshot, now)
@@ -107,7 +107,7 @@ class Judge:
         return Verdict(eligible, tuple(blockers), self._held_since(eligible, now, ignore_policy))
 
     def known(self, snapshot: DeviceSnapshot, now: Moment) -> Signals:
-        """The readings; a value that has just become unknown is replaced by its last one."""
+        """The readings; a value that has just become unknown keeps its last value for a while."""
         readings = dict(snapshot.signals)
         for name, reading in snapshot.signals.items():
             last = self._last_known.get(name)
@@ -153,7 +153,7 @@ class Judge:
                 yield Blocker(name, _sentence(check, switch.held_s(now.monotonic_s)))
 
     def _notice_jump(self, now: Moment) -> None:
-        """After a sleep or a jump of the clock, pending delays are not valid."""
+        """Restart pending delays after a sleep or a jump of the clock."""
         last, self._last_look = self._last_look, now
         if last is None:
             return

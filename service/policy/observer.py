@@ -44,7 +44,7 @@ class Look:
     clock_changed: bool
 
     def blockers(self, job: Job) -> tuple[Blocker, ...]:
-        """What keeps this job from running."""
+        """What blocks this job."""
         return (self.in_spite if job.ignore_policy else self.verdict).blocked_by
 
     @property
@@ -124,7 +124,7 @@ class Observer:
 
     def close(self) -> None:
         """Write the counted time and the history, release the device."""
-        with suppress(StorageBroken):  # the writer has said so, and the daemon ends for it
+        with suppress(StorageBroken):  # the writer has logged it, and the daemon stops
             self._count(self._clock(), trains=False)
             self._keep(self._history.close)
         self._device.close()
@@ -184,7 +184,7 @@ class Observer:
             self._keep(self._history.write)
 
     def _keep(self, write: Callable[[], object]) -> None:
-        """A full disk or queue is no reason to stop judging: only a record is lost."""
+        """A full disk or queue does not stop the judging: only a record is lost."""
         try:
             write()
         except StorageBroken:

@@ -29,8 +29,8 @@ class Window:
     """From start to end on each of the days; past midnight if the end is earlier.
 
     days: those on which it starts. start, end: local times such as `22:30`; an end of `00:00` is
-    kept as `24:00`. The local clock decides: when it is set forward the skipped hour is missing,
-    when it is set back the repeated hour counts twice.
+    stored as `24:00`. The local clock decides: when it is set forward, the skipped hour is missing;
+    when it is set back, the repeated hour counts twice.
     """
 
     days: Annotated[tuple[Day, ...], Field(min_length=1), AfterValidator(_in_order)]
