@@ -1,8 +1,8 @@
 """Classes of a registered model: added, renamed, merged and removed.
 
-The head is changed in the upload, which is then prepared as at registration: artifacts are as those
-of a model that came with these classes. Checkpoints and versions stay as they are. Whoever reads
-them tells classes by their ids, which neither a name nor an index changes.
+The head is changed in the upload, which is then prepared as at registration: the artifacts equal
+those of a model that was registered with these classes. Checkpoints and versions stay as they are;
+their readers identify classes by id, which does not change with name or index.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from storage.tables.classes import Removal
 logger = logging.getLogger(__name__)
 
 FEWEST = 2
-"""Classes that a classifier needs."""
+"""Minimum number of classes of a classifier."""
 
 Edit = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelClass:
-    """A class as it is now. train, validation: samples. in_latest: whether `latest` knows it."""
+    """A class. train, validation: sample counts. in_latest: whether `latest` knows it."""
 
     index: int
     name: str
@@ -52,7 +52,7 @@ class ModelClass:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """target: as it shall be. edit: hyperparameters for it. removal: of the class that goes."""
+    """target: after the change. edit: adapts the hyperparameters. removal: of the class removed."""
 
     target: TargetSpec
     edit: Edit
@@ -90,7 +90,7 @@ class Classes:
         ]
 
     async def add(self, model: Model, name: str) -> None:
-        """Give the head a row more, at the end.
+        """Append a class, and a row to the head.
 
         Raises InvalidInput, AlreadyExists, InUse, StateConflict, GraphRefused if the head cannot
         grow, PreparationFailed, StorageFull; then nothing has changed.
@@ -117,9 +117,9 @@ class Classes:
         self._store.models.change_classes(model, new, None, edit=dict)
 
     async def merge(self, model: Model, name: str, into: str) -> int:
-        """Make one class of two: samples of the first get the label of the second; how many did.
+        """Relabel the samples of the first class as the second; returns how many.
 
-        The row of the first goes. Raises as `add` and `remove` do.
+        The first class and its row are removed. Raises as `add` and `remove` do.
         """
         index, other = find(model, name), find(model, into)
         if index == other:
@@ -128,9 +128,9 @@ class Classes:
         return await self._remove(model, Removal(index, into=other))
 
     async def remove(self, model: Model, name: str, *, unlabel: bool = False) -> int:
-        """Take a class and its row away; how many samples lost their label.
+        """Remove a class and its row; returns how many samples lost their label.
 
-        Raises InUse if it has samples, unless these may lose their label, and as `add` does.
+        Raises InUse if it has samples, unless `unlabel` is set, and as `add` does.
         """
         return await self._remove(model, Removal(find(model, name), unlabel=unlabel))
 
@@ -201,7 +201,7 @@ NOT_KEPT = (
 
 
 def named(model: Model) -> tuple[str, ...]:
-    """The names of a model's classes. Raises InvalidInput if they have none."""
+    """The names of a model's classes. Raises InvalidInput if it has none."""
     names = model.signature.target.classes
     if model.loss != "cross_entropy":
         raise _wrong("", f"model {model.name!r} is no classifier: its loss is {model.loss}")
@@ -233,7 +233,7 @@ def _with_names(target: TargetSpec, names: tuple[str, ...]) -> TargetSpec:
 
 
 def _require_same(model: Model, answer: Prepared) -> None:
-    """Raises GraphRefused if more than the head's rows would differ."""
+    """Raises GraphRefused if anything but the head's rows would change."""
     signature = replace(answer.signature, target=model.signature.target)
     made = (signature, answer.output, set(answer.trainable))
     if made != (model.signature, model.output, set(model.trainable)):
@@ -242,13 +242,13 @@ def _require_same(model: Model, answer: Prepared) -> None:
 
 
 def _with_weight(given: dict[str, Any]) -> dict[str, Any]:
-    """Hyperparameters for one class more, at the end."""
+    """Hyperparameters after a class is appended."""
     weights = given.get("class_weights")
     return given if weights is None else {**given, "class_weights": [*weights, 1.0]}
 
 
 def _without(given: dict[str, Any], index: int) -> dict[str, Any]:
-    """Hyperparameters for the classes but this."""
+    """Hyperparameters after this class is removed."""
     kept = dict(given)
     if (weights := given.get("class_weights")) is not None:
         kept["class_weights"] = [*weights[:index], *weights[index + 1 :]]

@@ -1,4 +1,4 @@
-"""What `latest` names, kept in memory: apps ask for it every second."""
+"""Caches what `latest` names: apps ask for it every second."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from storage.records.versions import Version
 from storage.store import Store
 
 CHANGES = ("alias.", "model.", "variant.", "version.")
-"""Types of events after which a model's entry is read again."""
+"""Prefixes of event types that invalidate a model's entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """A model and the version that `latest` names. The model's sample counts may be old."""
+    """A model and the version that `latest` names. The model's sample counts may be stale."""
 
     model: Model
     version: Version
 
 
 class LatestVersions:
-    """Model → `Latest`, read when first asked for, and again once an event says it has changed.
+    """Model → `Latest`, read on first use, and again after an event that changes it.
 
-    Belongs to the event loop. Whoever was told that a write is done sees it here: the write's event
-    forgets the entry first (see `Feed`).
+    Belongs to the event loop. A caller whose write was acknowledged sees it here: the write's event
+    invalidates the entry first (see `Feed`).
     """
 
     def __init__(self, store: Store, feed: Feed) -> None:
@@ -42,7 +42,7 @@ class LatestVersions:
         feed.listen(self._on_event)
 
     async def get(self, model: str) -> Latest:
-        """No thread and no database unless it has changed. Raises NotFound."""
+        """Uses neither a thread nor the database unless it has changed. Raises NotFound."""
         while (latest := self._known.get(model)) is None:
             reading = self._reading.get(model)
             if reading is None:
@@ -69,11 +69,11 @@ class LatestVersions:
 
     @property
     def closed(self) -> bool:
-        """Whether the daemon stops: nothing is worth waiting for."""
+        """Whether the daemon is stopping, so that waiting is pointless."""
         return self._closed
 
     def close(self) -> None:
-        """Let everybody who waits for a change go on."""
+        """Wake everyone who waits for a change."""
         self._closed = True
         for model in list(self._waiting):
             self._wake(model)
@@ -105,6 +105,6 @@ class LatestVersions:
 
 
 def _retrieve(reading: asyncio.Task[None]) -> None:
-    """Mark the error as seen: those who wait for it may all have gone."""
+    """Mark the error as retrieved: those who waited for it may all be gone."""
     if not reading.cancelled():
         reading.exception()

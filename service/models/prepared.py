@@ -1,7 +1,7 @@
 """Reuses prepared artifacts when a file is registered again with the same choices.
 
-Each model keeps, as a file of its own, what its artifacts were made of. The SHA-256 of that file
-finds the model whose artifacts another one may have too; equal files are stored once.
+Each model keeps a file that describes what its artifacts were made from. A model with the same
+SHA-256 of that file can share its artifacts; equal files are stored once.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from storage.records.versions import Version
 from storage.store import Store
 
 MADE_OF = "made_of"
-"""The role of the file that says what a model's artifacts were made of."""
+"""The role of the file that describes what a model's artifacts were made from."""
 UPLOAD = "upload"
-"""The role of the file that was uploaded, where version 1 is another form of it."""
+"""The role of the uploaded file, if version 1 is another form of it."""
 NO_ARTIFACTS = (MADE_OF, UPLOAD)
 _DECIDE_NOTHING = ("source", "work_dir", "limits", "kind")
 _MAKERS = ("honed", "onnx", *RUNTIMES)
 
 
 def describe(task: Prepare) -> bytes:
-    """All that decides what artifacts come of an upload, as JSON."""
+    """Everything that determines the artifacts of an upload, as JSON."""
     described = {k: v for k, v in asdict(task).items() if k not in _DECIDE_NOTHING}
     described["upload"] = sha256_of(Path(task.source))
     described["made_by"] = _makers()
@@ -45,7 +45,7 @@ def describe(task: Prepare) -> bytes:
 def prepare_again(
     model: Model, store: Store, *, work_dir: Path, limits: ResourceLimits
 ) -> Prepare | None:
-    """The task that made the artifacts, for the engine of sessions; None without the upload."""
+    """The task that made the artifacts, for the session engine; None without the upload."""
     if MADE_OF not in model.files:
         return None
     made_of = json.loads(store.integrity.file(model.files[MADE_OF].sha256).read_bytes())
@@ -69,9 +69,9 @@ def prepare_again(
 
 
 def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | None:
-    """What a child would answer, with copies of a model's files; None if there is none to copy.
+    """What a child would answer, with copies of another model's files; None if there is none.
 
-    Files that are gone or damaged are made anew, as if there were none.
+    If files are missing or damaged, the answer is None too, and they are made again.
     """
     found = _find(store, hashlib.sha256(made_of).hexdigest())
     if found is None:
@@ -90,7 +90,7 @@ def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | Non
         artifacts=Artifacts(**{role: str(path) for role, path in copies.items()}),
         base_model=base_model,
         signature=replace(
-            # Names of classes can be changed later.
+            # The other model's classes may have been renamed since.
             model.signature,
             target=replace(model.signature.target, classes=task.classes),
         ),
@@ -113,7 +113,7 @@ def _find(store: Store, sha256: str) -> tuple[Model, Version] | None:
 
 
 def _copy(path_of: Callable[[str], Path], file: FileRecord, copy: Path) -> str | None:
-    """The path of a whole copy, which stays when the model that has the file is deleted."""
+    """The path of an intact copy, which survives the deletion of the other model."""
     try:
         shutil.copyfile(path_of(file.sha256), copy)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Changing the preprocessing of a registered model."""
+"""Changes the preprocessing of a registered model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from storage.store import Store
 
 Description = Mapping[str, Any]
 OF_TRAINING_ALONE = "augment"
-"""What may change at any time: no version and no stored sample depends on it."""
+"""The field that may change at any time: no version or stored sample depends on it."""
 UNDER_WAY = (JobState.RUNNING, JobState.PAUSED)
 
 
 def change_of(
     store: Store, model: Model, given: Sequence[Description] | None
 ) -> Callable[[Model], tuple[dict[str, Any], ...]]:
-    """What makes the descriptions of a model as it is by then; None: they stay.
+    """A function from the model, as it is when called, to its new descriptions; None keeps them.
 
     Raises InUse while a job is under way; the function raises InvalidInput with every error.
     """
@@ -35,21 +35,21 @@ def change_of(
 
 
 def require_no_job(store: Store, model: Model) -> None:
-    """Raises InUse while a job is under way: it would go on with other samples than it began."""
+    """Raises InUse while a job is under way: it would continue on different samples."""
     for state in UNDER_WAY:
         for job in store.jobs.list(model=model.name, state=state, limit=1):
             raise InUse(f"job {job.id} of {model.name!r} is {state.value}; let it end first")
 
 
 def is_settled(store: Store, model: Model) -> bool:
-    """Whether samples or trained versions hang on the preprocessing as it is."""
+    """Whether samples or trained versions depend on the current preprocessing."""
     return any(astuple(model.samples)) or len(store.versions.list(model.id, 2)) > 1
 
 
 def checked_preprocess(
     model: Model, given: Sequence[Description], *, is_settled: bool
 ) -> tuple[dict[str, Any], ...]:
-    """The descriptions as they shall be, complete. Raises InvalidInput with every error."""
+    """The new descriptions, complete. Raises InvalidInput with every error."""
     is_cut = "prefix_model" in model.files
     try:
         wanted = preprocess.parse(given, model.signature, is_cut=is_cut)
@@ -66,7 +66,7 @@ def checked_preprocess(
 
 
 def _unlike(before: Sequence[Description], wanted: Sequence[Description]) -> Iterator[Problem]:
-    """A problem for each field that samples or versions hang on."""
+    """A problem for each changed field that samples or versions depend on."""
     known = {each["input"]: each for each in before}
     for place, each in enumerate(wanted):
         at = f"/preprocess/{place}" if len(wanted) > 1 else "/preprocess"

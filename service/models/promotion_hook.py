@@ -20,17 +20,17 @@ logger = logging.getLogger(__name__)
 
 MOVES = frozenset({"version.promoted", "version.rolled_back"})
 LAST_WORDS_BYTES = 4096
-"""Of a command's output, this much is logged."""
+"""How much of the end of a command's output is logged."""
 READ_BYTES = 65536
 OUTPUT_GRACE_S = 2.0
-"""After a command was killed, how long its output may stay open."""
+"""How long the output of a killed command may stay open."""
 
 
 class PromotionHook:
     """Runs the setting `on_promoted`, one command at a time for each model.
 
-    Moves that come while it runs are taken together: it runs once more, with what `latest` names
-    then. Belongs to the event loop.
+    Moves while it runs are merged: it runs once more, with what `latest` names then. Belongs to the
+    event loop.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class PromotionHook:
         return bool(self._running)
 
     async def stop(self) -> None:
-        """End the commands that run."""
+        """Kill the running commands."""
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
@@ -114,7 +114,7 @@ class PromotionHook:
 
 
 async def _last_words(process: asyncio.subprocess.Process) -> str:
-    """The end of the output, once nobody can write any more."""
+    """The end of the output, once nothing can write to it any more."""
     assert process.stdout is not None
     words = b""
     while chunk := await process.stdout.read(READ_BYTES):
@@ -125,8 +125,8 @@ async def _last_words(process: asyncio.subprocess.Process) -> str:
 async def _end(process: asyncio.subprocess.Process, ended: asyncio.Future[tuple[str, int]]) -> str:
     """Kill the command, and return its last words.
 
-    A process that it started in a session of its own survives, and may hold the output for ever;
-    asyncio takes the command for ended only when the output is.
+    A process that it started in another session survives and may hold the output open forever;
+    asyncio considers the command ended only once its output is closed.
     """
     _kill(process)
     try:
@@ -138,7 +138,7 @@ async def _end(process: asyncio.subprocess.Process, ended: asyncio.Future[tuple[
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    """End the command, and what it started."""
+    """Kill the command and its process group."""
     if sys.platform == "win32":
         _kill_tree(process.pid)
         return

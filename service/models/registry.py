@@ -1,4 +1,4 @@
-"""The registry: takes an uploaded model through the offline phase into the store."""
+"""The registry: prepares uploaded models and stores them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Answer = TypeVar("Answer", Prepared, Diagnosed)
 logger = logging.getLogger(__name__)
 
 SECOND_CHECK_BYTES = 2**30
-"""Child processes must have left so much for a second check beside the first."""
+"""How much of the child processes' memory must be free to run a second check in parallel."""
 ROLES = (
     "training_model",
     "eval_model",
@@ -54,11 +54,11 @@ ROLES = (
     "class_step_model",
 )
 """Files of a model. Only a model that was cut has a prefix_model, and only one with several outputs
-a remainder_model; which of the others it has, its engine tells."""
+a remainder_model; which of the others it has depends on its engine."""
 
 
 class Registry:
-    """Registers models: each is checked in a child of its own, two at once where memory allows."""
+    """Registers models: each is checked in its own child, two at once if memory allows."""
 
     def __init__(self, store: Store, settings: Settings, children: Children) -> None:
         self._store = store
@@ -93,10 +93,10 @@ class Registry:
     async def diagnose(
         self, spec: ModelSpec, source: Path, *, form: Form, names_loss: bool = True
     ) -> Diagnosed:
-        """What the upload holds, and all that keeps it from being registered. Stores nothing.
+        """What the upload holds, and everything that prevents its registration. Stores nothing.
 
-        spec: its name may be empty. names_loss: whether its loss counts; else the check takes the
-        one that it suggests. Raises GraphRefused for a file that cannot be read, PreparationFailed.
+        spec: its name may be empty. names_loss: whether its loss counts; else the check uses the
+        loss it suggests. Raises GraphRefused for a file that cannot be read, PreparationFailed.
         """
         work_dir = Path(tempfile.mkdtemp(prefix="diagnose-", dir=self._store.tmp_dir))
         try:
@@ -111,7 +111,7 @@ class Registry:
         return replace(found, problems=(*faults, *found.problems))
 
     def _faults(self, spec: ModelSpec, prepared: Prepared | None) -> Iterator[Problem]:
-        """All that is wrong with a spec beside its graph."""
+        """Everything wrong with a spec, apart from its graph."""
         checks: list[Callable[[], object]] = [lambda: merge_gate({}, spec.gate, loss=spec.loss)]
         if spec.name:
             checks += [lambda: check_name(spec.name), lambda: self._refuse_taken(spec.name)]
@@ -127,7 +127,7 @@ class Registry:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until another check may run beside those that do."""
+        """Wait until another check may run in parallel with the current ones."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._checking < self._at_once())
             self._checking += 1
@@ -176,14 +176,14 @@ class Registry:
 
 
 def _keep_upload(source: Path, prepared: Prepared, copy: Path) -> None:
-    """Where version 1 is another form of it: to change its classes, the model is made anew."""
+    """Copy the upload if version 1 is another form of it: changing classes starts from it."""
     if sha256_of(source) != sha256_of(Path(prepared.base_model)):
         shutil.copyfile(source, copy)
 
 
 async def ask_to_prepare(task: Prepare, settings: Settings, children: Children) -> Prepared:
-    """What a child makes of the task. Raises GraphRefused, PreparationFailed, and StorageFull,
-    Busy or StorageBroken where the device is at fault.
+    """A child's answer to the task. Raises GraphRefused, PreparationFailed, and StorageFull, Busy
+    or StorageBroken if the device is at fault.
     """
     return await _ask_checker(task, Prepared, settings, children)
 

@@ -1,4 +1,4 @@
-"""Prepares models of On-Device Training anew for the engine of sessions, when they train next."""
+"""Migrates models of On-Device Training to the session engine, when they train next."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ NOTE = "prepared anew for the engine of sessions, from the upload"
 
 
 async def renew(model_id: int, store: Store, settings: Settings, children: Children) -> None:
-    """Prepare a model anew, if its upload is kept and no paused job needs its engine.
+    """Prepare a model again, if its upload is kept and no unfinished job needs its engine.
 
-    A model that cannot be stays as it is, which the log tells. Version numbers, samples and
-    checkpoints stay, whose parameters later jobs begin from.
+    If that fails, the model stays as it is, and the log says so. Version numbers and samples stay,
+    and so do checkpoints, whose parameters later jobs start from.
     """
     model = await asyncio.to_thread(store.models.get_by_id, model_id)
     if model.engine == "sessions" or await asyncio.to_thread(_is_needed, model, store):
@@ -50,7 +50,7 @@ async def renew(model_id: int, store: Store, settings: Settings, children: Child
 
 
 def _is_needed(model: Model, store: Store) -> bool:
-    """Whether a job may go on from a checkpoint that only the model's engine can read."""
+    """Whether a job may resume from a checkpoint that only the model's engine can read."""
     unfinished = [*store.jobs.waiting(), *store.jobs.running()]
     return has_on_device_training() and any(
         job.model_id == model.id and store.checkpoints.latest_of(job.id) is not None
@@ -59,7 +59,7 @@ def _is_needed(model: Model, store: Store) -> bool:
 
 
 def _take(model: Model, task: Prepare, answer: Prepared, store: Store) -> None:
-    """Store what was made, if samples and checkpoints of the model fit to it."""
+    """Store the new artifacts, if the model's samples and checkpoints fit them."""
     made = (answer.signature, answer.output, set(answer.trainable))
     if made != (model.signature, model.output, set(model.trainable)):
         detail = "its signature or its parameters would be others"

@@ -20,7 +20,7 @@ MODELS_AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """None is no limit. max_versions: beside those that always stay, see docs/promotion.md."""
+    """None is no limit. max_versions: besides those that always stay, see docs/promotion.md."""
 
     max_versions: int | None = 20
     max_age_days: float | None = None
@@ -28,20 +28,20 @@ class RetentionPolicy:
 
 
 def retention_policy(model: Model) -> RetentionPolicy:
-    """The model's own, with the defaults where it says nothing."""
+    """The model's retention, with defaults for what it does not set."""
     return effective_retention(model.retention)
 
 
 def effective_retention(own: dict[str, Any]) -> RetentionPolicy:
-    """own: what the model says."""
+    """own: what the model sets."""
     return RetentionPolicy(**own)
 
 
 def prune(store: Store, model: Model) -> list[int]:
-    """Remove the versions that the model's retention no longer allows; their numbers.
+    """Remove the versions that the model's retention no longer allows; returns their numbers.
 
-    The best that were promoted stay, on the validation samples and on the base set: the gate
-    measures candidates against them.
+    The best promoted versions on the validation samples and on the base set stay: the gate measures
+    candidates against them.
     """
     policy = retention_policy(model)
     limits = RetentionLimits(
@@ -59,7 +59,7 @@ def prune(store: Store, model: Model) -> list[int]:
 
 
 def prune_all(store: Store) -> None:
-    """Prune every model: age passes without a job."""
+    """Prune every model: versions also age when no job runs."""
     after: str | None = None
     while models := store.models.list(MODELS_AT_ONCE, after):
         for model in models:

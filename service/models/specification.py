@@ -29,7 +29,7 @@ ARTIFACTS_HAVE_NO_ADAPTERS = Problem(
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """What an author says of a model; see the contract's `spec`."""
+    """An author's specification of a model; see `spec` in docs/models.md."""
 
     name: str
     loss: Loss
@@ -54,7 +54,7 @@ def prepare_task(
     """The check of an upload, which makes its artifacts. Raises InvalidInput."""
     if form == "artifacts" and spec.lora is not None:
         raise InvalidInput("the spec is wrong", problems=[ARTIFACTS_HAVE_NO_ADAPTERS])
-    # Artifacts hold their optimizer; a forward model is prepared for all of them.
+    # Artifacts contain one optimizer; a forward model is prepared for all of them.
     fixed: dict[str, Any] = {}
     if form == "artifacts":
         fixed = {"optimizer": spec.optimizer, **spec.hyperparameters}
@@ -81,7 +81,7 @@ def prepare_task(
 def described(spec: ModelSpec, prepared: Prepared) -> NewModel:
     """The model as it would be stored, without its files.
 
-    Raises InvalidInput where preprocessing, features or hyperparameters do not fit it.
+    Raises InvalidInput if preprocessing, features or hyperparameters do not fit it.
     """
     is_cut = prepared.artifacts.prefix_model is not None
     preprocessing = preprocess.parse(spec.preprocess, prepared.signature, is_cut=is_cut)

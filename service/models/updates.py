@@ -33,11 +33,11 @@ def change_model(
     federation: dict[str, Any] | None = None,
     preprocess: Sequence[dict[str, Any]] | None = None,
 ) -> Model:
-    """Merge hyperparameters (None takes one away), gate, retention, quota, consent to federated
+    """Merge hyperparameters (None removes one), gate, retention, quota, consent to federated
     training; name classes, columns.
 
-    All of it, or nothing. Raises InvalidInput with every problem, unless there are as many names as
-    classes and the metric is the model's, StateConflict for a second federation, StorageFull if the
+    All or nothing. Raises InvalidInput with every problem, such as a wrong number of names or a
+    metric that the model does not have, StateConflict for a second federation, StorageFull if the
     quota cannot be met, and InUse for preprocessing while a job is under way.
     """
     preprocessed = change_of(store, model, preprocess)
@@ -70,7 +70,7 @@ def _checked(
     gate: dict[str, Any],
     features: Sequence[str] | Unset | None,
 ) -> tuple[dict[str, Any], tuple[str, ...] | None]:
-    """Gate and features as they shall be. Raises InvalidInput with all that is wrong."""
+    """The new gate and features. Raises InvalidInput with everything that is wrong."""
     problems: list[Problem] = []
     target = model.signature.target
     if classes is not None and len(set(classes)) != target.num_classes:

@@ -36,7 +36,7 @@ Key = tuple[int, int, VariantName]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether a variant is kept, or why not. lasting: whether asking again is of no use."""
+    """Whether a variant is kept, and why. lasting: whether another request would be refused too."""
 
     kept: bool
     reason: str
@@ -55,7 +55,7 @@ class VariantMaker:
         self._making: dict[Key, asyncio.Task[Variant]] = {}
 
     async def file(self, version: Version, name: VariantName) -> FileRecord:
-        """The variant's file, which is made if there is none yet, or only a damaged one.
+        """The variant's file, made if it is missing or damaged.
 
         Raises VariantRefused, VariantNotReady if it takes long, ChildDied, NotFound, Damaged.
         """
@@ -67,7 +67,7 @@ class VariantMaker:
         return known.file
 
     def close(self) -> None:
-        """Give up what is being made; those who wait for it are told to come again."""
+        """Cancel what is being made; those who wait are told to try again."""
         for task in self._making.values():
             task.cancel()
 
@@ -98,7 +98,7 @@ class VariantMaker:
 
     async def _make(self, version: Version, name: VariantName) -> Variant:
         async with self._one_at_a_time:
-            # Read again: it may have been made since, or the samples may have become enough.
+            # Read again: it may have been made since, or there may be enough samples now.
             version = await asyncio.to_thread(
                 self._store.versions.get, version.model_id, version.version
             )
@@ -140,13 +140,13 @@ class VariantMaker:
         raise ChildDied("the child said nothing")
 
     def _is_whole(self, variant: Variant) -> bool:
-        """One that was refused has no file, and is what it is."""
+        """Whether the file is intact; a refused variant has none."""
         return variant.file is None or self._store.integrity.is_whole(variant.file.sha256)
 
     def _keep(
         self, model: Model, version: Version, name: VariantName, answer: Converted | Failed
     ) -> Variant:
-        """Raises VariantRefused where a later request may have better luck."""
+        """Store variant or refusal. Raises VariantRefused if a later request may succeed."""
         judgement = judge(gate_policy(model), version, name, answer)
         if not judgement.kept and not judgement.lasting:
             raise VariantRefused(judgement.reason)
@@ -167,7 +167,7 @@ class VariantMaker:
 def _adapted(
     model: Model, version: Version, name: VariantName, store: Store
 ) -> AdaptedFiles | None:
-    """What the adapters of a version are read from, None if they are not asked for.
+    """The files that a version's adapters are read from, None if the variant needs none.
 
     Raises VariantRefused without the version's checkpoint.
     """
@@ -191,7 +191,7 @@ def _adapted(
 def judge(
     policy: GatePolicy, version: Version, name: VariantName, answer: Converted | Failed
 ) -> Judgement:
-    """Measure a variant by the model's gate, against the version that it was made of."""
+    """Judge a variant by the model's gate, against the version that it was made from."""
     if isinstance(answer, Failed):
         lasting = answer.code == VariantRefused.code
         return Judgement(False, answer.detail, gate.verdict_of(policy, {}), lasting=lasting)
@@ -202,7 +202,7 @@ def judge(
     said = "; ".join(finding.sentence for finding in findings.values())
     verdict = gate.verdict_of(policy, findings)
     outcomes = {finding.outcome for finding in findings.values()}
-    # It is a person's wish already, so a gate that waits for one is as good as one that measures.
+    # A person has requested the variant, so a manual gate decides by measuring, too.
     kept = policy.mode == "always" or all(finding.passes for finding in findings.values())
     if VARIANTS[name].is_exact and "worse" not in outcomes:
         kept = True
@@ -212,7 +212,7 @@ def judge(
 
 
 def _refuse_too_few(model: Model, name: VariantName) -> None:
-    """Raises VariantRefused before any work where the gate cannot tell anyhow."""
+    """Raises VariantRefused before any work if the gate would have too few samples anyway."""
     policy = gate_policy(model)
     wanted = max(1, policy.min_validation_samples)
     if VARIANTS[name].is_exact or policy.mode == "always":

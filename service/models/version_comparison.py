@@ -1,4 +1,4 @@
-"""Two versions side by side on today's validation samples, and the samples of which they differ."""
+"""Two versions side by side on today's validation samples, and the samples on which they differ."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from storage.records.versions import Version
 from storage.store import Store
 
 MOST_SAMPLES = 500
-"""Of each side; how many there are in all is told beside them."""
+"""Samples listed for each side; the total is given as well."""
 COMPARISONS_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """before, after: the versions. found: what they say of the same samples."""
+    """before, after: the versions. found: their results on the same samples."""
 
     before: Version
     after: Version
@@ -30,7 +30,7 @@ class SideBySide:
 
 
 class VersionComparison:
-    """Compares on demand, one pair at a time; what was found stays while the samples are the same.
+    """Compares on demand, one pair at a time; results are cached while the samples stay the same.
 
     Belongs to the event loop.
     """
@@ -63,7 +63,7 @@ class VersionComparison:
     def _asked(
         self, model: Model, before: int, after: int
     ) -> tuple[Version, Version, Compare, str]:
-        """The versions, the task, and what its answer depends on: the task and the samples."""
+        """The versions, the task, and a cache key of the task and the samples."""
         find = self._store.versions.get
         first, second = find(model.id, before), find(model.id, after)
         task = compare_task(
@@ -76,8 +76,8 @@ class VersionComparison:
 def compare_task(
     model: Model, store: Store, settings: Settings, *, before: Version, after: Version, most: int
 ) -> Compare:
-    """The task to tell of which validation samples two versions say something else."""
-    # By the samples of today alone: neither the reference set nor the base set.
+    """The task to find the validation samples on which two versions differ."""
+    # Today's validation samples only: neither the reference set nor the base set.
     what = replace(measurement(model, store), reference=False, base_set=False)
     return Compare(
         candidate=str(store.integrity.file(after.file.sha256)),

@@ -1,4 +1,4 @@
-"""The best version that was promoted: what a chain of small losses is measured against."""
+"""The best promoted version: the baseline that keeps small losses from adding up."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ VERSIONS_AT_ONCE = 1000
 def find_best(
     store: Store, model: Model, *, latest: Version, on_base_set: bool = False
 ) -> Version | None:
-    """The best of the versions that were promoted, None if that is `latest` itself.
+    """The best promoted version, None if that is `latest` itself.
 
-    Best by the gate's metric as it was measured when they were made, on the validation samples or
-    on the base set; on equal figures the newest.
-    What is newer than `latest` does not count: a person has taken it back. What is damaged neither.
+    Best by the gate's metric as measured when the version was made, on the validation samples or
+    on the base set; the newest of equals.
+    Versions newer than `latest` do not count, since a person has rolled them back; nor do damaged
+    ones.
     """
     policy = gate_policy(model)
     known = store.versions.list(model.id, VERSIONS_AT_ONCE)
@@ -32,8 +33,8 @@ def find_best(
 
 
 def _scores(versions: list[Version], policy: GatePolicy, *, on_base_set: bool) -> dict[int, float]:
-    """Version → its figure, higher is better. That of version 1 stands in what was compared with
-    it, since nothing measured it when it came."""
+    """Version → its figure, higher is better. That of version 1 comes from comparisons with it,
+    since it was not measured when registered."""
 
     def measured(metrics: dict[str, Any]) -> dict[str, Any]:
         return metrics.get("base_set") or {} if on_base_set else metrics

@@ -1,4 +1,4 @@
-"""What one comparison of two models says: better, worse, or not different beyond chance."""
+"""The finding of one comparison of two models: better, worse, or not different beyond chance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALLEST_SHOWN = 0.001
 class Finding:
     """outcome: of the candidate. sentence: for people. figures: for programs.
 
-    needed: whether it must be known that the candidate is no worse.
+    needed: whether too few samples block the candidate.
     """
 
     outcome: Outcome
@@ -27,14 +27,14 @@ class Finding:
 
     @property
     def passes(self) -> bool:
-        """Whether the candidate is known to be no worse, if that must be known."""
+        """Whether the candidate is no worse; with too few samples, whether that is not needed."""
         if self.outcome == "too_few":
             return not self.needed
         return self.outcome != "worse"
 
 
 def find_on_base_set(comparison: Comparison, policy: GatePolicy, *, baseline: str) -> Finding:
-    """What the samples say that are not to be forgotten. Too few of them keep no version back."""
+    """The finding on the base set. Too few samples in it block no version."""
     policy = replace(policy, min_per_class=0)
     found = find(
         comparison, policy, where="base set", baseline=baseline, tolerated=policy.base_margin
@@ -43,7 +43,7 @@ def find_on_base_set(comparison: Comparison, policy: GatePolicy, *, baseline: st
 
 
 def find_drift(drifted: Drifted, *, baseline: str) -> Finding:
-    """Whether inputs are still as those that the baseline was trained on."""
+    """Whether inputs still resemble those that the baseline was trained on."""
     figures = {"samples": drifted.recent_samples, "drifted": drifted.drifted}
     if drifted.compared == 0:
         few = f"{drifted.recent_samples} samples after {baseline} are too few to tell drift by"
@@ -68,9 +68,9 @@ def find(
     baseline: str,
     tolerated: float = 0.0,
 ) -> Finding:
-    """where: the samples' name. baseline: what the other model is called.
+    """where: the sample set's name. baseline: the other model's name.
 
-    tolerated: a loss, as of the margin, that is none even if it is beyond chance.
+    tolerated: a loss, measured like the margin, that is accepted even if it is beyond chance.
     """
     figures: dict[str, Any] = {"samples": comparison.samples}
     shortage = _shortage(comparison, policy, where)
@@ -116,7 +116,7 @@ def _shortage(comparison: Comparison, policy: GatePolicy, where: str) -> str | N
 
 
 def _test(comparison: Comparison) -> tuple[dict[str, Any], float, str]:
-    """Figures, p-value and a phrase of the paired test that fits."""
+    """Figures, p-value and a phrase of the applicable paired test."""
     if comparison.discordant is not None:
         old, new = comparison.discordant
         figures = {"test": "mcnemar", "only_baseline_right": old, "only_candidate_right": new}
@@ -124,7 +124,7 @@ def _test(comparison: Comparison) -> tuple[dict[str, Any], float, str]:
         return figures, exact_p_value(old, new), phrase
     interval = comparison.interval
     if interval is None:
-        # Single samples without a finite score: there is no evidence of anything.
+        # Single samples without a finite score are no evidence.
         return {"test": "none"}, 1.0, "single samples have no finite score"
     figures = {"test": "bootstrap", "interval": [interval.low, interval.high]}
     low, high = _signed(interval.low), _signed(interval.high)
@@ -141,7 +141,7 @@ def _judge(
         return "same", "the same"
     unit = 1.0 if policy.metric == "accuracy" else abs(before)
     small, allowed = (each * unit for each in (tolerated, policy.margin))
-    # Rounding must not make one sample of ten more than a tenth.
+    # One sample of ten must not count as more than a tenth because of rounding.
     if tolerated and -gain <= small * (1 + 1e-9):
         return "same", f"worse, but within the margin of {_number(small)}"
     if significant:
@@ -168,7 +168,7 @@ def _p(value: float) -> str:
 
 
 def exact_p_value(b: int, c: int) -> float:
-    """Two-sided p-value: of b + c samples that one of two models alone gets right, b are of one.
+    """Two-sided p-value, where only one model is right on b samples, and only the other on c.
 
     Under the null hypothesis each goes to either model with probability one half, so b is binomial:
     p = min(1, 2 · Σ_{i ≤ min(b, c)} C(b + c, i) / 2^(b + c)); 1 without such samples.

@@ -1,4 +1,4 @@
-"""The gate: reads the findings by the model's policy, and decides."""
+"""The gate: decides on the findings by the model's policy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class BestComparison:
-    """The candidate compared with the best that was promoted, on samples of today."""
+    """The candidate compared with the best promoted version, on today's samples."""
 
     version: int
     comparison: Comparison
@@ -38,7 +38,7 @@ def decide(
     best: BestComparison | None = None,
     best_on_base_set: BestComparison | None = None,
 ) -> Decision:
-    """Whether a candidate becomes `latest` in the place of the baseline version.
+    """Whether a candidate replaces the baseline version as `latest`.
 
     best, best_on_base_set: None if that is the baseline version. They keep losses within chance
     or margin from adding up.
@@ -81,7 +81,7 @@ def without_evaluation(policy: GatePolicy, fault: str) -> Decision:
 def findings_of(
     policy: GatePolicy, answer: Evaluated | Converted, *, baseline: str
 ) -> dict[str, Finding]:
-    """By set: `validation`, and `reference` and `base_set` where there are. baseline: its name."""
+    """By set: `validation`, and `reference` and `base_set` if present. baseline: its name."""
     found = {"validation": find(answer.validation, policy, where="validation", baseline=baseline)}
     if answer.reference is not None:
         found["reference"] = find(answer.reference, policy, where="reference", baseline=baseline)
@@ -91,7 +91,7 @@ def findings_of(
 
 
 def passes(policy: GatePolicy, findings: dict[str, Finding]) -> bool:
-    """Whether what was found lets a candidate through."""
+    """Whether the findings let a candidate through."""
     if policy.mode == "if_not_worse":
         return all(finding.passes for finding in findings.values())
     return policy.mode == "always"
@@ -123,7 +123,7 @@ def conclude(
     best: BestComparison | None = None,
     best_on_base_set: BestComparison | None = None,
 ) -> Conclusion:
-    """Let the gate decide on what the child found, or on that it could not measure the model."""
+    """Let the gate decide on the child's result, or on its failure to measure the model."""
     if isinstance(answer, Failed) or compared_with is None:
         why = answer.detail if isinstance(answer, Failed) else "nothing was compared"
         fault = f"the new model could not be measured: {why}"

@@ -20,15 +20,15 @@ METRICS = {
 }
 """Loss → metrics that the gate may look at, the default first."""
 SIGNIFICANCE = 0.05
-"""A difference that chance makes as often as this, or more often, is no difference."""
+"""A difference counts if its p-value is below this."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatePolicy:
-    """margin: see docs/promotion.md; a share of 1 for accuracy, of the old value else.
+    """margin: see docs/promotion.md; absolute for accuracy, else a share of the old value.
 
-    base_set: whether to judge by the base set too. base_margin: as margin, what may be lost there.
-    hold_on_drift: whether inputs that have drifted keep a version back.
+    base_set: whether to judge by the base set too. base_margin: like margin, the loss allowed
+    there. hold_on_drift: whether drifted inputs hold a version back.
 
     min_validation_samples: with fewer than the default, no outcome could be beyond chance:
     McNemar's exact test reaches p = 2 / 2**6 = 0.031 with six samples, and 0.063 with five.
@@ -48,12 +48,12 @@ FIELDS = tuple(field.name for field in fields(GatePolicy))
 
 
 def gate_policy(model: Model) -> GatePolicy:
-    """The model's own, with the defaults where it says nothing."""
+    """The model's gate policy, with defaults for what it does not set."""
     return effective_gate(model.gate, model.loss)
 
 
 def judges_by_base_set(model: Model) -> bool:
-    """Whether there is a base set, and the gate looks at it."""
+    """Whether there is a base set and the gate uses it."""
     return model.samples.base > 0 and gate_policy(model).base_set
 
 
@@ -63,7 +63,7 @@ def effective_gate(own: dict[str, Any], loss: str) -> GatePolicy:
 
 
 def merge_gate(own: dict[str, Any], change: dict[str, Any], *, loss: str) -> dict[str, Any]:
-    """What differs from the defaults after a change; None takes a field back to its default.
+    """What differs from the defaults after a change; None resets a field to its default.
 
     Raises InvalidInput for a metric that a model of this loss does not have.
     """
