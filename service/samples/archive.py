@@ -25,7 +25,7 @@ from storage.store import Store
 
 FORMAT, VERSION = "hone-samples", 2
 MANIFEST, END = "manifest.json", "end.json"
-"""The end says how many chunks there are; archives of version 1 have none."""
+"""The end states the number of chunks; archives of version 1 have no end."""
 SAMPLES_AT_ONCE = 500
 CHUNK_BYTES = 4 * 2**20
 """A chunk is closed when its lines or its records reach this."""
@@ -34,9 +34,9 @@ MAX_CHUNKS = 100_000
 
 
 def write_archive(store: Store, model: Model) -> Iterator[bytes]:
-    """The bytes of the zip, some MiB at a time: every sample that there is when it begins.
+    """The bytes of the zip, some MiB at a time: every sample that exists when it starts.
 
-    Raises StateConflict, which leaves the zip without its end, if a class is removed meanwhile.
+    Raises StateConflict, which leaves the zip incomplete, if a class is removed meanwhile.
     """
     buffer = ForwardBuffer()
     newest = store.samples.list(model.id, limit=1, newest_first=True)
@@ -57,8 +57,9 @@ def read_archive(
 ) -> IngestResult:
     """Store the samples of an archive, all or none, with their keys, labels, splits and pins.
 
-    max_bytes: of all of it, unpacked. Raises AlreadyExists, InvalidInput if it is damaged, or of
-    another model; InsufficientScope if it holds a base set and the samples have an owner; TooLarge.
+    max_bytes: of everything, unpacked. Raises AlreadyExists, InvalidInput if it is damaged or does
+    not fit the model; InsufficientScope if it holds a base set and the samples have an owner;
+    TooLarge.
     """
     with open_zip(path, max_bytes=max_bytes, title=TITLE, advice="send the whole zip") as archive:
         with ArchiveEntry(archive, MANIFEST) as manifest:
@@ -76,7 +77,7 @@ def read_archive(
 
 
 def _count_chunks(archive: zipfile.ZipFile, version: int) -> int:
-    """How many chunks there are. Raises InvalidInput if one is missing, or is one too many."""
+    """The number of chunks. Raises InvalidInput if there are too few or too many."""
     names = {name for name in archive.namelist() if name.startswith(("samples/", "data/"))}
     chunks = (len(names) + 1) // 2
     if version > 1:
@@ -124,7 +125,7 @@ def _chunks(store: Store, model: Model, newest: Sequence[Sample]) -> Iterator[tu
 
 
 def _require_same_indices(store: Store, model: Model) -> None:
-    """Raises StateConflict if labels read by now may mean other classes than the model's."""
+    """Raises StateConflict if class indices have changed, so that labels read may be wrong."""
     ids = model.signature.target.ids
     if store.models.get_by_id(model.id).signature.target.ids[: len(ids)] != ids:
         raise StateConflict(

@@ -1,6 +1,6 @@
 """One chunk of an archive on its way in: lines and records are read together, some MiB at a time.
 
-How much a chunk holds does not matter: archives of before have chunks with many MiB of lines.
+Chunks may have any size: old archives have chunks with many MiB of lines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TITLE = "the archive cannot be read"
 GROUP_BYTES = 4 * 2**20
 """Samples are checked and staged when their lines or their records reach this."""
 LINE_BYTES, VALUE_BYTES = 2**20, 32
-"""The most that a line has: for all but the label, and for each value of the label."""
+"""Maximum size of a line: for everything but the label, and for each value of the label."""
 FIELDS: dict[str, Callable[[Any], bool]] = {
     "key": lambda _: True,
     "label": lambda _: True,
@@ -41,7 +41,7 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
     "length": lambda value: type(value) is int and value >= 0,
     "sha256": lambda value: isinstance(value, str),
 }
-"""What a line says of a sample, and whether it may; labels and keys have checks of their own."""
+"""Fields of a line, with the check of each; labels and keys are checked elsewhere."""
 
 
 class ArchiveEntry:
@@ -160,11 +160,11 @@ class ChunkReader:
         group.keys.append(fields["key"])
         group.splits.append(Split(fields["split"]))
         group.pinned.append(fields["pinned"])
-        group.weights.append(weight)  # None in archives of before
+        group.weights.append(weight)  # None in older archives
         group.lengths.append(length)
 
     def _check_records(self, group: _Group, *, at: str) -> None:
-        """Raises InvalidInput if a record is none that an upload could have brought."""
+        """Raises InvalidInput for a record that no upload could have produced."""
         data = bytes(group.data)
         files = for_model(self._model).files
         if files is None:
@@ -181,7 +181,7 @@ class ChunkReader:
 
 
 def wrong(pointer: str, detail: str) -> InvalidInput:
-    """The error for an archive that cannot be taken. pointer: entry and line."""
+    """The error for an archive that is rejected. pointer: entry and line."""
     return InvalidInput(TITLE, problems=[Problem(pointer, detail)])
 
 

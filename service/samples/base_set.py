@@ -1,4 +1,4 @@
-"""A model's base set: samples of what it must not forget."""
+"""A model's base set: samples that it must not forget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class BaseSet:
-    """held_out: samples that no job trains on, so that versions are judged by them."""
+    """held_out: samples that no job trains on; versions are judged by them."""
 
     held_out: int
     labels: list[LabelCount]
@@ -26,14 +26,14 @@ class BaseSet:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """given_back: samples that were the model's before, which keep their split of then."""
+    """given_back: samples that were ordinary ones before; they get their former split back."""
 
     given_back: int
     deleted: int
 
 
 def read_base_set(store: Store, model: Model) -> BaseSet:
-    """What the base set holds, beside the counts of the model."""
+    """What the base set holds, apart from the model's counts."""
     counts = store.sample_stats.label_counts(model.id)
     return BaseSet(
         store.base_sets.held_out(model.id), [each for each in counts if each[0] is Split.BASE]
@@ -41,7 +41,7 @@ def read_base_set(store: Store, model: Model) -> BaseSet:
 
 
 def first_of(payload: bytes) -> int | None:
-    """N of `{"first": N}`; None if the JSON is of samples, or is none. Raises InvalidInput."""
+    """N of `{"first": N}`; None if the payload is samples, or not JSON. Raises InvalidInput."""
     try:
         asked = read_json(payload)
     except ValueError:
@@ -56,7 +56,7 @@ def first_of(payload: bytes) -> int | None:
 
 
 def require_labels(model: Model) -> None:
-    """Raises InvalidInput if the model's loss takes no label, so that nothing can be forgotten."""
+    """Raises InvalidInput if the model's loss takes no labels: there is nothing to forget."""
     if model.signature.target.is_empty:
         detail = (
             f"the loss of {model.name!r} takes no label, so there is nothing to judge a base set "
@@ -66,7 +66,7 @@ def require_labels(model: Model) -> None:
 
 
 async def remove_base_set(store: Store, erasure: Erasure, model: Model) -> Removed:
-    """Give back what was taken from the model's samples, and delete what was sent as a base set.
+    """Return what was taken from the model's samples, and delete what was uploaded as a base set.
 
     Raises NotFound without a base set.
     """

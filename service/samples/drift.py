@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 EVENT = "model.drifted"
 MODELS_CHECKED = 1000
 NEWS = 30
-"""Samples that must have come since for the hourly look: each comparison takes a child."""
+"""New samples that the hourly check requires: each comparison takes a child process."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """What was found of a version. newest: the id of the last sample. found: None without a job
-    behind the version, of whose samples nothing is known then."""
+    """Drift since a version. newest: the id of the last sample. found: None if no job made the
+    version, so that its training samples are unknown."""
 
     version: int
     newest: int
@@ -38,7 +38,7 @@ class DriftReport:
 
     @property
     def has_drifted(self) -> bool:
-        """Whether any feature has."""
+        """Whether any feature has drifted."""
         return self.found is not None and self.found.drifted > 0
 
     def name_of(self, feature: FeatureDrift, model: Model) -> str | None:
@@ -53,9 +53,9 @@ class DriftReport:
 
 
 class DriftWatch:
-    """Compares on demand, and once an hour where enough samples came and the device is free.
+    """Compares on demand, and once an hour if there are enough new samples and the device is idle.
 
-    A report stays until a version or a sample is newer. Belongs to the event loop.
+    A report is cached until a newer version or sample exists. Belongs to the event loop.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class DriftWatch:
             return report
 
     async def check_all(self) -> None:
-        """Look at every model with news, while the policy would let a job train."""
+        """Check every model with new samples, while the policy would let a job train."""
         for model in await asyncio.to_thread(self._store.models.list, MODELS_CHECKED):
             if not (await self._monitor.look()).verdict.eligible:
                 return
@@ -99,7 +99,7 @@ class DriftWatch:
                 )
 
     def _has_news(self, model: Model) -> bool:
-        """Whether samples came since the job of `latest`, and since they were last compared."""
+        """Whether there are new samples since the job of `latest` and since the last comparison."""
         version = self._store.integrity.latest(model.id)
         if version.job_id is None:
             return False
@@ -125,7 +125,7 @@ class DriftWatch:
     def _tell_of_crossing(
         self, model: Model, report: DriftReport, before: DriftReport | None
     ) -> None:
-        """An event when it begins; after a restart, what the last event says counts as known."""
+        """Emit an event when drift begins; after a restart, the last event counts as emitted."""
         if not report.has_drifted:
             return
         if before is not None and before.version == report.version:

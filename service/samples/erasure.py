@@ -34,24 +34,24 @@ class Erasure:
         self._store = store
         self._scheduler = scheduler
         self._tasks = BackgroundTasks()
-        # What one erasure learns anew must not be made of what another is about to delete.
+        # One erasure must not refit preprocessing to samples that another is about to delete.
         self._deleting = asyncio.Lock()
         feed.listen(self._on_event)
 
     async def start(self) -> None:
-        """Finish what the last run left."""
+        """Finish the deletions that the last run left."""
         await asyncio.to_thread(self._carry_out_all)
 
     async def stop(self) -> None:
-        """Wait for what is under way."""
+        """Wait for deletions under way."""
         await self._tasks.wait()
 
     async def delete(self, model: Model, where: SampleFilter, *, retrain: bool) -> Deletion:
-        """Delete the samples that meet a filter; their bytes are gone when this returns.
+        """Delete the samples that match a filter; their bytes are gone when this returns.
 
-        retrain: if a job has trained on one of them, stop those that still run, and train anew
-        from the base model on what is left. Jobs are stopped first, and all else is one
-        transaction: if the daemon ends before it, nothing is deleted, and may be asked for again.
+        retrain: if a job has trained on one of them, stop running jobs, and train again from the
+        base model on what is left. Jobs are stopped first, and everything else is one transaction:
+        if the daemon ends before it, nothing is deleted, and the caller may repeat the request.
         """
         if not retrain:
             delete = self._store.samples.delete_where
@@ -67,12 +67,12 @@ class Erasure:
                     await self._stop_jobs(model.id)
 
     def sweep(self) -> None:
-        """Do what is left of deletions, should an earlier try have failed. Blocking."""
+        """Finish deletions that an earlier attempt left unfinished. Blocking."""
         self._carry_out_all()
         self._overwrite_deleted()
 
     def _overwrite_deleted(self) -> None:
-        """Overwrite what is deleted of models that are at rest."""
+        """Overwrite deleted bytes of models without work under way."""
         for model_id in self._store.eraser.pending_models():
             self._store.eraser.erase_at_rest(model_id)
 
@@ -90,7 +90,7 @@ class Erasure:
         return forgotten
 
     async def _stop_jobs(self, model_id: int) -> None:
-        """Cancel what trains on a model: one job at most."""
+        """Cancel the model's running job, if any."""
         for job in await asyncio.to_thread(self._store.jobs.running):
             if job.model_id == model_id:
                 with suppress(StateConflict):  # it ended by itself meanwhile
@@ -111,7 +111,7 @@ class Erasure:
         self._overwrite_deleted()
 
     def _carry_out_all(self) -> None:
-        """One that fails is logged, and keeps none of the others."""
+        """A deletion that fails is logged, and does not stop the others."""
         for job_id in self._store.unlearning.unfinished():
             try:
                 self._carry_out(self._store.jobs.get(job_id))

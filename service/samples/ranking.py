@@ -1,4 +1,4 @@
-"""Which samples a person should look at: unlabelled ones, and labels that may be wrong."""
+"""Ranks the samples that a person should review: unlabelled ones, and labels that may be wrong."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ from storage.samples.filter import SampleFilter
 from storage.store import Store
 
 NEWEST = 5000
-"""Samples that are looked at, the newest ones."""
+"""Number of samples ranked, the newest ones."""
 SUSPECT = 0.8
-"""A label is suspect if its probability is a fifth or less. Of 1,000 digits with 5 % wrong labels,
-78 to 86 % of these were found so, and 86 to 95 % of what was found was wrong."""
+"""A label is suspect if its probability is a fifth or less. On 1,000 digits with 5 % wrong labels,
+this found 78 to 86 % of the wrong ones, and 86 to 95 % of those found were wrong."""
 MODELS_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Of one version. ids, doubts: most doubtful first; labels, predicted: of labelled samples.
-
-    newest: the highest id. classes: ids of the model's, by the index that labels have.
+    """The ranking by one version. ids, doubts: most doubtful first. labels, predicted: of labelled
+    samples. newest: the highest id. classes: the model's class ids, by label index.
     """
 
     version: int
@@ -49,7 +48,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class RankedSample:
-    """A sample, and how much the version doubts it: see `Ranked`. predicted: a class."""
+    """A sample and the version's doubt about it: see `Ranked`. predicted: a class."""
 
     sample: Sample
     doubt: float
@@ -57,7 +56,7 @@ class RankedSample:
 
 
 class SampleRanking:
-    """Ranks a model's samples; a ranking stays until a version or a sample is newer.
+    """Ranks a model's samples; a ranking is cached until a newer version or sample exists.
 
     Belongs to the event loop.
     """
@@ -72,7 +71,7 @@ class SampleRanking:
     async def ranked(
         self, model: Model, what: Ranks = "unlabelled", *, limit: int, after: int
     ) -> tuple[list[RankedSample], int]:
-        """Up to `limit` samples from place `after` on, and the place behind the last of them.
+        """Up to `limit` samples from position `after` on, and the position after the last of them.
 
         what: all unlabelled ones, or those whose labels are suspect. Raises InvalidInput for a
         model without classes, ChildDied, NotFound.
@@ -118,7 +117,7 @@ class SampleRanking:
     def _page(
         self, model: Model, ranking: Ranking, limit: int, after: int
     ) -> tuple[list[RankedSample], int]:
-        """Samples whose label has changed since, and deleted ones, are passed over."""
+        """Skips deleted samples, and those whose label has changed since."""
         page: list[RankedSample] = []
         place = after
         while place < len(ranking.ids) and len(page) < limit:

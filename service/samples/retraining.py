@@ -17,15 +17,15 @@ from storage.store import Store
 
 TRIGGER = "erasure"
 BY_CLASS = ("class_weights", "ignore_index")
-"""Hyperparameters that count on the classes."""
+"""Hyperparameters that depend on the classes."""
 
 
 def retraining(store: Store, model: Model, gone: NDArray[np.int64]) -> NewJob:
-    """A job with the hyperparameters of the longest job behind `latest`.
+    """A job with the hyperparameters of the longest job that led to `latest`.
 
-    Longest: of most optimizer steps, of several the newest. Behind `latest` stand the job that made
-    it, the one that made the version which that began from, and so on. While `latest` is the base
-    model, it is the longest of those that saw the samples which are to go.
+    Longest: by optimizer steps, the newest of equals. These are the job that made `latest`, the job
+    that made the version it started from, and so on. If `latest` is the base model, the jobs that
+    saw the deleted samples are taken instead.
     """
     jobs = list(_behind(store, store.versions.by_alias(model.id, "latest")))
     if not jobs:
@@ -50,7 +50,7 @@ def _for_classes_of(model: Model, job: Job, store: Store) -> dict[str, Any]:
 
 
 def _classes_made_by(job: Job, store: Store) -> tuple[int, ...] | None:
-    """The ids of the classes of a job's version, while that is kept."""
+    """The class ids of a job's version, None if it is not kept."""
     if job.version is None:
         return None
     try:
@@ -60,7 +60,7 @@ def _classes_made_by(job: Job, store: Store) -> tuple[int, ...] | None:
 
 
 def _behind(store: Store, version: Version) -> Iterator[Job]:
-    """The jobs from which a version comes, newest first, as far as their versions are kept."""
+    """The jobs that led to a version, newest first, as far back as versions are kept."""
     while version.job_id is not None:
         yield store.jobs.get(version.job_id)
         parent = version.provenance.get("parent_version")

@@ -1,4 +1,4 @@
-"""Small pictures of samples, made in a process of their own: an image may be malicious."""
+"""Makes small pictures of samples, each in its own process: an image may be malicious."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Thumbnails:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def make(self, model: Model, sample_id: int, *, size: int) -> bytes:
-        """Raises NotFound if the sample is no picture or cannot be read, ChildDied."""
+        """Raises NotFound if the sample is not a picture or cannot be read, ChildDied."""
         if not isinstance(for_model(model).files, Image):
             raise NotFound(f"the samples of {model.name!r} are no pictures; ask for their content")
         data = await asyncio.to_thread(self._store.samples.content, model.id, sample_id)

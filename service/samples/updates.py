@@ -1,4 +1,4 @@
-"""Changes to stored samples: label, split, weight; and reading one back."""
+"""Changes stored samples (label, split, weight), and reads one back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def change_sample(
     *,
     owner: str | None = None,
 ) -> Sample:
-    """Set label (None takes it away), split, pin and weight of a sample; owner: None for anybody's.
+    """Set label (None removes it), split, pin and weight of a sample; owner: None for anybody's.
 
     Raises InvalidInput, NotFound.
     """
@@ -84,7 +84,7 @@ def file_type(data: bytes) -> str:
 def sample_filter(
     model: Model, *, label: str | None = None, split: str | None = None, **conditions: Any
 ) -> SampleFilter:
-    """A filter as apps name it. Raises InvalidInput for a label that is no class."""
+    """A filter from an app's query. Raises InvalidInput for a label that is not a class."""
     return SampleFilter(
         label=class_index(model, label) if label is not None else None,
         split=Split(split) if split else None,

@@ -1,4 +1,4 @@
-"""Stores samples from CSV: a header line, then a sample a line, or rows to be cut into windows."""
+"""Stores samples from CSV: a header line, then one sample per line, or rows of a recording."""
 
 from __future__ import annotations
 

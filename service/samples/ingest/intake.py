@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from storage.records.samples import SampleColumns
 
 MAX_LISTED = 1000
-"""An upload with more faults gets the first of them, and the number of the others."""
+"""Maximum number of errors listed; of the others, only the number is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_AXES = 32
-"""No model takes an array with more axes, and numpy refuses more than 64."""
+"""Maximum number of axes; no model takes more, and numpy refuses more than 64."""
 ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 

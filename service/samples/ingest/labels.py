@@ -27,7 +27,7 @@ NO_LABEL = "label: the model's loss takes none; leave it out"
 class LabelReader:
     """Reads labels for one target.
 
-    probabilities: values must lie in [0, 1], as binary cross-entropy requires.
+    probabilities: values must be in [0, 1], as binary cross-entropy requires.
     """
 
     def __init__(self, target: TargetSpec, *, probabilities: bool) -> None:

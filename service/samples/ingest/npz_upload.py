@@ -25,7 +25,7 @@ from storage.store import Store
 
 EXTRAS = ("label", "key", "weight")
 CHUNK_BYTES = 2 * 2**20
-"""Rows are read, checked and staged about this many bytes at a time."""
+"""Approximate size of the chunks of rows that are read, checked and staged."""
 
 
 def store_npz(

@@ -1,4 +1,4 @@
-"""Warns of valid inputs that may make a model worse: another scale, no variation."""
+"""Warns of valid inputs that may make a model worse: a different scale, no variation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from storage.records.signatures import TensorSpec
 from storage.store import Store
 
 SEEN_SAMPLES = 64
-"""The newest stored samples, with which an upload is compared."""
+"""Number of stored samples, the newest ones, that an upload is compared with."""
 FAR_STDS = 10.0
 MIN_VALIDATION = 10
 TOLD = 5
-"""Features that a warning names."""
+"""Maximum number of features that a warning names."""
 
 
 class Statistics:
