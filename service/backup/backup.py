@@ -64,16 +64,16 @@ class _Entry:
         self._archive = archive
         self._size_bytes = size_bytes
         self._info = _info(name, now)
-        self._info.file_size = size_bytes  # whether the entry needs 64-bit sizes
+        self._info.file_size = size_bytes  # decides whether the entry needs 64-bit sizes
         self._digest = sha256()
 
     @property
     def sha256(self) -> str:
-        """Of what was written."""
+        """SHA-256 of the bytes written."""
         return self._digest.hexdigest()
 
     def write(self, file: IO[bytes], buffer: ForwardBuffer) -> Iterator[bytes]:
-        """Copy the file into the zip, and hand on what the zip has become."""
+        """Copy the file into the zip, and yield the zip's new bytes."""
         left = self._size_bytes
         with self._archive.open(self._info, "w") as entry:
             while left:
@@ -86,7 +86,7 @@ class _Entry:
                 yield buffer.take()
 
     def told(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """The file's entry in the manifest."""
         return {
             "name": self._info.filename,
             "size_bytes": self._size_bytes,

@@ -27,7 +27,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class BackupFile:
-    """A file of the backup, and what it must be."""
+    """A file of the backup, with its expected size and digest."""
 
     name: str
     size_bytes: int
@@ -36,7 +36,7 @@ class BackupFile:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """missing: files that rows named and that were not there. damaged: whose bytes had changed."""
+    """missing: files that rows named but that did not exist. damaged: those with wrong bytes."""
 
     honed: str
     schema: str
@@ -47,7 +47,7 @@ class Contents:
 
     @property
     def size_bytes(self) -> int:
-        """Of all entries together."""
+        """Size of all entries together."""
         return sum(entry.size_bytes for entry in self.entries)
 
 
@@ -61,7 +61,7 @@ def read_contents(archive: zipfile.ZipFile, *, archive_bytes: int) -> Contents:
 
 
 def open_backup(path: Path) -> zipfile.ZipFile:
-    """Raises InvalidInput if it is no whole zip."""
+    """Raises InvalidInput if it is not a complete zip."""
     try:
         return zipfile.ZipFile(path)
     except ZIP_FAULTS as error:
@@ -153,7 +153,7 @@ def _entry(given: dict[str, Any]) -> BackupFile:
 
 
 def _text(given: object) -> str:
-    """Raises ValueError if it is no text, or half a character that nobody can print."""
+    """Raises ValueError if it is not a text, or contains a lone surrogate."""
     if not isinstance(given, str):
         raise ValueError(f"{given!r} is no text")
     given.encode()

@@ -1,4 +1,4 @@
-"""The daemon's own backups of its database: one a day, when the device can spare it."""
+"""The daemon's own backups of its database: one a day, when the device is idle."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ logger = logging.getLogger(__name__)
 
 DUE = timedelta(days=1)
 OVERDUE = timedelta(days=2)
-"""From then on the device need not be idle."""
+"""After this, a backup is made even if the device is not idle."""
 LARGEST_AT_STOP_BYTES = 256 * 2**20
-"""Whoever stops the daemon does not wait for the copy of a larger database."""
+"""A larger database is not backed up at shutdown, which would have to wait for the copy."""
 
 
 class DailyBackups:
-    """Makes them, and deletes from them the models that are deleted. Belongs to the event loop."""
+    """Makes backups, and removes deleted models from them. Belongs to the event loop."""
 
     def __init__(
         self,
@@ -43,16 +43,16 @@ class DailyBackups:
         feed.listen(self._on_event)
 
     async def start(self) -> None:
-        """Delete from them what the last run left."""
+        """Finish the removals that the last run left."""
         await asyncio.to_thread(self._store.backups.forget_deleted_models)
 
     async def stop(self) -> None:
-        """Make the one that is due, and wait for what is under way."""
+        """Make a backup if one is due, and wait for work under way."""
         await self._tasks.wait()
         await asyncio.to_thread(self._make_at_stop)
 
     async def make_if_due(self) -> None:
-        """Make one if the last is a day old and the device is free, or if it is two days old."""
+        """Make one if the last is a day old and the device is idle, or if it is two days old."""
         age = await asyncio.to_thread(self._age)
         if age < DUE:
             return
@@ -67,13 +67,13 @@ class DailyBackups:
             self._make()
 
     def _age(self) -> timedelta:
-        """Of the newest; of one from the future nobody knows it."""
+        """Age of the newest backup; without one, or if it is from the future, the maximum."""
         now = self._now()
         newest = self._store.backups.newest(now)
         return timedelta.max if newest is None or newest > now else now - newest
 
     def _make(self) -> None:
-        """A backup that fails is tried again within the hour; the log tells."""
+        """Make a backup. Failure is logged, and retried within the hour."""
         try:
             made = self._store.backups.make(self._now())
         except DatabaseDamaged as error:

@@ -15,7 +15,7 @@ from storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What was damaged, how many rows were given up, and what is damaged still."""
+    """What was damaged, how many rows were deleted, and what is still damaged."""
 
     damaged: Damage
     lost: Lost
@@ -30,7 +30,7 @@ def repair(
 ) -> Repaired:
     """Restore a damaged database, read everything, and delete the rows whose bytes are wrong.
 
-    reading: reads all that is kept, showing how far it is. may_give_up: asked before anything is
+    reading: reads all stored data and shows its progress. may_give_up: called before anything is
     deleted. Raises NotFound without data, InUse for another user's, DataDirLocked while the daemon
     runs, StorageBroken, StorageFull.
     """

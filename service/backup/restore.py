@@ -1,4 +1,4 @@
-"""`honed restore`: replaces the data folder with a backup, all or nothing; no daemon may run."""
+"""`honed restore`: replaces the data folder with a backup, all or nothing, without a daemon."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What is in place now. set_aside: where the data went that were there before.
+    """What was restored. set_aside: where the previous data were moved.
 
-    lost: rows that went, because the backup says itself that their files were missing or damaged.
+    lost: rows deleted because the backup's manifest lists their files as missing or damaged.
     """
 
     contents: Contents
@@ -60,9 +60,9 @@ def restore(
 ) -> Restored:
     """Verify every byte of a backup, then put it in place.
 
-    set_aside: whether data that are there may be moved away. advance: told of bytes as they are
+    set_aside: whether existing data may be moved away. advance: called with the number of bytes
     read. Raises InvalidInput, AlreadyExists, DataDirLocked, UnknownSchema, StorageFull,
-    StorageBroken; then what was there is as it was.
+    StorageBroken; then the existing data are unchanged.
     """
     data_dir = data_dir.absolute()
     with file_faults(f"cannot make the data folder {data_dir}"):
@@ -89,7 +89,7 @@ def restore(
 
 @contextmanager
 def _alone(data_dir: Path) -> Iterator[None]:
-    """Hold the data folder's lock. How the last daemon ended stays noted if the block fails."""
+    """Hold the data folder's lock. If the block fails, the record of the last shutdown stays."""
     lock = DataDirLock(data_dir / "hone.lock")
     clean = not lock.unclean
     try:
@@ -149,7 +149,7 @@ def _copy(
 
 
 def _prove(folder: Path, contents: Contents) -> tuple[int, int, int, Lost]:
-    """Open what was unpacked as a daemon would: models, samples, interrupted jobs, what is lost."""
+    """Open what was unpacked as a daemon would; counts models, samples and interrupted jobs."""
     check_copy(folder / DATABASE)
     if (foreign := foreign_contents(folder / DATABASE)) is not None:
         raise _wrong(f"/{DATABASE}", foreign)
@@ -181,7 +181,7 @@ def _count(folder: Path, contents: Contents) -> tuple[int, int, int, Lost]:
 
 
 def _give_to_owner(folder: Path, data_dir: Path) -> None:
-    """Whoever restores as root does so for the daemon's user."""
+    """If root restores, give the files to the daemon's user."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return
     owner = data_dir.stat()

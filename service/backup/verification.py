@@ -1,4 +1,4 @@
-"""Slowly reads all stored data, and compares it with its digests."""
+"""Slowly reads all stored data and compares it with its digests."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ logger = logging.getLogger(__name__)
 
 DUE = timedelta(days=7)
 BYTES_PER_S = 16 * 2**20
-"""So that neither the disk nor its cache is taken from others."""
+"""Rate limit, so that other programs keep the disk and its cache."""
 BUG = "this is a bug in the daemon; its log has the traceback"
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationProgress:
-    """Of the reading that goes on, or of the last one since the daemon started.
+    """Progress of the current verification, or of the last one since the daemon started.
 
-    total_bytes: None until it has begun. error: what ended it before all was read.
+    total_bytes: None until it has begun. error: why it ended early.
     """
 
     running: bool = False
@@ -36,7 +36,7 @@ class VerificationProgress:
 
 
 class Verifier:
-    """Reads once a week while the policy would let a job train, or at once when a person asks.
+    """Reads once a week while the policy would let a job train, or at once on request.
 
     Belongs to the event loop.
     """
@@ -57,14 +57,14 @@ class Verifier:
         self.progress = VerificationProgress()
 
     def begin(self) -> None:
-        """Start to read all of it, unless it is being read; a stop of the daemon cuts it short."""
+        """Start a verification unless one is running; stopping the daemon cuts it short."""
         if self._task is None or self._task.done():
             self.progress = VerificationProgress(running=True)
             self._task = asyncio.create_task(self._read_slowly())
             self._task.add_done_callback(self._ended)
 
     async def run_if_due(self) -> None:
-        """Read all of it if the last time is a week ago and the device is free."""
+        """Verify everything if the last time was a week ago and the device is idle."""
         last = await asyncio.to_thread(self._store.verification.last)
         if last is not None and self._now() - last < DUE:
             return
@@ -74,13 +74,13 @@ class Verifier:
             await asyncio.wait({self._task})
 
     async def stop(self) -> None:
-        """Cut it short; it begins again within an hour of the next start."""
+        """Cut it short; it restarts within an hour of the next start."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Log how it ended, and keep what whoever asked is told."""
+        """Log how it ended, and keep the result for those who ask."""
         self.progress = replace(self.progress, running=False)
         if task.cancelled():
             return
