@@ -1,4 +1,4 @@
-"""What rounds with Gaussian noise spend of a device's privacy.
+"""Privacy accounting of rounds with Gaussian noise.
 
 A round adds noise of standard deviation noise_multiplier · clip_norm to a device's whole update,
 whose norm is at most clip_norm. Its Rényi divergence of order a is a·rho with rho = 1 / (2 z²),
@@ -6,7 +6,7 @@ where z is the noise_multiplier (Mironov (2017), Rényi Differential Privacy, co
 add up in one number: the sum of their rho. This holds for updates with and without one device;
 nothing is gained from choosing devices at random, which a device could not check.
 
-The figures are those of the package dp-accounting 0.6, whose orders and conversion these are.
+Orders and conversion are those of the package dp-accounting 0.6, and so are the results.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ ORDERS = (
     *range(11, 64),
     *(128, 256, 512, 1024),
 )
-"""Of the divergence; the order that proves most is taken."""
+"""Orders of the divergence; the one with the tightest bound is used."""
 
 
 def rho_of(noise_multiplier: float) -> float:
-    """What one round spends; infinite without noise."""
+    """The rho that one round spends; infinite without noise."""
     return 1 / (2 * noise_multiplier**2) if noise_multiplier > 0 else inf
 
 

@@ -1,4 +1,4 @@
-"""Whether a model takes part in federated training, and on whose terms: the device's."""
+"""Consent: whether a model takes part in federated training, and the device's terms."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from storage.records.models import Model
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What a person allows. superlink: the federation, the only one that may ask.
+    """What a person allows. superlink: the only federation that may start rounds.
 
-    epsilon, delta: the budget of the model for good; epsilon None: nobody has set one, and updates
-    may leave without noise. min_samples: different samples that an update must come from.
-    max_rounds_per_day: None for any. clip_norm, noise_multiplier: the largest and the least that
-    are applied, whatever the federation asks for. personalize: hyperparameters of the training
-    that parameters get on arrival, None for none.
+    epsilon, delta: the model's budget over its lifetime; epsilon None: no budget, and updates may
+    leave without noise. min_samples: minimum number of distinct samples behind an update.
+    max_rounds_per_day: None for any. clip_norm, noise_multiplier: the maximum and the minimum
+    applied, whatever the federation asks for. personalize: hyperparameters for training received
+    parameters on arrival, None for none.
     """
 
     allowed: bool = False
@@ -33,14 +33,14 @@ class Consent:
 
 
 def consent_of(model: Model) -> Consent:
-    """The model's own, with the defaults where it says nothing."""
+    """The model's consent, with defaults for what it does not set."""
     return Consent(**model.federation)
 
 
 def merge_consent(own: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """What differs from the defaults after a change; None takes a field back to its default.
+    """What differs from the defaults after a change; None resets a field to its default.
 
-    Raises InvalidInput for consent to nobody in particular, StateConflict for a second federation.
+    Raises InvalidInput for consent without a federation, StateConflict for a second federation.
     """
     merged = {name: value for name, value in {**own, **change}.items() if value is not None}
     now, new = Consent(**own), Consent(**merged)
@@ -63,7 +63,7 @@ def merge_consent(own: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]
 
 
 def require_consent(model: Model, superlink: str | None) -> Consent:
-    """superlink: who asks, None if that is not told. Raises NotConsented."""
+    """superlink: the federation that asks, None if unknown. Raises NotConsented."""
     consent = consent_of(model)
     if not consent.allowed:
         raise NotConsented(

@@ -1,4 +1,4 @@
-"""What becomes of rounds while they are under way: their deadlines pass, or they are stopped."""
+"""Ends rounds whose deadline has passed, or that are stopped."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 30.0
-"""Between two looks at the clock, which a sleeping device sets forward."""
+"""Maximum time between two looks at the clock, which jumps ahead when the device has slept."""
 RETRY_S = 5.0
 BY_PEOPLE = frozenset({PAUSED_BY_PERSON, "paused", "snoozed"})
-"""What keeps a job whatever it ignores."""
+"""Conditions that block a job even if it ignores the policy."""
 
 
 class Deadlines:
     """Ends the rounds whose time is up. Belongs to the event loop.
 
-    Who asked for the update so far gets it: a child that trains, or waits in memory, makes it by
-    itself; a job that the policy paused after some steps is taken up once more for it, in spite of
-    the policy, which takes a second. All others are cancelled.
+    A round that asked for the update so far gets it: a child that trains or waits in memory sends it
+    itself; a job that the policy paused after some steps is resumed for it despite the policy, for
+    about a second. All others are cancelled.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Deadlines:
         self._changed = asyncio.Event()
 
     def look_again(self) -> None:
-        """There is a new round."""
+        """Take a new round into account."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         while True:
             self._changed.clear()
             wait_s = await self._pass()
@@ -55,14 +55,14 @@ class Deadlines:
                 await asyncio.wait_for(self._changed.wait(), wait_s)
 
     async def stop_round(self, found: Round) -> None:
-        """Cancel a round; of one that has ended, remove the update. Raises NotFound."""
+        """Cancel a round; if it has ended, remove its update. Raises NotFound."""
         try:
             await self._scheduler.cancel(found.job.id)
         except StateConflict:  # it has ended
             await asyncio.to_thread(self._store.rounds.drop_update, found.job.id)
 
     async def _pass(self) -> float | None:
-        """End what is due; seconds to the next look, None while there is nothing to wait for."""
+        """End due rounds; returns seconds until the next look, None if no round is waiting."""
         waiting = [
             each
             for each in await asyncio.to_thread(self._store.rounds.unfinished)
@@ -82,17 +82,17 @@ class Deadlines:
         job = late.job
         try:
             if late.terms["on_deadline"] == "update" and job.state is JobState.RUNNING:
-                return  # the child heeds the deadline
+                return  # the child obeys the deadline
             if late.terms["on_deadline"] == "update" and await self._may_conclude(late):
                 await self._scheduler.resume(job.id, ignore_policy=True)
                 return
             event(logger, logging.INFO, "round.late", job=job.id, model=job.model)
             await self._scheduler.cancel(job.id)
-        except HoneError as error:  # it has ended meanwhile, or it is tried again soon
+        except HoneError as error:  # it has ended meanwhile, or it is retried soon
             event(logger, logging.INFO, "round.not_ended", job=job.id, detail=error.detail)
 
     async def _may_conclude(self, late: Round) -> bool:
-        """Whether there are steps to make an update of, and no person has paused it."""
+        """Whether there are steps to make an update from, and no person has paused the job."""
         by = {each.condition for each in self._scheduler.shown(late.job).blocked_by}
         if by & BY_PEOPLE or late.job.state is not JobState.PAUSED:
             return False

@@ -1,4 +1,4 @@
-"""Measures parameters that were sent on the device's own validation samples, in a child."""
+"""Measures received parameters on the device's own validation samples, in a child."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Measuring:
                 await asyncio.to_thread(shutil.rmtree, work_dir)
 
     def _task(self, model: Model, path: Path, work_dir: Path) -> Train:
-        """That of a job which is never queued, and takes no step."""
+        """The task of a job that is never queued and takes no steps."""
         job = Job(
             id=0,
             model_id=model.id,

@@ -1,4 +1,4 @@
-"""The trained parameters of a model: of its versions, and as they are sent."""
+"""The trained parameters of a model: those of its versions, and those received."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Parameters of a version as safetensors. key: names these bytes, as an ETag does."""
+    """Parameters of a version as safetensors. key: identifies these bytes, like an ETag."""
 
     key: str
     header: bytes
@@ -32,17 +32,17 @@ class Parameters:
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole file."""
+        """Size of the whole file."""
         return len(self.header) + sum(each.end - each.start for each in self.entries)
 
     def pieces(self) -> Iterator[bytes]:
-        """The file, bit by bit."""
+        """The file in pieces."""
         yield self.header
         yield from read_pieces(self.path, self.entries)
 
 
 def shapes_of(model: Model, store: Store) -> Shapes:
-    """Name → shape of what a model trains, by name. Raises InvalidInput, Damaged."""
+    """Name → shape of a model's trained parameters, sorted. Raises InvalidInput, Damaged."""
     if "manifest" not in model.files:
         detail = (
             f"{model.name!r} came as artifacts of Microsoft's tools, whose engine takes and gives "
@@ -59,15 +59,15 @@ def shapes_of(model: Model, store: Store) -> Shapes:
 
 
 def check_parameters(model: Model, store: Store, path: Path) -> None:
-    """Raises InvalidInput with all that is wrong, unless these are parameters of the model."""
+    """Raises InvalidInput with every error, unless these are parameters of the model."""
     require_parameters(path, shapes_of(model, store))
 
 
 def parameters_of(model: Model, version: Version, store: Store) -> Parameters:
-    """Those of a version, in the order of their names.
+    """The parameters of a version, sorted by name.
 
-    Raises NotFound if its checkpoint is gone, StateConflict if it has other classes than the model
-    now, Damaged, InvalidInput.
+    Raises NotFound if its checkpoint is gone, StateConflict if its classes are no longer the
+    model's, Damaged, InvalidInput.
     """
     from service.training.engines import checkpoint
     from service.training.engines.ort_training import checkpoint_file

@@ -1,4 +1,4 @@
-"""Stores what a round's child has made: from then on it may leave, and its privacy is spent."""
+"""Stores a round's update: from then on it may leave, and its privacy budget is spent."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from storage.store import Store
 
 
 def publish_update(job: Job, store: Store, made: Updated, *, warnings: list[str]) -> None:
-    """Spend, then store the update and have the job succeed.
+    """Spend the budget, then store the update and mark the job succeeded.
 
-    The file of what was spent comes first: a crash in between has spent a round that never left.
-    Raises NotConsented and PrivacyBudgetSpent where a person has changed the terms meanwhile,
-    StorageFull, StorageBroken.
+    The budget's file is written first: a crash in between has spent a round that never left. Raises
+    NotConsented and PrivacyBudgetSpent if a person has changed the terms meanwhile, StorageFull,
+    StorageBroken.
     """
     now = store.rounds.get(job.id)
     model = store.models.get_by_id(job.model_id)

@@ -1,6 +1,7 @@
-"""Rounds: jobs that begin with parameters that were sent, and end in an update, not a version.
+"""Rounds: jobs that start from received parameters, and end in an update instead of a version.
 
-What is sent to be a version is a job too: of no step, or of a few that personalize it.
+Parameters received to become a version are a job as well: without steps, or with a few steps that
+personalize them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from storage.records.models import Model
 from storage.store import Store
 
 OF_THE_SERVER = (*ENDINGS, "auto", "schedule", "warmup_steps", "early_stopping_patience")
-"""Defaults of a model's own jobs that a round does not have: its length is the server's to say."""
+"""Defaults of a model's own jobs that a round ignores: the server decides its length."""
 
 
 def begin_round(
@@ -37,7 +38,7 @@ def begin_round(
     store: Store,
     now: Callable[[], datetime] = utc_now,
 ) -> Round:
-    """Queue a round with the parameters at path, which is moved away.
+    """Queue a round with the parameters at path; the file is moved.
 
     asked: fields of api.schemas.federation.RoundRequest. Raises NotConsented, PrivacyBudgetSpent,
     TooFewSamples, QuotaExceeded, StateConflict, InvalidInput; then nothing has changed.
@@ -73,8 +74,8 @@ def send_parameters(
 ) -> Job:
     """Queue a job that makes a version of the parameters at path, for the gate to judge.
 
-    personalize: hyperparameters of training on the way there; None for those of the consent, which
-    may be none. Raises InvalidInput, NoSamples; then nothing has changed.
+    personalize: hyperparameters for training them first; None for those of the consent, if any.
+    Raises InvalidInput, NoSamples; then nothing has changed.
     """
     check_parameters(model, store, path)
     if model.samples.train == 0:
@@ -91,7 +92,7 @@ def send_parameters(
 
 
 def _hyperparameters(model: Model, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the model's, what the server leaves to it; and what it asks for. Raises InvalidInput."""
+    """What the server asks for, and the model's own for the rest. Raises InvalidInput."""
     own = {
         name: value for name, value in model.hyperparameters.items() if name not in OF_THE_SERVER
     }
@@ -103,12 +104,12 @@ def _hyperparameters(model: Model, asked: Mapping[str, Any]) -> dict[str, Any]:
         wanted["epochs"] = 1
     plain = replace(model, hyperparameters=own)
     check_recipe(plain, wanted, at="/spec")
-    # A round is of the device's own samples: the base set is on every device.
+    # A round trains only on the device's own samples; every device has the base set.
     return {**merge(plain, wanted, seed=random_seed()), "replay": 0.0}
 
 
 def _require_samples(model: Model, consent: Consent, wanted: Mapping[str, Any]) -> None:
-    """Raises TooFewSamples if the update could only come from fewer than the device allows."""
+    """Raises TooFewSamples if the update would come from fewer samples than the device allows."""
     most = model.samples.train
     if wanted.get("max_steps"):
         per_step = wanted["batch_size"] * wanted["accumulation_steps"]
@@ -121,7 +122,7 @@ def _require_samples(model: Model, consent: Consent, wanted: Mapping[str, Any]) 
 
 
 def require_validation(model: Model) -> None:
-    """Raises TooFewSamples if metrics of so few samples would tell of single ones."""
+    """Raises TooFewSamples if metrics would reveal single samples, because there are so few."""
     fewest = consent_of(model).min_samples
     if model.samples.validation < fewest:
         raise TooFewSamples(

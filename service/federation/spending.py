@@ -1,6 +1,7 @@
-"""A model's privacy budget: what was spent, whether a round fits into it, and the spending.
+"""A model's privacy budget: how much was spent, whether a round fits, and spending it.
 
-What was spent is kept in the database and in a file that restoring leaves alone; the larger counts.
+What was spent is kept in the database, and in a file that a restore does not touch; the larger
+counts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def spent_of(model: Model, store: Store) -> PrivacySpent:
 
 
 def with_round(spent: PrivacySpent, noise_multiplier: float) -> PrivacySpent:
-    """After one round more."""
+    """The budget spent after one more round."""
     if not noise_multiplier:
         return replace(spent, unnoised=spent.unnoised + 1)
     return replace(spent, rho=spent.rho + rho_of(noise_multiplier), rounds=spent.rounds + 1)
@@ -47,5 +48,5 @@ def require_budget(model: Model, consent: Consent, spent: PrivacySpent, noise: f
 
 
 def note_spent(model: Model, store: Store, spent: PrivacySpent) -> None:
-    """Keep it in the file, before the database tells of the round: never less than was spent."""
+    """Write the file before the database records the round, so that it never has too little."""
     PrivacyLedger(store.data_dir).write(model, spent)

@@ -1,4 +1,4 @@
-"""Reads and writes safetensors without holding them in memory, and tells all that is wrong.
+"""Reads and writes safetensors without holding them in memory, and reports every error in them.
 
 The format: eight bytes with the length of the header, the header as JSON, the tensors one after the
 other, little-endian. https://huggingface.co/docs/safetensors
@@ -20,18 +20,18 @@ from storage.errors import Problem
 
 FLOAT32 = "F32"
 OWN = "hone"
-"""In the metadata of checkpoints, service/training/engines/checkpoint.py."""
+"""Metadata key of our checkpoints, see service/training/engines/checkpoint.py."""
 MAX_HEADER_BYTES = 2**24
 MOST_PROBLEMS = 100
 ROWS = 2**20
-"""Numbers that are looked at in one go."""
+"""Numbers checked at a time."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A tensor of a file. start, end: of its bytes in the file."""
+    """A tensor of a file. start, end: byte offsets in the file."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -40,8 +40,8 @@ class Entry:
 
 
 def require_parameters(path: Path, expected: Shapes) -> None:
-    """Raises InvalidInput with all that is wrong, unless the file holds these tensors, float32 and
-    finite, and no others.
+    """Raises InvalidInput with every error, unless the file holds exactly these tensors, float32
+    and finite.
     """
     found = read_entries(path, is_sent=True)
     problems = [
@@ -65,7 +65,7 @@ def require_parameters(path: Path, expected: Shapes) -> None:
 def read_entries(path: Path, *, is_sent: bool = False) -> dict[str, Entry]:
     """The tensors of a file, in the order of their bytes. Raises InvalidInput.
 
-    is_sent: whether it must hold parameters alone.
+    is_sent: whether to refuse a whole checkpoint of Hone.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -76,7 +76,7 @@ def read_entries(path: Path, *, is_sent: bool = False) -> dict[str, Entry]:
     try:
         header = json.loads(text)
         is_own = OWN in dict(header.pop("__metadata__", None) or {})
-        "".join(header).encode()  # half a character has no place in an answer
+        "".join(header).encode()  # a lone surrogate cannot be sent in an answer
         entries = {name: _entry(value, 8 + length) for name, value in header.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise _unreadable(f"its header is not that of safetensors: {error!r}") from error
@@ -88,7 +88,7 @@ def read_entries(path: Path, *, is_sent: bool = False) -> dict[str, Entry]:
 
 
 def header_of(shapes: Shapes, metadata: Mapping[str, str]) -> bytes:
-    """What a file of these float32 tensors begins with; their bytes follow in this order."""
+    """The header of a file of these float32 tensors; their bytes follow in this order."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     start = 0
     for name, shape in shapes.items():

@@ -1,4 +1,4 @@
-"""What the child of a federated job is told: its starting parameters, and what to make."""
+"""The child's part in a federated job: its starting parameters, and the update to make."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from storage.records.jobs import Job
 from storage.store import Store
 
 BEGIN_WITH_SENT = (ROUND, SENT)
-"""`start` of jobs that begin with parameters that were sent."""
+"""`start` of jobs that begin with received parameters."""
 
 
 def applied(asked: dict[str, Any], consent: Consent) -> dict[str, Any]:
-    """The terms of a round: those that were asked for, where the device's own are not stricter."""
+    """The terms of a round: those asked for, or the device's own where these are stricter."""
     norms = [each for each in (asked["clip_norm"], consent.clip_norm) if each is not None]
     return {
         **asked,
@@ -28,9 +28,9 @@ def applied(asked: dict[str, Any], consent: Consent) -> dict[str, Any]:
 
 
 def start_with_sent(job: Job, store: Store) -> Start:
-    """With the parameters that were sent, and running statistics as `latest` has them.
+    """Start with the received parameters, and with the running statistics of `latest`.
 
-    What earlier rounds have trained on counts as seen: it may be in these parameters. Raises
+    Samples of earlier rounds count as seen: these parameters may have been trained on them. Raises
     Damaged, NotFound.
     """
     checkpoint = store.integrity.checkpoint_of(store.integrity.latest(job.model_id))
@@ -44,7 +44,7 @@ def start_with_sent(job: Job, store: Store) -> Start:
 
 
 def update_terms(job: Job, store: Store) -> UpdateTerms | None:
-    """What a round's child makes, None of other jobs. Raises Damaged, NotFound."""
+    """The terms of a round's update, None for other jobs. Raises Damaged, NotFound."""
     if job.start != ROUND:
         return None
     now = store.rounds.get(job.id)
