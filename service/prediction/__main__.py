@@ -26,7 +26,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     options = _options()
     sandbox.enter(readable=[options.files])
-    # Whatever a library prints to descriptor 1 must not land between frames.
+    # Output that a library prints to descriptor 1 must not end up between frames.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def serve(questions: IO[bytes], answers: IO[bytes], options: argparse.Namespace) -> None:
-    """Answer every question, in order, until the end of file."""
+    """Answer every question, in order, until end of file."""
     from service.prediction.sessions import Sessions
 
     sessions = Sessions(
@@ -56,7 +56,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], options: argparse.Namespace)
 
 
 def _answer(question: Frame, sessions: Sessions) -> Tensors:
-    """The outputs; none for a question without inputs, which only loads or forgets a file."""
+    """The outputs; empty for a question without inputs, which only loads or drops a file."""
     file = question.header["file"]
     if question.header["forget"]:
         sessions.forget(file["sha256"])

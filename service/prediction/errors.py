@@ -6,7 +6,7 @@ from storage.errors import HoneError
 
 
 class ModelNotLoadable(HoneError):
-    """The version's file cannot be made a session."""
+    """The version's file cannot be loaded as a session."""
 
     code = "model_not_loadable"
 
@@ -18,6 +18,6 @@ class PredictionFailed(HoneError):
 
 
 class PredictionTimeout(HoneError):
-    """The predictor gave no answer in time."""
+    """The predictor did not answer in time."""
 
     code = "prediction_timeout"

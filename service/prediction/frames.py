@@ -1,7 +1,7 @@
 """Messages between daemon and predictor: a JSON header, then the tensors' raw bytes.
 
 A frame is `header_bytes` (u32), `payload_bytes` (u64), both little-endian, the header, and the
-tensors back to back. The predictor answers in the order in which it was asked.
+tensors back to back. The predictor answers questions in the order in which they arrive.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Frame:
 
 
 def encode(frame: Frame) -> list[bytes | memoryview]:
-    """The frame in pieces, tensors uncopied where they are contiguous."""
+    """The frame in pieces; contiguous tensors are not copied."""
     arrays = {name: np.ascontiguousarray(array) for name, array in frame.tensors.items()}
     tensors = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
     header = json.dumps({**frame.header, "tensors": tensors}).encode()
@@ -41,7 +41,7 @@ def encode(frame: Frame) -> list[bytes | memoryview]:
 
 
 def decode(header: bytes, payload: bytes | bytearray) -> Frame:
-    """The frame whose parts were read as SIZES says. Raises ValueError if they do not agree."""
+    """The frame from its parts, read by SIZES. Raises ValueError if they do not match."""
     values: dict[str, Any] = json.loads(header)
     tensors: dict[str, Array] = {}
     offset = 0

@@ -1,4 +1,4 @@
-"""Bodies of prediction requests as tensors, checked like samples are."""
+"""Reads bodies of prediction requests into tensors, checked like samples."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Batch:
 
 
 KEPT_AT_ONCE = 1000
-"""As many duplicates the store tells apart."""
+"""Inputs per upload: the store reports at most this many duplicates."""
 Reader = Callable[[Model, bytes, int], Batch]
-"""From a model, a body and the most bytes that it may hold unpacked."""
+"""Takes a model, a body, and the maximum number of bytes unpacked."""
 
 
 def read_json(model: Model, body: bytes, max_bytes: int) -> Batch:
     """`{"inputs": …}` or `{"instances": [{"inputs": …}, …]}`. Raises InvalidInput."""
-    del max_bytes  # JSON unpacks to less than it is
+    del max_bytes  # JSON is larger than its values
     instances, prefix = _instances(body)
     parser = SampleParser(model)
     faults = Faults()
@@ -74,7 +74,7 @@ def read_json(model: Model, body: bytes, max_bytes: int) -> Batch:
 
 
 def read_npz(model: Model, body: bytes, max_bytes: int) -> Batch:
-    """One array per input, batch first; `label` and `key` may be there.
+    """One array per input, batch first; `label` and `key` are allowed.
 
     Raises InvalidInput, TooLarge.
     """
@@ -87,9 +87,9 @@ def read_npz(model: Model, body: bytes, max_bytes: int) -> Batch:
 
 
 def read_csv(model: Model, body: bytes, max_bytes: int) -> Batch:
-    """A header line, then an instance a row, or the rows of a recording that windows are cut of.
+    """A header line, then one instance per row, or the rows of a recording to cut into windows.
 
-    A label may be there. Raises InvalidInput, TooLarge.
+    A label is allowed. Raises InvalidInput, TooLarge.
     """
     faults, records, size = Faults(), [], 0
     text = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
@@ -110,13 +110,13 @@ READERS: dict[str, Reader] = {
     "application/x-npz": read_npz,
     "text/csv": read_csv,
 }
-"""By media type."""
+"""Reader by media type."""
 
 
 def keep(store: Store, model: Model, batch: Batch, owner: str | None) -> list[int]:
-    """Store the inputs as unlabelled samples; their ids, in order. Blocking.
+    """Store the inputs as unlabelled samples; returns their ids, in order. Blocking.
 
-    Inputs that the model has already keep the id that is there; of an owner, that it has added.
+    Inputs that the model already has keep their id; with an owner, only those that it has added.
     """
     ids: list[int] = []
     for start in range(0, len(batch.records), KEPT_AT_ONCE):
@@ -128,14 +128,14 @@ def keep(store: Store, model: Model, batch: Batch, owner: str | None) -> list[in
 
 
 def keep_file(store: Store, model: Model, file: bytes, owner: str | None) -> list[int]:
-    """Store a file as an unlabelled sample; its id. Blocking."""
+    """Store a file as an unlabelled sample; returns its id. Blocking."""
     with stage(store, model, UploadOptions(owner=owner)) as staging:
         staging.add(file, [None], lengths=[len(file)])
         return _ids(staging.commit(), 1)
 
 
 def _ids(stored: StageResult, count: int) -> list[int]:
-    """The sample of each of `count` inputs: a new one, or the one that it equals."""
+    """The sample id of each of `count` inputs: a new one, or its duplicate's."""
     new = iter(range(stored.first_id or 0, (stored.last_id or -1) + 1))
     return [stored.twins[at] if at in stored.twins else next(new) for at in range(count)]
 

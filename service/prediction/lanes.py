@@ -17,22 +17,22 @@ from service.settings import Settings
 from storage.errors import Busy
 
 LANES = 3
-"""The last is for questions that will be answered quickly, as far as is known."""
+"""Number of lanes. The last is reserved for questions expected to be answered quickly."""
 QUICK_S = 0.2
-"""How long a quick answer takes at most."""
+"""Maximum duration of a quick answer."""
 REMEMBERED = 4
-"""Answers of a file: one of them may be late by chance."""
+"""Answers remembered per file, since a single one may be slow by chance."""
 MAX_WAITING = 256
-"""Questions that may wait; each holds its inputs in memory."""
+"""Maximum number of waiting questions; each holds its inputs in memory."""
 DEPTH = 4
-"""Questions of one model that a process is sent at a time: it need not wait between them."""
+"""Questions of one model sent to a process ahead, so that it is never idle between them."""
 PATIENCE_S = 0.1
-"""How long a question waits for a process that runs before another process is started."""
+"""How long a question waits for a running process before another process is started."""
 
 
 @dataclass(eq=False)
 class _Lane:
-    """A worker, and the model that it works for. asking: how many of its questions."""
+    """A worker and the model it serves. asking: number of open questions."""
 
     worker: Worker
     model: str | None = None
@@ -50,11 +50,11 @@ class _Turn:
 
 
 class Lanes:
-    """Questions go out in the order in which they came, those of one model to one lane at a time.
+    """Sends questions in order of arrival, those of one model to one lane at a time.
 
-    So a slow model takes one lane, however many questions it has, and however many models are slow,
-    one lane is left to those that are quick. Belongs to the event loop.
-    on_idle: called when the last process ends for want of questions.
+    So a slow model takes one lane, however many questions it has; and however many models are slow,
+    one lane is left for quick ones. Belongs to the event loop.
+    on_idle: called when the last process ends because it is idle.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class Lanes:
         self._turns: deque[_Turn] = deque()
         self._answering: set[asyncio.Task[Frame]] = set()
         self._took: dict[str, deque[tuple[float, int]]] = {}
-        """File → seconds and bytes of the last questions that it was asked alone."""
+        """File → seconds and bytes of its last questions that ran alone."""
 
     @property
     def pids(self) -> list[int]:
-        """Of the processes that run."""
+        """Ids of the running processes."""
         return [lane.worker.pid for lane in self._lanes if lane.worker.pid is not None]
 
     @property
@@ -87,7 +87,7 @@ class Lanes:
         return len(self._turns) + sum(lane.asking for lane in self._lanes)
 
     async def ask(self, model: str, question: Frame) -> Frame:
-        """The answer, be it an error. Raises Busy, PredictionTimeout, ChildDied."""
+        """The answer, which may be an error. Raises Busy, PredictionTimeout, ChildDied."""
         may_start = True
         while True:
             turn = _Turn(model, is_quick=self._is_quick(question) or not may_start)
@@ -97,7 +97,7 @@ class Lanes:
             self._answering.add(answering)
             answering.add_done_callback(self._answered)
             try:
-                # A process still works on the request of a caller that has given up: not free.
+                # If the caller gives up, the process still works on the request: not free.
                 return await asyncio.shield(answering)
             except Busy:
                 if not is_new or not self.pids:
@@ -105,7 +105,7 @@ class Lanes:
                 may_start = False  # there is no room for another process
 
     async def tell_all(self, statement: Frame) -> None:
-        """Ask every process that runs."""
+        """Send a frame to every running process."""
         workers = [lane.worker for lane in self._lanes if lane.worker.pid is not None]
         await asyncio.gather(*(worker.ask(statement) for worker in workers))
 
@@ -130,10 +130,10 @@ class Lanes:
     def _answered(self, answering: asyncio.Task[Frame]) -> None:
         self._answering.discard(answering)
         if not answering.cancelled():
-            answering.exception()  # nobody may be left who asked
+            answering.exception()  # the caller may be gone
 
     def _is_quick(self, question: Frame) -> bool:
-        """Whether the answer will come soon, as far as is known; larger questions take longer."""
+        """Whether the answer is expected soon; larger questions take longer."""
         size = _size_bytes(question)
         took = self._took.get(_file(question), ())
         return any(seconds * max(1, size / max(1, known)) <= QUICK_S for seconds, known in took)
@@ -167,7 +167,7 @@ class Lanes:
         self._grant()
 
     def _grant(self) -> None:
-        """Give lanes to those that wait, first come first served."""
+        """Assign lanes to waiting questions, first come, first served."""
         overtaken = False
         for turn in [turn for turn in self._turns if not turn.granted.done()]:
             lane = self._lane_for(turn, alone=not overtaken)
@@ -179,7 +179,7 @@ class Lanes:
             turn.granted.set_result(lane)
 
     def _lane_for(self, turn: _Turn, *, alone: bool) -> _Lane | None:
-        """alone: nobody has waited longer, so that the model may go on in the lane that it has."""
+        """alone: no question has waited longer, so the model may continue in the lane it has."""
         for lane in self._lanes:
             if lane.asking and lane.model == turn.model:
                 return lane if alone and lane.asking < DEPTH else None
@@ -191,7 +191,7 @@ class Lanes:
         return min(running, key=lambda lane: lane.model != turn.model, default=None)
 
     def _after_idle(self) -> None:
-        """The worker that calls this is still there."""
+        """Called while the idle worker still counts as running."""
         if len(self.pids) <= 1:
             self._took.clear()
             self._on_idle()

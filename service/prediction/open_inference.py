@@ -37,12 +37,12 @@ DATATYPES = {
     "float32": "FP32",
     "float64": "FP64",
 }
-"""numpy's name → the protocol's."""
+"""numpy's name of a data type → the protocol's."""
 
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
-    """What is asked. outputs: name → whether it is wanted as binary; empty for all of them."""
+    """A request. outputs: name → whether it is wanted as binary; empty for all of them."""
 
     id: str | None
     inputs: Tensors
@@ -51,7 +51,7 @@ class InferRequest:
 
 
 def describe(model: Model, version: Version) -> dict[str, Any]:
-    """Inputs and outputs of a version, as the model metadata says them. -1: the batch."""
+    """Inputs and outputs of a version, in the protocol's model metadata. -1: the batch axis."""
     target = version.target
     classes = () if model.loss != "cross_entropy" else (target.num_classes,)
     return {
@@ -118,7 +118,7 @@ def write_answer(
 
 
 class _Inputs:
-    """Reads the inputs of one request; binary ones lie in `rest`, in their order."""
+    """Reads the inputs of one request; binary ones are in `rest`, in their order."""
 
     def __init__(self, model: Model, rest: memoryview) -> None:
         self._specs = {spec.name: spec for spec in model.signature.inputs}

@@ -1,4 +1,4 @@
-"""The predictor: answers with the promoted version, and moves to a new one without a gap."""
+"""The predictor: answers with the promoted version, and switches to a new one without a gap."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 LOOK_BACK = 10
-"""Versions that are looked at for one to fall back to."""
+"""How many versions back to look for one to fall back to."""
 CHANGES = ("alias.", "model.", "version.")
 NOT_LOADED = (ModelNotLoadable, Damaged)
 
@@ -42,7 +42,7 @@ class LoadFailure:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The version of a model that answers now. refused: the promoted one, if it is another."""
+    """The version of a model that answers now. refused: the promoted one, if it does not load."""
 
     model: Model
     version: Version
@@ -51,7 +51,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Every output of the model by name, batch first, and what made it."""
+    """Every output of the model by name, batch first, and the version that computed it."""
 
     serving: Serving
     outputs: Tensors
@@ -83,9 +83,9 @@ class Predictor:
         feed.listen(self._on_event)
 
     async def predict(self, model: str, inputs: Tensors) -> Prediction:
-        """With the promoted version; while a new one is being loaded, with the one before.
+        """Predict with the promoted version; while a new one is loading, with the previous one.
 
-        inputs: as the signature says, batch first. Raises NotFound, ModelNotLoadable,
+        inputs: as in the signature, batch first. Raises NotFound, ModelNotLoadable,
         Damaged, PredictionFailed, PredictionTimeout, ChildDied, Busy.
         """
         serving = self._serving.get(model) or await self._begin(model)
@@ -93,28 +93,28 @@ class Predictor:
         return Prediction(serving, (await self._ask(serving.version, inputs, said)).tensors)
 
     async def predict_files(self, model: str, files: Sequence[bytes]) -> Prediction:
-        """As `predict`, for a model that takes files; they are decoded in the process."""
+        """Like `predict`, for a model that takes files; the process decodes them."""
         serving = self._serving.get(model) or await self._begin(model)
         said = described(serving.model, files)
         answer = await self._ask(serving.version, as_tensor(files), said)
         return Prediction(serving, answer.tensors)
 
     async def predict_with(self, version: Version, inputs: Tensors, *, of: Model) -> Tensors:
-        """With one version of a model, whatever is promoted. Raises as `predict` does."""
+        """Predict with a given version, whatever is promoted. Raises as `predict` does."""
         return (await self._ask(version, inputs, described(of))).tensors
 
     def serving(self, model: str) -> Serving | None:
-        """What answers now, None if nothing is loaded."""
+        """The version that answers now, None if nothing is loaded."""
         return self._serving.get(model)
 
     @property
     def pid(self) -> int | None:
-        """The first process's id, None while none runs."""
+        """Id of the first process, None while none runs."""
         return next(iter(self._lanes.pids), None)
 
     @property
     def pids(self) -> list[int]:
-        """Of the processes that run."""
+        """Ids of the running processes."""
         return self._lanes.pids
 
     @property
@@ -134,7 +134,7 @@ class Predictor:
         inputs: Tensors,
         said: Mapping[str, Any] = MappingProxyType({}),
     ) -> Frame:
-        """Without inputs: only load the version. Raises what the process answers.
+        """Ask the process; without inputs, only load the version. Raises the error it answers.
 
         said: more of the header, see `described`.
         """
@@ -158,7 +158,7 @@ class Predictor:
             swap.add_done_callback(lambda _: self._swaps.pop(model))
 
     async def _begin(self, model: str) -> Serving:
-        """Load what is promoted. Raises NotFound, ModelNotLoadable, …"""
+        """Load the promoted version. Raises NotFound, ModelNotLoadable, …"""
         while True:
             latest = await self._latest.get(model)
             serving = Serving(latest.model, latest.version)
@@ -171,7 +171,7 @@ class Predictor:
                 return self._serving.setdefault(model, serving)
 
     async def _one_before(self, latest: Latest, error: HoneError) -> Version:
-        """The newest of a few earlier promoted versions that can be loaded. Raises `error`."""
+        """The newest other promoted version that can be loaded. Raises `error` if there is none."""
         versions = await asyncio.to_thread(self._store.versions.list, latest.model.id, LOOK_BACK)
         for version in versions:
             if version.promoted and version.version != latest.version.version:
@@ -198,12 +198,12 @@ class Predictor:
             version = serving.version if refused else latest.version
             self._serving[model] = Serving(latest.model, version, refused)
             if refused:
-                continue  # `latest` may have left it, because it is damaged
+                continue  # `latest` may have moved on because it is damaged
             if version.file != serving.version.file:
                 await self._forget(serving.version)
 
     async def _load(self, version: Version) -> LoadFailure | None:
-        """None, or why the version cannot be loaded."""
+        """Load a version; returns why that failed, or None."""
         try:
             await self._ask(version, {})
         except HoneError as error:
@@ -211,7 +211,7 @@ class Predictor:
         return None
 
     async def _forget(self, version: Version) -> None:
-        with suppress(HoneError):  # what is not forgotten is evicted some time
+        with suppress(HoneError):  # a session that is not dropped is evicted later
             await self._lanes.tell_all(Frame({"file": await self._file(version), "forget": True}))
 
     def _note(self, version: Version, error: HoneError) -> LoadFailure:

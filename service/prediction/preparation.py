@@ -1,4 +1,4 @@
-"""Preprocessing of a request: the daemon says how, the predictor's process does it."""
+"""Preprocessing of a request: the daemon describes it, the predictor process does it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from storage.records.models import Model
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 FILES = "files"
-"""The tensor that holds the bytes of files, one behind the other, where files are asked about."""
+"""The tensor with the concatenated bytes of files, in questions about files."""
 _NO_TARGET = TargetSpec("", "float32", ())
 
 
 def described(model: Model, files: Sequence[bytes] = ()) -> dict[str, Any]:
-    """What the header says; nothing for a model without preprocessing."""
+    """The header's fields; empty for a model without preprocessing."""
     if not model.preprocess:
         return {}
     said: dict[str, Any] = {
@@ -32,12 +32,12 @@ def described(model: Model, files: Sequence[bytes] = ()) -> dict[str, Any]:
 
 
 def as_tensor(files: Sequence[bytes]) -> Tensors:
-    """The bytes of files as a question carries them."""
+    """The bytes of files, as a question's tensor."""
     return {FILES: np.frombuffer(b"".join(files), np.uint8)}
 
 
 def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
-    """The model's inputs. Tensors for a model that takes files are taken as they are.
+    """The model's inputs. Tensors for a model that takes files are used unchanged.
 
     Raises PredictionFailed for a file that cannot be decoded.
     """

@@ -1,4 +1,4 @@
-"""The daemon's end of the predictor process: ask it, read its answers, end it."""
+"""The daemon's end of the predictor process: sends questions, reads answers, ends it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from storage.errors import in_words
 
 BUFFER_BYTES = 2**20
 GRACE_S = 2.0
-"""How long the process may take to end after its input was closed."""
+"""How long the process may take to exit once its input is closed."""
 
 
 class NotStarted(Exception):
-    """The process ended while it worked on an earlier question: this one may be asked again."""
+    """The process ended while working on an earlier question: this one may be retried."""
 
 
 class PredictorProcess:
@@ -81,7 +81,7 @@ class PredictorProcess:
                 raise NotStarted
             self._waiting.append(answer)
             self._stdin.writelines(pieces)
-            with suppress(ConnectionError):  # the listener tells the answer how the process ended
+            with suppress(ConnectionError):  # the listener reports how the process ended
                 await self._stdin.drain()
         try:
             return await asyncio.wait_for(answer, timeout_s)
@@ -122,7 +122,7 @@ class PredictorProcess:
         self._fail(code)
 
     def _fail(self, code: int) -> None:
-        """Tell everybody who waits; only the first was being worked on."""
+        """Fail all pending questions; only the first was being worked on."""
         waiting, self._waiting = self._waiting, deque()
         if waiting and not self._timed_out:
             _refuse(

@@ -1,4 +1,4 @@
-"""A model's outputs as answers: classes and probabilities, or values."""
+"""Turns a model's outputs into answers: classes and probabilities, or values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from storage.records.models import Model
 def interpret(
     model: Model, outputs: Tensors, *, classes: Sequence[str] | None
 ) -> list[dict[str, Any]]:
-    """One answer an instance, as JSON values.
+    """One answer per instance, as JSON values.
 
-    outputs: as the model gives them. classes: names of those that its version knows. Cross entropy:
-    `probabilities` by class (softmax over the class axis, which follows the batch axis), and the
-    likeliest class as `label`, as samples take it, with its `probability`. Binary cross entropy:
-    `probabilities` (sigmoid). Else: `values`. Numbers that JSON lacks (NaN, infinities) are null.
+    outputs: as the model returns them. classes: names of those that its version knows. Cross
+    entropy: `probabilities` by class (softmax over the class axis, which follows the batch axis),
+    and the likeliest class as `label`, in the form that samples take, with its `probability`.
+    Binary cross entropy: `probabilities` (sigmoid). Otherwise: `values`. Numbers that JSON lacks
+    (NaN, infinities) are null.
     """
     main = outputs.get(model.output)
     if main is None:

@@ -1,4 +1,4 @@
-"""The predictor's sessions: the models used last, within bounds."""
+"""The predictor's sessions: an LRU cache of models."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class LoadedModel:
 
 
 class Sessions:
-    """Sessions by SHA-256 of the file; the one used longest ago goes first.
+    """Sessions by SHA-256 of the file; the least recently used is evicted first.
 
-    The newest is always held, however large.
+    The newest is always kept, however large.
     """
 
     def __init__(self, *, threads: int, max_sessions: int, max_bytes: int) -> None:
@@ -48,7 +48,7 @@ class Sessions:
         self._threads = threads
 
     def load(self, sha256: str, path: str, size_bytes: int) -> LoadedModel:
-        """The session of a file, loaded unless it is held.
+        """The session of a file, loaded unless it is cached.
 
         Raises ModelNotLoadable, also for a file whose bytes have changed.
         """
@@ -60,7 +60,7 @@ class Sessions:
         return held
 
     def forget(self, sha256: str) -> None:
-        """Drop a session, if it is held."""
+        """Drop a session, if it is cached."""
         self._held.pop(sha256, None)
 
     def _open(self, sha256: str, path: str, size_bytes: int) -> LoadedModel:

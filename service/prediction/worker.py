@@ -1,4 +1,4 @@
-"""A predictor process: started when it is asked, replaced after a crash, ended when idle."""
+"""A predictor process: started on demand, replaced after a crash, ended when idle."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from service.settings import Settings
 logger = logging.getLogger(__name__)
 
 TRIES = 2
-"""How often a question is asked whose process died over it."""
+"""How often a question is tried if its process dies."""
 
 
 class Worker:
     """Belongs to the event loop.
 
-    files: the folder of the models' files. on_idle: called when the process ends for want of
-    questions.
+    files: the folder of the models' files. on_idle: called when the process ends because it is
+    idle.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Worker:
         return self._process.pid if self._process is not None else None
 
     async def ask(self, question: Frame) -> Frame:
-        """The answer, be it an error. Raises Busy, PredictionTimeout, ChildDied."""
+        """The answer, which may be an error. Raises Busy, PredictionTimeout, ChildDied."""
         self._asking += 1
         try:
             return await self._ask_until_answered(question)
