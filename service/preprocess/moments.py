@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIN_ROWS = 20
-"""Fewer rows say little of a feature."""
+"""Minimum number of rows to judge a feature by."""
 MAX_FEATURES = 1000
 LARGE = 1000.0
 """Models train best on values of about 1."""
@@ -38,7 +38,7 @@ class Moments:
 
 
 def mean_and_std(rows: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Of each feature, in float64 without a copy of the rows.
+    """Mean and standard deviation of each feature, in float64, without copying the rows.
 
     rows: (n, features).
     """

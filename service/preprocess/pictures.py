@@ -18,10 +18,10 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from service.preprocess.kind import Unreadable
 
 FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "MPO": "image/jpeg", "WEBP": "image/webp"}
-"""Pillow's name → media type. MPO: a JPEG with a second picture behind it, as phones write."""
+"""Pillow's name → media type. MPO: a JPEG followed by a second picture, as phones write."""
 MAX_PIXELS = 50_000_000
 STRIP_PIXELS = 1 << 20
-"""So many pixels at a time are converted: a copy of a whole large picture takes 200 MB."""
+"""Pixels converted at a time: a copy of a whole large picture takes 200 MB."""
 DECODE_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -37,7 +37,7 @@ DECODE_ERRORS = (
     zlib.error,
     Image.DecompressionBombError,
 )
-"""What Pillow raises for damaged files: nearly anything. Of memory see `faults`."""
+"""Exceptions of Pillow for damaged files: nearly anything. For memory see `faults`."""
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -47,7 +47,7 @@ TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What brings a picture of this EXIF orientation upright (EXIF 2.3, tag 0x0112)."""
+"""EXIF orientation → the operation that turns a picture upright (EXIF 2.3, tag 0x0112)."""
 # The size is checked here before decoding, against a limit below Pillow's own.
 Image.MAX_IMAGE_PIXELS = None
 

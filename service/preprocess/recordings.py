@@ -1,6 +1,6 @@
 """Reads the headers of recordings, WAV and FLAC, without a decoder.
 
-So an upload is checked in the daemon, and no decoder sees a stranger's bytes but in a child.
+So the daemon can check an upload, while decoders see untrusted bytes only in a child.
 Sources: RIFF (Microsoft, 1994) for WAV; RFC 9639 for FLAC.
 """
 
@@ -15,14 +15,14 @@ from service.preprocess.kind import Unreadable
 WAV, FLAC = "audio/wav", "audio/flac"
 PCM, FLOAT, A_LAW, MU_LAW, EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
 BITS = {PCM: (8, 16, 24, 32), FLOAT: (32, 64), A_LAW: (8,), MU_LAW: (8,)}
-"""Bits of a sample by the codings that are read."""
+"""Supported bits per sample, by coding."""
 LEAST_RATE, MOST_RATE = 1_000, 384_000
 MAX_CHUNKS = 1_000
 LAST_FRAME_BYTES = 2**18
-"""The last frame of a FLAC begins within so many bytes of the end."""
+"""The last frame of a FLAC is assumed to begin within this many bytes of the end."""
 MAX_FRAMES_TRIED = 8
 MAX_SYNC_CODES = 1_000
-"""Looked at for a frame; chance makes one in 32,000 bytes."""
+"""Maximum sync codes checked for a frame; one occurs by chance in 32,000 bytes."""
 WHOLE = "send the whole file"
 _SYNC = re.compile(rb"\xff[\xf8\xf9]")
 _CUT = f"it is cut short; {WHOLE}"
@@ -39,7 +39,7 @@ class AudioHeader:
 
 
 def read_header(data: bytes) -> AudioHeader:
-    """Raises Unreadable if it is no WAV or FLAC, or if it is empty or cut short."""
+    """Raises Unreadable if it is not WAV or FLAC, or if it is empty or truncated."""
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
         header = _wav(data)
     elif data[:4] == b"fLaC":
@@ -77,7 +77,7 @@ def _wav(data: bytes) -> AudioHeader:
 
 
 def _wav_format(chunk: bytes) -> tuple[int, int, int]:
-    """Rate, channels, and the bytes of a sample of all channels."""
+    """Rate, channels, and bytes per sample of all channels."""
     if len(chunk) < 16:
         raise Unreadable(_CUT)
     coding, channels, rate, _, frame_bytes, bits = struct.unpack_from("<HHIIHH", chunk)
@@ -111,9 +111,9 @@ def _flac(data: bytes) -> AudioHeader:
 
 
 def _flac_end(data: bytes, first: int, block_size: int) -> int | None:
-    """Where the last frame ends, in samples; None if no frame ends with the file.
+    """The end of the last frame, in samples; None if no frame ends with the file.
 
-    first: where frames begin. block_size: of all frames but the last, where it does not vary.
+    first: offset of the first frame. block_size: of all frames but the last, if it does not vary.
     """
     end = len(data) - 128 if data[-128:-125] == b"TAG" else len(data)
     least = max(first, end - LAST_FRAME_BYTES)
@@ -130,7 +130,7 @@ def _flac_end(data: bytes, first: int, block_size: int) -> int | None:
 
 
 def _flac_frame(head: bytes, fixed_size: int) -> int | None:
-    """Where a frame ends, in samples; None if this is no frame's header (RFC 9639, 9.1)."""
+    """The end of a frame, in samples; None if this is not a frame's header (RFC 9639, 9.1)."""
     if len(head) < 6:
         return None
     number, used = _coded_number(head[4:])
@@ -154,7 +154,7 @@ def _flac_frame(head: bytes, fixed_size: int) -> int | None:
 
 
 def _coded_number(coded: bytes) -> tuple[int | None, int]:
-    """The number that begins here, and its bytes, as UTF-8 codes it, with up to 36 bits."""
+    """The number that begins here and its length in bytes, coded like UTF-8, up to 36 bits."""
     first = coded[0]
     if first < 0x80:
         return first, 1
@@ -170,7 +170,7 @@ def _coded_number(coded: bytes) -> tuple[int | None, int]:
 
 
 def _crc(data: bytes, *, bits: int) -> int:
-    """Of FLAC: polynomials x^8 + x^2 + x + 1, and x^16 + x^15 + x^2 + 1."""
+    """FLAC's CRC: polynomials x^8 + x^2 + x + 1, and x^16 + x^15 + x^2 + 1."""
     table, high = _TABLES[bits], bits - 8
     value = 0
     for each in data:

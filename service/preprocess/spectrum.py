@@ -63,7 +63,7 @@ class Spectrum:
         return logs if self.coefficients is None else logs @ cosines(self.mels, self.coefficients)
 
     def bank(self) -> Floats:
-        """(bins, mels): how much each bin counts in each band; triangles on the mel scale.
+        """(bins, mels): the weight of each bin in each band; triangles on the mel scale.
 
         Source: Davis, Mermelstein (1980). Area norm: 2 / width of the band, as in Slaney (1998).
         """

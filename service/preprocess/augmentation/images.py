@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 Pixels = NDArray[np.uint8]
 
 ASPECT = 4 / 3
-"""Of a resized crop, at most. Source: Szegedy et al. (2015), Going Deeper with Convolutions, 6."""
+"""Maximum aspect of a resized crop. Source: Szegedy et al. (2015), Going Deeper with Convolutions,
+6."""
 ERASED_AREA, ERASED_ASPECT = (0.02, 0.4), 1 / 0.3
 """Shares of the image. Source: Zhong et al. (2020), Random Erasing Data Augmentation."""
 LUMA = (0.299, 0.587, 0.114)
-"""Of red, green and blue: ITU-R 601."""
+"""Weights of red, green and blue: ITU-R 601."""
 ROTATION_LIMIT = 180
 Affine = tuple[float, float, float, float, float, float]
 
