@@ -1,4 +1,4 @@
-"""The child processes of one daemon: limited together, and started again after brief shortages."""
+"""The child processes of one daemon: they share a memory limit; brief shortages are retried."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from storage.errors import Busy, in_words
 logger = logging.getLogger(__name__)
 
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
-"""What the system says while it has no descriptor, memory or process left."""
+"""Errors of a system that has run out of descriptors, memory or processes."""
 RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 OOM_SCORE_ADJ = 500
-"""Of 1000. When the device runs out of memory, the kernel ends a child before any other program."""
+"""Of 1000. If the device runs out of memory, the kernel kills a child before other programs."""
 
 
 class Children:
     """Starts child processes. Belongs to the event loop.
 
-    memory_cap_bytes: what those that live may take together, None for no limit.
+    memory_cap_bytes: what living children may use together, None for no limit.
     """
 
     def __init__(self, *, memory_cap_bytes: int | None) -> None:
@@ -39,9 +39,9 @@ class Children:
         *arguments: str,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
     ) -> asyncio.subprocess.Process:
-        """Start a module of ours as `interpreter.spawn` does, within the shared memory.
+        """Start a module as `interpreter.spawn` does, under the shared memory cap.
 
-        Raises Busy if the system has no room for a process for some seconds, OSError.
+        Raises Busy if the system lacks resources for a process for some seconds, OSError.
         """
         process = await _spawn_in_spite_of_shortages(module, *arguments, buffer_bytes=buffer_bytes)
         _prefer_for_oom_kill(process.pid)

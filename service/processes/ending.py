@@ -17,9 +17,9 @@ TRACEBACK = "Traceback (most recent call last)"
 
 
 class ErrorTail:
-    """The last 4 KiB of a stream, read as they come so that the writer never blocks.
+    """The last 4 KiB of a stream, read continuously so that the writer never blocks.
 
-    on_read: called with all of it, chunk by chunk.
+    on_read: called with the whole stream, chunk by chunk.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class ErrorTail:
         await asyncio.wait({self._reading})
 
     def quote(self) -> str:
-        """The words, as the second half of a sentence; nothing if there are none.
+        """The text, as the second half of a sentence; empty if there is none.
 
-        Of a traceback only the last line: what is quoted may be answered to an app, and the others
-        hold paths of the installation. The log has them all.
+        Only the last line of a traceback: the quote may be sent to an app, and the other lines
+        contain paths of the installation. The log has all of them.
         """
         words = self._tail.decode(errors="replace").strip()
         if TRACEBACK in words:
@@ -53,9 +53,9 @@ class ErrorTail:
 
 
 def describe_exit(code: int) -> str:
-    """`ended with exit code 3`, or `was ended by SIGKILL` with what that may mean.
+    """`ended with exit code 3`, or `was ended by SIGKILL` with a possible cause.
 
-    code: as subprocess gives it; a negative one is a signal.
+    code: as from subprocess; a negative one is a signal.
     """
     if code >= 0:
         return f"ended with exit code {code}"

@@ -9,15 +9,15 @@ import sys
 from pathlib import Path
 
 APPLICATION = Path(__file__).resolve().parents[2]
-"""Where the rooms are. `-m` looks in the working folder first, so children start here: nothing that
-lies where the daemon was started, and no other package, can be taken for a module of ours."""
+"""The folder of our packages. `-m` searches the working folder first, so children start here:
+nothing in the folder where the daemon was started, and no other package, can shadow our modules."""
 DEFAULT_BUFFER_BYTES = 64 * 2**10
 SECRET = frozenset({"HONED_TOKEN"})
 """Environment variables that no other process gets."""
 CHANGES_IMPORTS = frozenset(
     {"PYTHONHOME", "PYTHONINSPECT", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONSTARTUP"}
 )
-"""Environment variables that decide which code an interpreter runs."""
+"""Environment variables that change which code an interpreter runs."""
 
 
 def command(module: str, *arguments: str) -> list[str]:
@@ -26,13 +26,13 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a child: this one without secrets and without paths to other code."""
+    """The environment of a child: ours without secrets and without paths to other code."""
     given = foreign_environment()
     return {name: value for name, value in given.items() if name.upper() not in CHANGES_IMPORTS}
 
 
 def foreign_environment() -> dict[str, str]:
-    """What a program that is not ours finds: this environment, but for secrets."""
+    """The environment of a program that is not ours: this one without secrets."""
     return {name: value for name, value in os.environ.items() if name.upper() not in SECRET}
 
 
@@ -41,7 +41,7 @@ async def spawn(
 ) -> asyncio.subprocess.Process:
     """Start a module with pipes for its input, output and errors.
 
-    Paths among the arguments, and in what is sent to it, are absolute.
+    Paths in the arguments and in messages to it must be absolute.
     buffer_bytes: the longest line that its output may hold. Raises OSError if the system refuses.
     """
     return await asyncio.create_subprocess_exec(
@@ -56,7 +56,7 @@ async def spawn(
 
 
 def start_silently(module: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start a module without input or output. Paths among the arguments are absolute."""
+    """Start a module without input or output. Paths in the arguments must be absolute."""
     return subprocess.Popen(
         command(module, *arguments),
         stdin=subprocess.DEVNULL,

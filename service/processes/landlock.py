@@ -1,4 +1,4 @@
-"""Which files a process may open: Landlock, of Linux 5.13 and newer (landlock(7))."""
+"""Restricts the files that a process may open: Landlock, Linux 5.13 and newer (landlock(7))."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 FILE_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 5: 16}
-"""From which ABI on how many rights, the lowest bits, are known."""
+"""ABI → the number of rights known from it on, which are the lowest bits."""
 TCP = 0b11
 """Binding and connecting, from ABI 4 on."""
 SCOPED = 0b11
 """Abstract Unix sockets and signals of other processes, from ABI 6 on."""
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-"""Rights that a rule may give to what is no folder."""
+"""Rights that a rule may grant on a path that is not a folder."""
 READ = READ_FILE | READ_DIR
 WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 USE_DEVICE = READ | WRITE_FILE | IOCTL_DEV
 
 
 def abi(libc: ctypes.CDLL) -> int:
-    """The version that the running kernel speaks; 0 if it has none."""
+    """The running kernel's Landlock ABI; 0 if it has none."""
     return max(0, int(libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ASK_VERSION)))
 
 
 def restrict(libc: ctypes.CDLL, rules: Iterable[tuple[str | Path, int]]) -> int:
-    """Let this thread open what the rules allow, and nothing else, for good; gives the ABI.
+    """Restrict this thread for good to what the rules allow; returns the ABI.
 
-    rules: paths with their rights; those that do not exist are left out. A right on a folder holds
-    for all that is below. 0, and nothing is restricted, without Landlock. Call before there are
-    other threads, and after no_new_privs is set. Raises OSError.
+    rules: paths with their rights; those that do not exist are skipped. A right on a folder covers
+    everything below it. Without Landlock it returns 0 and restricts nothing. Call it before there
+    are other threads, and after no_new_privs is set. Raises OSError.
     """
     version = abi(libc)
     if version == 0:
@@ -63,7 +63,7 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str | Path, rights: int) -> No
     try:
         beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return  # what is not there, or cannot be reached, cannot be opened either
+        return  # a path that is missing or unreachable cannot be opened anyway
     try:
         is_folder = os.path.isdir(beneath)  # noqa: PTH112 -- of a descriptor
         rule = struct.pack("=Qi", rights if is_folder else rights & OF_FILES, beneath)

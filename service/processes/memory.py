@@ -1,4 +1,4 @@
-"""Memory of the child processes: one cap for all, shared out among those that live."""
+"""Memory of the child processes: one cap for all, divided among the living ones."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from storage.errors import in_words
 logger = logging.getLogger(__name__)
 
 MIN_SHARE_BYTES = 128 * 2**20
-"""No child gets less: interpreter, numpy and engine map 77 MiB before there is a model."""
+"""Minimum share of a child: interpreter, numpy and engine map 77 MiB before loading a model."""
 
 
 def shares(used: Mapping[int, int], cap_bytes: int) -> dict[int, int]:
-    """What each process may take: what it has, and an equal part of what nobody has.
+    """The limit of each process: what it uses, and an equal part of what is free.
 
-    used: process id → bytes. The shares add up to cap_bytes, so that the cap holds whichever of
-    them grows; only the least share of each may exceed it.
+    used: process id → bytes. The shares add up to cap_bytes, so that the cap holds whichever
+    process grows; only minimum shares may exceed it.
     """
     free_bytes = max(0, cap_bytes - sum(used.values()))
     part = free_bytes // max(1, len(used))
@@ -28,10 +28,10 @@ def shares(used: Mapping[int, int], cap_bytes: int) -> dict[int, int]:
 
 
 class SharedMemoryCap:
-    """Keeps RLIMIT_DATA of living processes so that together they stay within the cap.
+    """Adjusts RLIMIT_DATA of living processes so that together they stay within the cap.
 
-    RLIMIT_DATA counts private memory (Linux ≥ 4.7); files that are mapped read-only, as packs are,
-    do not count. Other systems have no such limit, and nothing is enforced there.
+    RLIMIT_DATA counts private memory (Linux ≥ 4.7); files mapped read-only, such as packs, do not
+    count. Other systems have no such limit, and nothing is enforced there.
     """
 
     def __init__(self, cap_bytes: int | None) -> None:
@@ -39,24 +39,24 @@ class SharedMemoryCap:
         self._pids: set[int] = set()
 
     def change(self, cap_bytes: int | None) -> None:
-        """Take another cap, None for no limit; it holds for living processes at once."""
+        """Change the cap, None for no limit; it applies to living processes at once."""
         if cap_bytes != self._cap_bytes:
             self._cap_bytes = cap_bytes
             self._share_out()
 
     def add(self, pid: int) -> None:
-        """A process has begun."""
+        """A process has started."""
         self._pids.add(pid)
         self._share_out()
 
     def remove(self, pid: int) -> None:
-        """A process has ended: the others may take what it had."""
+        """A process has ended: the others may use its memory."""
         self._pids.discard(pid)
         self._share_out()
 
     @property
     def free_bytes(self) -> int | None:
-        """What no process has taken yet, None without a cap."""
+        """Memory that no process uses yet, None without a cap."""
         if self._cap_bytes is None:
             return None
         return max(0, self._cap_bytes - sum(self._used().values()))
@@ -90,7 +90,7 @@ def _limit_data(pid: int, limit_bytes: int | None) -> None:
 
 
 def _private_bytes(pid: int) -> int | None:
-    """What RLIMIT_DATA counts of a process, None once it has ended."""
+    """The memory of a process that RLIMIT_DATA counts, None once it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text("ascii", "replace")
     except OSError:

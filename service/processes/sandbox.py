@@ -1,11 +1,11 @@
 """The sandbox of a child that processes untrusted models and pictures.
 
-No network, no other programs, no other processes (seccomp), and of all files only those of the
-task and of the installation (Landlock). On Linux; other systems have nothing of the kind that an
-unprivileged process can ask for, and children run there without.
+No network, no other programs, no other processes (seccomp), and only files of the task and of the
+installation (Landlock). Linux only: other systems offer unprivileged processes nothing comparable,
+so children run there without a sandbox.
 
-A child enters it before it reads anything that a stranger has made, and before it has threads:
-those that exist would stay outside.
+A child enters it before it reads any untrusted data, and before it has threads: existing threads
+would stay outside.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # it takes longer to import than all of this takes
+if TYPE_CHECKING:  # importing it takes longer than entering the sandbox
     from pathlib import Path
 
 PR_SET_NO_NEW_PRIVS = 38
@@ -27,24 +27,24 @@ INSTALLED = (
     *("/usr", "/lib", "/lib64", "/nix/store", "/gnu/store", "/etc/ld.so.cache"),
     *("/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/etc/crypto-policies"),
 )
-"""Where shared libraries lie, which the engine loads when it needs them, and how they are set."""
+"""Folders of shared libraries, which the engine loads on demand, and of their configuration."""
 OF_THE_DEVICE = (
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm"),
     *("/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm"),
     *("/dev/urandom", "/dev/random", "/dev/zero", "/etc/localtime"),
 )
-"""What the C library and the engine read of processors and memory."""
+"""Files that the C library and the engine read about processors and memory."""
 ACCELERATORS = (
     *("/dev/dri", "/dev/kfd", "/dev/accel", "/proc/driver/nvidia"),
     *("/sys/bus", "/sys/class", "/sys/devices"),
 )
-"""Of GPUs and the like; NVIDIA's devices have numbers in their names."""
+"""Devices of GPUs and the like; NVIDIA's have numbers in their names."""
 NULL = "/dev/null"
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What is in force. seccomp: whether calls are refused. landlock: its ABI, 0 without."""
+    """Restrictions in force. seccomp: whether calls are refused. landlock: its ABI, 0 if none."""
 
     seccomp: bool = False
     landlock: int = 0
@@ -56,10 +56,10 @@ def enter(
     writable: Iterable[str | Path] = (),
     accelerators: bool = False,
 ) -> Confinement:
-    """Keep this process to the installation and these files and folders, for good.
+    """Restrict this process for good to the installation and these files and folders.
 
-    Temporary files go to the first folder of those that are writable. accelerators: whether GPUs
-    and the like may be used. Raises OSError if the kernel refuses what it has.
+    Temporary files go to the first writable folder. accelerators: whether GPUs and the like may be
+    used. Raises OSError if the kernel has these features but refuses.
     """
     if sys.platform != "linux":
         return Confinement()
@@ -72,7 +72,7 @@ def enter(
     folder = next(filter(os.path.isdir, written), None)
     if folder is not None:
         os.environ["TMPDIR"] = str(folder)
-    # A core file would hold samples.
+    # A core file would contain samples.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit_descriptors(resource)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -109,7 +109,7 @@ def _limit_descriptors(resource: Any) -> None:
 
 
 def refused() -> list[str]:
-    """What this process may not do, of a socket and a file of the system, by trying."""
+    """Tries to open a socket and a system file; returns what is refused."""
     import socket
     from pathlib import Path
 
@@ -123,7 +123,7 @@ def refused() -> list[str]:
 
 
 def main() -> None:
-    """Tell, as JSON, what a child of this daemon is kept from."""
+    """Print, as JSON, how a child of this daemon is restricted."""
     import json
     import resource
 

@@ -1,7 +1,7 @@
 """System calls that no child needs, refused by the kernel: seccomp(2), on x86-64 and aarch64.
 
-What is refused is listed, not what is allowed: the engine, its threads and the C library are not
-ours, and what they need differs from one release to the next.
+This is a deny list: the engine, its threads and the C library are not ours, and the calls they need
+differ from one release to the next.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import struct
 
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 Numbers = tuple["int | None", "int | None"]
-"""Of a system call on x86-64, and on aarch64 where it has it."""
+"""A system call's number on x86-64, and on aarch64 if it exists there."""
 ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 """Machine → AUDIT_ARCH, as in the kernel's audit.h, and its column in the tables."""
 X32 = 0x40000000
-"""Set in the numbers of x86-64's third interface, which has the same calls once more."""
+"""Bit in call numbers of the x32 ABI of x86-64, which has the same calls once more."""
 CLONE_THREAD = 0x10000
 
 # fmt: off
@@ -33,14 +33,14 @@ REFUSED: dict[str, Numbers] = {
     "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setattr": (314, 274),
     "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
     "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180),
-    # What Landlock leaves open: modes, owners, attributes and times of any file.
+    # Not covered by Landlock: modes, owners, attributes and times of any file.
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
     "chown": (92, None), "lchown": (94, None), "fchown": (93, 55), "fchownat": (260, 54),
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
     "setxattrat": (463, 463), "removexattrat": (466, 466), "utimensat": (280, 88),
     "utime": (132, None), "utimes": (235, None), "futimesat": (261, None),
-    # Parts of the kernel that mistakes are found in, and what a daemon of root's could do.
+    # Kernel features prone to vulnerabilities, and calls that matter if the daemon is root's.
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
     "unshare": (272, 97), "setns": (308, 268), "chroot": (161, 51), "pivot_root": (155, 41),
@@ -56,9 +56,9 @@ OWN_PROCESS_ONLY: dict[str, Numbers] = {
     "tgkill": (234, 131),
     "prlimit64": (302, 261),
 }
-"""Allowed where the first argument is this process."""
+"""Allowed only if the first argument is this process."""
 ZERO_IS_OWN = "prlimit64"
-"""The call in which 0 is this process too; to `kill` it is the group, with the daemon in it."""
+"""The call in which 0 also means this process; for `kill` it means the group, with the daemon."""
 CLONE: Numbers = (56, 220)
 CLONE3: Numbers = (435, 435)
 
@@ -72,19 +72,19 @@ NUMBER_AT, ARCHITECTURE_AT, FIRST_ARGUMENT_AT = 0, 4, 16
 
 
 def is_known(machine: str) -> bool:
-    """Whether there are numbers for this kind of processor."""
+    """Whether the tables cover this kind of processor."""
     return machine in ARCHITECTURES
 
 
 def number_of(call: str, machine: str) -> int:
-    """The number of a call that is refused later."""
+    """The number of a refused call."""
     return _number(REFUSED[call], ARCHITECTURES[machine][1])
 
 
 def refuse_calls(libc: ctypes.CDLL) -> bool:
-    """Refuse them in this thread, for good; False where the kernel or the processor is unknown.
+    """Install the filter in this thread, for good; False if kernel or processor do not support it.
 
-    Call before there are other threads, and after no_new_privs is set. Raises OSError.
+    Call it before there are other threads, and after no_new_privs is set. Raises OSError.
     """
     machine = os.uname().machine
     if not is_known(machine):
@@ -95,7 +95,7 @@ def refuse_calls(libc: ctypes.CDLL) -> bool:
     filters = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(text) // 8, _address(code)))
     if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.c_void_p(_address(filters)), 0, 0):
         number = ctypes.get_errno()
-        if number == errno.EINVAL:  # a kernel that was built without it
+        if number == errno.EINVAL:  # a kernel built without it
             return False
         raise OSError(number, f"the kernel takes no seccomp filter: {os.strerror(number)}")
     return True
@@ -110,7 +110,8 @@ def program(machine: str, *, pid: int) -> bytes:
         (RETURN, 0, 0, KILL_PROCESS),
         (LOAD, 0, 0, NUMBER_AT),
         *when(AT_LEAST, X32, (RETURN, 0, 0, ERRNO | errno.ENOSYS)),
-        # It hides its flags behind a pointer; the C library asks for `clone` instead.
+        # Its flags are behind a pointer, which the filter cannot read; with ENOSYS, the C library
+        # falls back to `clone`.
         *when(EQUAL, _number(CLONE3, column), (RETURN, 0, 0, ERRNO | errno.ENOSYS)),
         *when(
             EQUAL,
