@@ -103,7 +103,7 @@ class Asking:
         event(logger, logging.INFO, "trigger.fired", trigger=trigger.id, job=job.id)
 
     def _leave(self, trigger: Trigger, why: str) -> None:
-        """Record why no job was queued. A firing at a fixed time is then used up."""
+        """Record why no job was queued. This uses up a firing at a fixed time."""
         if Rule(**trigger.rule).kind in ("cron", "eligible"):
             self._say(trigger, f"asked for nothing: {why}")
         else:

@@ -1,4 +1,4 @@
-"""Cron expressions as crontab(5) means them, for APScheduler, which counts days otherwise."""
+"""Cron expressions by crontab(5), for APScheduler, which numbers weekdays differently."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_cron(expression: str) -> None:
 
 
 def missed(expression: str, zone: tzinfo, *, after: datetime, until: datetime) -> bool:
-    """Whether it should have fired in between, once or many times."""
+    """Whether it should have fired in between, at least once."""
     first = cron_trigger(expression, zone).get_next_fire_time(None, after + timedelta(seconds=1))
     return first is not None and first <= until
 

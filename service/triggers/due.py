@@ -26,7 +26,7 @@ def is_due(
 
     labelled: the current number of labelled samples of its model. eligible: whether a job may
     train. drifted: when its inputs last drifted, for on_drift. Firings missed between checks are
-    due once. Raises ValueError if there is no such time zone here.
+    due once. Raises ValueError if this device does not know the time zone.
     """
     if not is_rested(trigger, rule, now=now):
         return False

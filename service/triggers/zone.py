@@ -47,7 +47,7 @@ def zone_of(name: str | None) -> tzinfo:
 
 
 def local_zone() -> tzinfo:
-    """The device's own. A C library without tzset, as on Windows, keeps the zone from its start."""
+    """The device's own. Without tzset, as on Windows, the C library keeps the zone of its start."""
     if not hasattr(time, "tzset"):
         return registry_zone()
     time.tzset()
