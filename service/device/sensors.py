@@ -124,7 +124,7 @@ class Device:
 
 
 def process_watcher(procfs: Path) -> ProcessWatcher:
-    """What looks for programs on this platform."""
+    """The sensor of running programs on this platform."""
     if sys.platform == "linux":
         return LinuxProcesses(procfs)
     from service.device.psutil_sensors import PsutilProcesses

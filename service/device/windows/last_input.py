@@ -26,7 +26,7 @@ def elapsed_s(now_ms: int, then_ms: int) -> float:
 
 
 def seconds_since_input() -> float:
-    """Of keyboard, mouse or touch, whichever was last. Raises OSError."""
+    """Seconds since the last input by keyboard, mouse or touch. Raises OSError."""
     if sys.platform != "win32":
         raise OSError("input is watched on Windows alone; elsewhere the daemon needs no helper")
     info = LastInputInfo(size=ctypes.sizeof(LastInputInfo))

@@ -24,7 +24,7 @@ class SuspendNotices:
     """PowerRegisterSuspendResumeNotification, until it is closed. This has not run on Windows.
 
     told: called with True before sleep and with False after it, in a thread of Windows, which waits
-    about two seconds for the call. powrprof: the library of that name.
+    about two seconds for it to return. powrprof: the library of that name.
     """
 
     def __init__(self, told: Callable[[bool], None], powrprof: Any) -> None:
