@@ -1,6 +1,6 @@
-"""The audit log of refusals and exports: those of a second are counted and written together.
+"""The audit log of refusals and exports, which are counted and written once a second.
 
-Changes are none of its business: their entries are written with the changes themselves.
+Entries about changes are written elsewhere, together with the changes themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from storage.store import Store
 
 WRITE_AFTER_S = 1.0
 MOST_WAITING = 1000
-"""Different entries of one second; what is beyond is counted without its path."""
+"""Maximum number of different entries in a second; beyond it, they are counted without path."""
 
 
 class AuditLog:
@@ -43,7 +43,7 @@ class AuditLog:
             self._loop.call_later(WRITE_AFTER_S, self._write_soon)
 
     async def write(self) -> None:
-        """Store what waits. What cannot be stored goes on waiting."""
+        """Store the pending entries. Those that cannot be stored stay pending."""
         entries, self._waiting, self._is_due = self._waiting, {}, False
         if not entries:
             return
@@ -56,7 +56,7 @@ class AuditLog:
             raise
 
     async def stop(self) -> None:
-        """Write the rest."""
+        """Write the remaining entries."""
         await self._tasks.wait()
         await self.write()
 

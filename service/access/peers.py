@@ -1,4 +1,4 @@
-"""Local users who connect by the Unix socket: the kernel says who they are."""
+"""Local users who connect through the Unix socket: the kernel identifies them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from service.errors import BadSetting
 
 ROOT = 0
 GROUP = "honed"
-"""Its members may open the socket; what they may do, HONED_SOCKET_USERS says."""
+"""Its members may open the socket; HONED_SOCKET_USERS sets what they may do."""
 EVERYTHING = "*"
-"""In the setting: every scope."""
+"""Every scope, in the setting."""
 UCRED = struct.Struct("iII")
 """Process, user and group: unix(7)."""
 
 
 class Peers:
-    """What each user may do: the daemon's own and root everything, unless the setting says less.
+    """The scopes of each user: all for the daemon's own and root, unless the setting says less.
 
     users: name or uid of a user → scopes. Raises BadSetting for a user that the system lacks.
     """
@@ -34,12 +34,12 @@ class Peers:
             self._known[uid] = _principal(uid, user, scopes)
 
     def principal(self, uid: int) -> Principal | None:
-        """Who that is; None for a user who may do nothing without a token."""
+        """The user's principal; None for a user who may do nothing without a token."""
         return self._known.get(uid)
 
 
 def peer_uid(connection: socket.socket) -> int | None:
-    """The user at the other end of a Unix socket, as of its connecting; None of other sockets."""
+    """The user who opened the other end of a Unix socket; None for other sockets."""
     if sys.platform != "linux" or connection.family != socket.AF_UNIX:
         return None
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
@@ -48,7 +48,7 @@ def peer_uid(connection: socket.socket) -> int | None:
 
 
 def group_id() -> int | None:
-    """Of the group whose members may open the socket; None where there is none."""
+    """Id of the group whose members may open the socket; None if it does not exist."""
     if sys.platform == "win32":
         return None
     import grp

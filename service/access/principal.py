@@ -44,21 +44,21 @@ SCOPES: dict[Scope, str] = {
 }
 """Every scope and what it allows; docs/tokens.md says the same."""
 DEVICE_WIDE = frozenset({Scope.DEVICE_POLICY, Scope.BACKUP, Scope.TOKENS_ADMIN})
-"""Scopes that concern all models at once: a token that is bound to models cannot have them."""
+"""Scopes that concern all models at once: a token bound to models cannot have them."""
 OF_PAGES = frozenset(
     {Scope.SAMPLES_WRITE, Scope.SAMPLES_READ, Scope.PREDICT, Scope.MODELS_READ, Scope.TRAIN}
 )
-"""The most that a token may do which a web page of another origin uses."""
+"""Maximum scopes of a token used by a web page of another origin."""
 ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?")
 OF_TOKENS = "token "
-"""How the id of a token's principal begins."""
+"""Prefix of the id of a token's principal."""
 EVERY_SCOPE = frozenset(Scope)
 
 
 def page_origin(text: str) -> str:
-    """The origin of a web page, in small letters, as browsers send it.
+    """The origin of a web page, in lower case, as browsers send it.
 
-    Raises ValueError for what names no single one.
+    Raises ValueError unless the text is a single origin.
     """
     if not ORIGIN.fullmatch(text.lower()):
         raise ValueError(
@@ -70,10 +70,10 @@ def page_origin(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: the admin token, a token of an app, or a user of this device.
+    """Who makes a request: the admin token, an app's token, or a user of this device.
 
     id: `admin`, `token 3` or `uid 1000`, as samples and the audit log record it. name: for people.
-    models: the only ones that it may touch, None for all. expires_at: None for never.
+    models: the only ones it may access, None for all. expires_at: None for never.
     """
 
     id: str
@@ -90,15 +90,15 @@ class Principal:
 
     @property
     def owner(self) -> str | None:
-        """How samples that it adds are marked as its own; None if it may change anybody's."""
+        """The owner recorded with samples that it adds; None if it may change anybody's."""
         return None if Scope.MODELS_ADMIN in self.scopes else self.id
 
     def sees(self, model: str | None) -> bool:
-        """Whether it is bound to this model, or to none; model: None for what concerns no model."""
+        """Whether it may access this model; model: None for what concerns no model."""
         return self.models is None or model in self.models
 
     def has(self, scope: Scope, model: str | None = None) -> bool:
-        """Whether it may do this to the model, or at all."""
+        """Whether it has this scope, for the model if given."""
         return scope in self.scopes and (model is None or self.sees(model))
 
     def require(self, scope: Scope, model: str | None = None) -> None:
@@ -125,7 +125,7 @@ class Principal:
 
 
 ADMIN = Principal("admin", "admin", EVERY_SCOPE)
-"""Who has the token in DATA_DIR/admin.token."""
+"""The holder of the token in DATA_DIR/admin.token."""
 
 
 def _listed(names: Iterable[str]) -> str:

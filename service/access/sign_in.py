@@ -17,7 +17,7 @@ from storage.records.access import Limits, Token
 CODE_LIFETIME_S = 60
 TOKEN_LIFETIME_H = 12
 MAX_CODES = 100
-"""Codes that wait at once; the oldest goes for a newer one."""
+"""Maximum number of pending codes; a new one replaces the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class _Waiting:
 
 
 class SignIn:
-    """Codes that were given out and not used, in memory alone. Any thread.
+    """Codes given out and not yet used, in memory only. Any thread.
 
     now: the clock by which they expire.
     """
@@ -39,7 +39,7 @@ class SignIn:
         self._waiting: dict[str, _Waiting] = {}
 
     def code(self, asker: Principal) -> tuple[str, datetime]:
-        """A code for who asks, and when it ends."""
+        """A code for the asker, and when it expires."""
         code, expires_at = new_secret(), self._now() + timedelta(seconds=CODE_LIFETIME_S)
         with self._lock:
             kept = [(key, each) for key, each in self._waiting.items() if self._counts(each)]
@@ -47,7 +47,7 @@ class SignIn:
         return code, expires_at
 
     def redeem(self, code: str) -> Principal:
-        """Who asked for a code, which counts no longer. Raises Unauthorized."""
+        """Use up a code; returns who asked for it. Raises Unauthorized."""
         with self._lock:
             waiting = self._waiting.pop(code, None)
         if waiting is None or not self._counts(waiting):
@@ -58,7 +58,7 @@ class SignIn:
         return waiting.asker
 
     def token(self, asker: Principal) -> tuple[Token, str]:
-        """A token for the console with what the asker may do, and its secret."""
+        """A token for the console with the asker's rights, and its secret."""
         return self._tokens.create(
             asker,
             name=f"console {secrets.token_hex(4)}",

@@ -1,4 +1,4 @@
-"""Tokens of apps: made, checked, changed and ended. Valid ones are kept in memory."""
+"""Creates, checks, changes and revokes tokens of apps. Valid ones are kept in memory."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from storage.records.access import Limits, NewToken, Token
 from storage.store import Store
 
 PREFIX = "hone_"
-"""How every secret begins, so that scanners of repositories find those that leaked."""
+"""Prefix of every secret, so that repository scanners find leaked ones."""
 ALPHABET = string.digits + string.ascii_letters
 RANDOM_CHARACTERS = 43
 """62^43 is more than 2^256."""
 CHECK_CHARACTERS = 6
-"""Of a CRC-32 at the end, by which a scanner tells a secret from other text."""
+"""Length of the CRC-32 at the end, by which a scanner tells a secret from other text."""
 Listener = Callable[[str], None]
 
 
@@ -36,9 +36,9 @@ class _Known:
 
 
 class TokenRegistry:
-    """The tokens of one store. Methods that change one block; `principal` does not.
+    """The tokens of one store. Methods that change a token block; `principal` does not.
 
-    now: the clock that tells which tokens have expired.
+    now: the clock by which tokens expire.
     """
 
     def __init__(self, store: Store, *, now: Callable[[], datetime] = utc_now) -> None:
@@ -49,14 +49,14 @@ class TokenRegistry:
         self._listeners: tuple[Listener, ...] = ()
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with a principal's id when its secret no longer counts. Any thread."""
+        """Call `listener` with a principal's id when its secret becomes invalid. Any thread."""
         self._listeners = (*self._listeners, listener)
 
     def principal(self, secret: str) -> Principal:
         """Whose secret this is. Raises Unauthorized."""
         digest = _digest(secret)
         known = self._known.get(digest)
-        # The time of the look-up tells of digests alone; nobody finds a secret for one.
+        # The lookup's timing reveals only digests, from which no secret can be found.
         if known is None or not hmac.compare_digest(known.token.sha256, digest):
             raise Unauthorized("no token has this secret; it may have been rotated")
         token = known.token
@@ -77,7 +77,7 @@ class TokenRegistry:
         limits: Limits,
         expires_at: datetime | None,
     ) -> tuple[Token, str]:
-        """A new token and its secret, which nobody can read again.
+        """A new token and its secret, which cannot be read again.
 
         Raises AlreadyExists, InsufficientScope if the asker lacks one of the scopes, InvalidInput.
         """
@@ -105,7 +105,7 @@ class TokenRegistry:
         limits: Limits,
         expires_at: datetime | None,
     ) -> Token:
-        """Replace what may change. Raises AlreadyExists, InvalidInput, NotFound, StateConflict."""
+        """Replace these fields. Raises AlreadyExists, InvalidInput, NotFound, StateConflict."""
         with self._changing:
             before = self._store.tokens.get(id)
             if expires_at != before.expires_at:
@@ -115,9 +115,10 @@ class TokenRegistry:
             )
 
     def rotate(self, asker: Principal, id: int) -> tuple[Token, str]:  # noqa: A002
-        """A new secret; the old one counts no longer. Raises as `create`, NotFound, StateConflict.
+        """Replace the secret; the old one becomes invalid. Raises as `create`, NotFound,
+        StateConflict.
 
-        The asker must have what the token has: the secret gives it to who asks.
+        The asker must have all rights of the token, since the new secret grants them.
         """
         secret = new_secret()
         with self._changing:
@@ -128,14 +129,14 @@ class TokenRegistry:
         return token, secret
 
     def revoke(self, id: int) -> Token:  # noqa: A002
-        """End a token for good. Raises NotFound."""
+        """Revoke a token for good. Raises NotFound."""
         with self._changing:
             token = self._adopt(self._store.tokens.revoke(id))
         self._tell_ended(token)
         return token
 
     def _adopt(self, token: Token) -> Token:
-        """Keep in memory what is stored now."""
+        """Update the token in memory to what is stored."""
         others = {key: each for key, each in self._known.items() if each.token.id != token.id}
         self._known = {**others, token.sha256: _known(token)}
         return token
@@ -151,13 +152,13 @@ class TokenRegistry:
 
 
 def new_secret() -> str:
-    """256 random bits as letters and digits, behind a prefix and before a checksum."""
+    """A prefix, 256 random bits as letters and digits, and a checksum."""
     drawn = "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
     return PREFIX + drawn + _checksum(drawn)
 
 
 def principal_id(token_id: int) -> str:
-    """How samples and the audit log name a token."""
+    """The token's name in samples and the audit log."""
     return f"{OF_TOKENS}{token_id}"
 
 
@@ -186,7 +187,7 @@ def _known(token: Token) -> _Known:
 
 
 def _refuse_unbindable(scopes: frozenset[Scope], models: Collection[str] | None) -> None:
-    """Raises InvalidInput for scopes of the whole device in a token that is bound to models."""
+    """Raises InvalidInput for device-wide scopes in a token bound to models."""
     wide = [each.value for each in Scope if each in scopes & DEVICE_WIDE]
     if models is not None and wide:
         detail = f"{', '.join(wide)} concern the whole device; leave out models, or these scopes"

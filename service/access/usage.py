@@ -1,4 +1,4 @@
-"""What each token has open and has sent, held against its limits. Belongs to the event loop."""
+"""Each token's open requests and uploaded bytes, and its limits. Belongs to the event loop."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from storage.records.access import Limits, Token, TokenUse
 from storage.store import Store
 
 END_AFTER_S = 1.0
-"""How long requests of a token that was revoked may still go on: its own revocation is one."""
+"""Grace period for requests of a revoked token: one of them may be its own revocation."""
 AtOnce = Literal["uploads", "registrations"]
 Counted = AtOnce | Literal["predictions"]
 Abort = Callable[[], None]
 
 
 class Usage:
-    """What one token uses.
+    """The usage of one token.
 
-    opened: what cuts each request that is open. used_on: the UTC day of used_bytes.
+    opened: a function for each open request that aborts it. used_on: the UTC day of used_bytes.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Usage:
 
     @contextmanager
     def within(self, counted: Counted, limits: Limits) -> Iterator[None]:
-        """Hold a request against the limit of its kind. Raises QuotaExceeded."""
+        """Count a request against the limit of its kind. Raises QuotaExceeded."""
         if counted == "predictions":
             self._take_prediction(limits.predictions_per_second)
             yield
@@ -76,7 +76,7 @@ class Usage:
             self._busy[counted] -= 1
 
     def require_room(self, announced_bytes: int, limit: int, *, now: datetime) -> None:
-        """Raises QuotaExceeded if a body of this length is more than the day has left."""
+        """Raises QuotaExceeded if a body of this length exceeds what is left of the day's limit."""
         used = self.used_bytes if self.used_on == _day(now) else 0
         if used + announced_bytes > limit:
             midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time())
@@ -95,7 +95,7 @@ class Usage:
         self.used_bytes += count
 
     def _take_prediction(self, per_second: float | None) -> None:
-        """Let bursts of one second through, and at least one request."""
+        """Allow bursts of one second's requests, and at least one request."""
         now = self._clock()
         if per_second is None:
             return
@@ -112,9 +112,9 @@ class Usage:
 
 
 class Usages:
-    """The usage of every token, written down now and then.
+    """The usage of every token, saved periodically.
 
-    A crash forgets what was counted since the last `save`.
+    A crash loses what was counted since the last `save`.
     """
 
     def __init__(self, store: Store, tokens: TokenRegistry) -> None:
@@ -125,19 +125,19 @@ class Usages:
         tokens.listen(self._hand_over)
 
     def of(self, principal: Principal) -> Usage:
-        """The usage of a token; it goes on from what is stored."""
+        """The usage of a token, continued from what is stored."""
         usage = self._usages.get(principal.id)
         if usage is None:
             usage = self._usages[principal.id] = Usage(self._stored.pop(principal.id, None))
         return usage
 
     def shown(self, token: Token) -> Token:
-        """A token with its last use, also where that is not stored yet."""
+        """A token with its last use, even if that is not stored yet."""
         usage = self._usages.get(principal_id(token.id))
         return token if usage is None else replace(token, last_used_at=usage.last_used_at)
 
     async def save(self) -> None:
-        """Write down what has changed. What cannot be stored waits for the next time."""
+        """Store what has changed. What cannot be stored is kept for the next time."""
         uses, saved = {}, []
         for name, usage in self._usages.items():
             if usage.changed and usage.last_used_at is not None:
@@ -159,7 +159,7 @@ class Usages:
         self._loop.call_soon_threadsafe(self._end_soon, principal)
 
     def _end_soon(self, principal: str) -> None:
-        """Cut what a token has open whose secret counts no longer."""
+        """Soon abort the open requests of a token whose secret is invalid."""
         usage = self._usages.get(principal)
         if usage is not None:
             self._loop.call_later(END_AFTER_S, _cut, usage, tuple(usage.opened))
