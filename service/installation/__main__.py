@@ -1,7 +1,7 @@
-"""Looks at the installation that the daemon runs on, in a process of its own, and changes nothing.
+"""Checks the daemon's installation, read-only and in a separate process.
 
-So the daemon keeps none of the memory that it takes. Arguments: the data folder and the file of the
-admin token. Prints versions and checks as JSON.
+So the daemon does not keep the memory that this takes. Arguments: the data folder and the file of
+the admin token. Prints versions and checks as JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def look(data_dir: Path, token_file: Path) -> Iterator[Check]:
 
 
 def versions() -> dict[str, str]:
-    """Of what the daemon runs on, by name."""
+    """Versions of what the daemon runs on, by name."""
     packages = ("honed", *RUNTIMES, "onnx", "numpy", "fastapi")
     installed = {name: installed_version(name) for name in packages}
     return {

@@ -18,7 +18,7 @@ TRAINING_VERSION, MIN_RUNTIME = "1.19.2", (1, 22)
 MIN_ONNX = (1, 21)
 STRICT_TABLES = (3, 37, 0)
 WAL_RACE = (3, 7, 0), (3, 51, 2)
-"""SQLite may corrupt a WAL database with two writers: first and last such release."""
+"""First and last SQLite release that may corrupt a WAL database with two writers."""
 SANDBOX_PROBE = command("service.processes.sandbox")
 LAST_WORDS = 400
 
@@ -44,7 +44,7 @@ def check_python(current: tuple[int, int, int]) -> Check:
 
 
 def check_runtime(installed: InstalledVersion) -> Check:
-    """Exactly one package may own `onnxruntime`; it decides what can be trained."""
+    """Exactly one package must provide `onnxruntime`; it decides what can be trained."""
     found = [name for name in RUNTIMES if installed(name)]
     if not found:
         return Check("runtime", "fail", "no onnxruntime is installed", "pip install onnxruntime")

@@ -1,4 +1,4 @@
-"""The data folder: room, the file system, and who may read it."""
+"""Checks the data folder: free space, file system, and who may read it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from storage.disk.permissions import open_to_others
 
 LOW_SPACE_BYTES = 2**30
 NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs")
-"""Kinds, or how they begin, whose locks and shared memory SQLite cannot trust."""
+"""File systems, or prefixes, whose locks and shared memory SQLite cannot rely on."""
 
 
 def check_disk(folder: Path) -> Iterator[Check]:
-    """On a disk of this machine, with room. folder: exists."""
+    """It must be on a local disk with enough free space. folder: exists."""
     free_bytes = shutil.disk_usage(folder).free
     yield Check(
         "disk space",
@@ -39,7 +39,7 @@ def check_disk(folder: Path) -> Iterator[Check]:
 
 
 def check_permissions(folder: Path) -> Check:
-    """Only its owner may read what lies in the data folder."""
+    """Only its owner may read the contents of the data folder."""
     try:
         first = next(open_to_others(folder), None)
     except OSError as error:
@@ -68,7 +68,7 @@ def check_token_file(path: Path) -> Check:
 
 
 def filesystem(path: Path) -> str:
-    """The kind of the filesystem that holds path, as `ext4`; `unknown` if no mount tells."""
+    """The type of the file system that holds path, such as `ext4`; `unknown` if no mount has it."""
     import psutil
 
     real = path.resolve()

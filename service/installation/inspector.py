@@ -1,4 +1,4 @@
-"""What the daemon runs on: versions, and what is wrong with the installation."""
+"""The daemon's installation: versions, and results of the checks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """versions: of what the daemon runs on, by name. checks: as `honed doctor` has them."""
+    """versions: of what the daemon runs on, by name. checks: those of `honed doctor`."""
 
     versions: Mapping[str, str]
     checks: tuple[Check, ...]
 
 
 class Inspector:
-    """Looks in a child process, at most once a minute. Belongs to the event loop."""
+    """Runs the checks in a child process, at most once a minute. Belongs to the event loop."""
 
     def __init__(self, store: Store, settings: Settings, children: Children) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class Inspector:
         self._one_at_a_time = asyncio.Lock()
 
     async def look(self) -> Installation:
-        """What was found a moment ago, and what the daemon itself knows. Raises Busy."""
+        """Results no older than a minute, with what the daemon itself knows. Raises Busy."""
         async with self._one_at_a_time:
             if self._known is None or time.monotonic() - self._known[0] > FRESH_S:
                 self._known = (time.monotonic(), await self._ask_child())
