@@ -29,9 +29,9 @@ BY_PEOPLE = frozenset({PAUSED_BY_PERSON, "paused", "snoozed"})
 class Deadlines:
     """Ends the rounds whose time is up. Belongs to the event loop.
 
-    A round that asked for the update so far gets it: a child that trains or waits in memory sends it
-    itself; a job that the policy paused after some steps is resumed for it despite the policy, for
-    about a second. All others are cancelled.
+    A round that asked for the update so far gets it: a child that trains or waits in memory makes
+    it itself; a job that the policy paused after some steps is resumed for it despite the policy,
+    for about a second. All others are cancelled.
     """
 
     def __init__(

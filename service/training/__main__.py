@@ -1,7 +1,7 @@
 """The training child's main: one task in, messages out.
 
-Exit code 0: the last message says how the task ended. Any other: the child broke, its last
-words are on stderr, and the parent may try again.
+Exit code 0: the last message tells how the task ended. Any other: the child crashed, stderr has the
+error, and the parent may retry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from service.training.protocol.pipe import Interrupted, Pipe, claim_stdout
 from storage.disk.durable import fault_behind
 from storage.errors import HoneError
 
-if TYPE_CHECKING:  # a child needs those of its own task only
+if TYPE_CHECKING:  # a child loads only what its own task needs
     from service.training.protocol.messages.unions import Message, Task
 
 logger = logging.getLogger("service.training")
@@ -38,7 +38,7 @@ WORK = {
     "drift": ("service.training.evaluation.drift", "drift"),
     "convert": ("service.training.export.convert", "convert"),
 }
-"""What carries out the tasks of a kind: a module, which is loaded then, and its function."""
+"""Kind of task → the module and function that carry it out; the module is loaded on demand."""
 
 
 def main() -> int:
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def answer(task: Task, pipe: Pipe) -> Message:
-    """Carry out the task and return its last message. Errors of ours alone pass through."""
+    """Carry out the task and return its last message. Raises only for bugs of ours."""
     try:
         apply_limits(task.limits, threads=threads_of(task))
         confine(task)
@@ -76,7 +76,7 @@ def answer(task: Task, pipe: Pipe) -> Message:
 def carry_out(task: Task, pipe: Pipe) -> Message:
     work = load(task.kind)
     if task.kind in (*OF_FILES_ALONE, "convert"):
-        # Native code that prepares a model cannot be asked to stop, and leaves nothing to keep.
+        # Native code that prepares a model cannot be interrupted, and has nothing to save.
         pipe.listen(on_orphaned=lambda: os._exit(0))
     else:
         pipe.listen()
@@ -84,9 +84,9 @@ def carry_out(task: Task, pipe: Pipe) -> Message:
 
 
 def load(kind: str) -> Callable[[Any, Pipe], Message]:
-    """What carries out the tasks of a kind.
+    """The function that carries out tasks of a kind.
 
-    Nothing that is loaded is garbage, and to look for some takes 6 % of a child's start.
+    Garbage collection is off while loading: it would find nothing, and take 6 % of a child's start.
     """
     module, name = WORK[kind]
     gc.disable()
@@ -99,7 +99,7 @@ def load(kind: str) -> Callable[[Any, Pipe], Message]:
 
 
 def threads_of(task: Task) -> int:
-    """The task's threads; a resumed job keeps the count that it began with.
+    """The task's thread count; a resumed job keeps the count it started with.
 
     Results differ in the last bits between thread counts.
     """
@@ -117,7 +117,7 @@ def out_of_memory(task: Task) -> str:
 
 if __name__ == "__main__":
     code = main()
-    # The last message stands for what lies on the disk by then. To take the interpreter and the
-    # engine apart first would keep the parent, who waits for the end, another 36 to 60 ms.
+    # Everything the last message names is on disk by now. Shutting down interpreter and engine
+    # properly would make the parent, which waits for the exit, wait another 36 to 60 ms.
     sys.stderr.flush()
     os._exit(code)

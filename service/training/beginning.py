@@ -1,4 +1,4 @@
-"""Where a training run begins: its parameters, its engine, and what it chooses itself."""
+"""The start of a training run: its parameters, its engine, and its own choices."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
     begun = start_new_classes(task, datasets.train, open_aside, tick=tick)
     if begun.open:
         if {"learning_rate", "head"} & {*begun.open}:
-            datasets.fill(tick)  # which the batches of its test would else be computed without
+            datasets.fill(tick)  # else its test would compute every batch's features again
         way = choose_head if "head" in begun.open else choose
         chosen = way(begun, datasets, open_aside, tick=tick)
         pipe.send(chosen)
         begun = replace(begun, hyperparameters=with_choices(begun, chosen), open=())
     begun = alone(begun)
     if begun is not task:
-        gc.collect()  # Engines are in cycles, and would stay beside the job's own.
+        gc.collect()  # Engines are in reference cycles, and would stay in memory.
     return begun
 
 
 def with_choices(task: Train, chosen: Chosen) -> Hyperparameters:
-    """What the job was told, and what it has chosen itself."""
+    """The given hyperparameters, with those that the job has chosen."""
     values = dict(chosen.values)
     if "head" in values:
         values["head"] = Head(**values["head"])
@@ -50,9 +50,9 @@ def with_choices(task: Train, chosen: Chosen) -> Hyperparameters:
 
 
 def start_state(task: Train, *, threads: int) -> LoopState:
-    """Where the loop begins; a resumed job keeps its count of threads.
+    """The loop's initial state; a resumed job keeps its thread count.
 
-    Raises CheckpointUnreadable if a resumed job does not say.
+    Raises CheckpointUnreadable if a resumed job has no state.
     """
     start = task.start
     if start.how != "resume":

@@ -23,11 +23,11 @@ from service.training.schedule import Plan
 logger = logging.getLogger(__name__)
 
 HELD_HEARTBEAT_S = 1.0
-"""A child that waits in memory says so that often."""
+"""Interval of heartbeats while a child waits in memory."""
 
 
 class OutOfTime(Exception):
-    """A round's deadline has passed, in this state."""
+    """A round's deadline has passed; holds the state at that moment."""
 
     def __init__(self, state: LoopState) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class OutOfTime(Exception):
 
 
 class Stopwatch:
-    """Training time in seconds, going on from what earlier runs of the job have spent."""
+    """Training time in seconds, continued from earlier runs of the job."""
 
     def __init__(self, clock: Callable[[], float], *, spent: float) -> None:
         self._clock = clock
@@ -47,7 +47,7 @@ class Stopwatch:
         return now - self._zero
 
     def stop(self) -> None:
-        """Count nothing until `go_on`."""
+        """Stop counting until `go_on`."""
         self._stopped_at = self._clock()
 
     def go_on(self) -> None:
@@ -58,10 +58,10 @@ class Stopwatch:
 
 
 class JobCallbacks:
-    """The loop's `Callbacks` of a job, from `state` on. Its clock starts when it is made.
+    """The loop's `Callbacks` of a job, from `state` on. Its clock starts on creation.
 
-    Raises Interrupted where the parent wants the job to end, and OutOfTime. Before a pause and a
-    hold the state is saved, unless the newest checkpoint holds it already.
+    Raises Interrupted if the parent wants the job to end, and OutOfTime. Before a pause or a hold,
+    the state is saved, unless the newest checkpoint already has it.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class JobCallbacks:
         return self._validation
 
     def validate(self, state: LoopState) -> dict[str, Any]:
-        """Validation of the parameters as they are now. Commands are obeyed between batches."""
+        """Validate the current parameters. Commands are obeyed between batches."""
         return validate(
             self._engine,
             self._validation_set,
@@ -131,7 +131,7 @@ class JobCallbacks:
         )
 
     def tick(self, state: LoopState) -> None:
-        """Between pieces of work that are no steps."""
+        """Called between pieces of work other than steps."""
         self.reporter.alive(state)
         if self._pipe.stop is not None or self._pipe.held:
             self._obey(state)
@@ -146,7 +146,7 @@ class JobCallbacks:
             raise Interrupted(reason)
 
     def _wait_while_held(self, state: LoopState) -> None:
-        """Saved first: whoever waits may be killed, or lose power."""
+        """Save first: a waiting child may be killed, or lose power."""
         self.seconds.stop()
         if self._pipe.held and self._pipe.stop is None:
             self._save_unless_saved(state)
@@ -181,9 +181,9 @@ class JobCallbacks:
 
 
 def best_so_far(start: Start) -> Path | None:
-    """Where the best parameters of a resumed job lie, if it has any.
+    """Path of the best parameters of a resumed job, if it has any.
 
-    Raises CheckpointUnreadable if its state knows of some, and the task does not.
+    Raises CheckpointUnreadable if its state mentions them, but the task does not.
     """
     if start.how != "resume" or start.state is None or start.state.best_loss is None:
         return None

@@ -15,7 +15,7 @@ from service.training.protocol.messages.training import LoopState, Saved
 
 
 class CheckpointWriter:
-    """Writes the engine's state below work_dir, and tells the parent, who takes the file away."""
+    """Writes the engine's state below work_dir, and notifies the parent, which moves the file."""
 
     def __init__(self, engine: Engine, *, work_dir: Path, send: Callable[[Saved], None]) -> None:
         self._engine = engine
@@ -38,7 +38,7 @@ class CheckpointWriter:
         *,
         copy: Path | None = None,
     ) -> None:
-        # Never a name that was used before: the parent may still be taking that file away.
+        # Names are never reused: the parent may still be moving the earlier file.
         path = self._work_dir / f"{role}-{state.step}-{secrets.token_hex(4)}.checkpoint"
         self._engine.save(path)
         if copy is not None:
@@ -50,7 +50,7 @@ class CheckpointWriter:
 class BestCheckpoint:
     """The parameters with the lowest validation loss so far, for early stopping.
 
-    path: where they lie, None before the first; metrics: their validation, if this process saw it.
+    path: their file, None before the first; metrics: their validation, if this process made it.
     """
 
     def __init__(self, saver: CheckpointWriter, path: Path | None) -> None:
@@ -60,7 +60,7 @@ class BestCheckpoint:
         self.metrics: dict[str, Any] = {}
 
     def offer(self, state: LoopState, metrics: dict[str, Any]) -> LoopState:
-        """Keep the parameters if they are better; the state then knows their loss."""
+        """Keep the parameters if they are better; the returned state then has their loss."""
         loss = metrics["loss"]
         if state.best_loss is not None and loss >= state.best_loss:
             return state

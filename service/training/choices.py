@@ -1,6 +1,6 @@
-"""What a job chooses for itself: how long it trains, how fast, and how it weighs classes.
+"""Chooses a job's hyperparameters: how long it trains, how fast, and how it weights classes.
 
-The rules were measured on small networks and data sets: python -m bench defaults.
+The rules were tuned on small networks and data sets: python -m bench defaults.
 """
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ PATIENCE_EPOCHS, FEWEST_VALIDATION = 10, 50
 TEST_STEPS, FEWEST_TEST_STEPS = 50, 20
 SKEWED = 3.0
 REPLAY, MOST_REPLAY, FEWEST_REPLAYED, MOST_PASSES = 0.4, 0.9, 100, 2
-"""Of an epoch, and at most where few samples are new, so that these samples of the base set are
-there; a larger share costs what is new. How often an epoch may repeat the base set."""
+"""The base set's share of an epoch; its maximum; the number of base set samples that a small job
+raises its share for; how often an epoch may repeat the base set. A larger share is at the expense
+of new samples."""
 PULL = 0.03
-"""How much a sample of the largest class counts for the smallest class, by label smoothing."""
+"""Through label smoothing, the weight of a sample of the largest class for the smallest class."""
 SMOOTH, NEAR, GONE = 0.8, 1.05, 2.0
-"""How much of the past the range test's loss keeps, what is near its lowest, and diverged."""
+"""Range test: the decay of smoothed losses; the ratio to the lowest loss up to which a loss is near
+it; the ratio to the loss before training beyond which it has diverged."""
 
 
 class Drawn(NamedTuple):
-    """The samples to train on, and what draws epochs of them."""
+    """The samples to train on, and the sampler that draws epochs of them."""
 
     samples: Batches
     sampler: Sampler
 
     def class_counts(self, classes: int) -> NDArray[np.float64]:
-        """(classes,) new labels in an epoch if each class has some, else with what is replayed."""
+        """(classes,) new labels in an epoch; with replayed ones if a class has no new ones."""
         own, base = (
             np.bincount(self.samples.labels[chosen].reshape(-1), minlength=classes)
             for chosen in (self.sampler.own, self.sampler.base)
@@ -55,9 +57,9 @@ class Drawn(NamedTuple):
 class Rates(NamedTuple):
     """Bounds on an optimizer's learning rate.
 
-    divisor: of the highest rate near the lowest loss in a range test from `first` to `last`.
-    Source: Smith (2017), Cyclical Learning Rates, 3.3, where it is about ten. travel: most of rate
-    times steps, as Adam moves no weight further than that. most: at any time.
+    divisor: applied to the highest rate near the lowest loss in a range test from `first` to
+    `last`. Source: Smith (2017), Cyclical Learning Rates, 3.3, where it is about ten. travel:
+    maximum of rate times steps, as Adam moves no weight further than that. most: maximum rate.
     """
 
     divisor: float
@@ -72,7 +74,7 @@ RATES = {
     "sgd": Rates(divisor=20, travel=inf, most=0.1, first=1e-3, last=10),
     "lion": Rates(divisor=20, travel=0.35, most=0.002, first=1e-5, last=0.1),
 }
-"""Of the other optimizers ADAM."""
+"""Rates by optimizer; ADAM for the others."""
 
 
 def choose(
@@ -84,7 +86,7 @@ def choose(
 ) -> Chosen:
     """The hyperparameters in `task.open`, each with its reason.
 
-    open_engine: opens an engine that may be trained and thrown away. tick runs between steps. The
+    open_engine: opens an engine that may be trained and discarded. tick runs between steps. The
     same task gives the same choices.
     """
     wanted = task.hyperparameters
@@ -106,7 +108,7 @@ def choose(
     for name, value in for_classes.items():
         take(name, value, "the largest class has over three times the samples of the smallest")
     if not for_classes and wanted.sampling == "shuffled":
-        # Else the validation loss weighs classes otherwise.
+        # With class weights, the validation loss would weight classes differently.
         take("early_stopping_patience", *_patience(len(datasets.validation)))
     if "learning_rate" in task.open:
         task = replace(task, hyperparameters=replace(wanted, **values))
@@ -132,7 +134,7 @@ def _patience(validation: int) -> tuple[int | None, str]:
 
 
 def _replay(datasets: Datasets) -> tuple[float | None, str]:
-    """A small base set has a smaller share, since it would soon be learned by heart."""
+    """A small base set gets a smaller share, since the model would soon memorize it."""
     base, own = len(datasets.base), len(datasets.train) - len(datasets.base)
     if not base:
         return None, ""
@@ -142,7 +144,9 @@ def _replay(datasets: Datasets) -> tuple[float | None, str]:
 
 
 def _for_skewed_classes(task: Train, drawn: Drawn) -> dict[str, Any]:
-    """Weights by which every class counts alike; smoothed, since rare samples are soon fitted."""
+    """Weights that make all classes count equally; with smoothing, since rare samples are soon
+    overfitted.
+    """
     classes = task.signature.target.num_classes
     is_balanced = task.hyperparameters.sampling == "balanced"
     if is_balanced or classes is None or task.artifacts.class_step_model is None:
@@ -156,7 +160,7 @@ def _for_skewed_classes(task: Train, drawn: Drawn) -> dict[str, Any]:
 
 
 def balanced(counts: NDArray[Any]) -> tuple[float, ...]:
-    """One weight for each class, inverse to its count, 1 on average over samples; 0 without any."""
+    """A weight per class, inverse to its count, 1 on average over samples; 0 for empty classes."""
     there = counts > 0
     share = counts.sum() / there.sum()
     weights = np.divide(share, counts, where=there, out=np.zeros(len(counts)))
@@ -171,7 +175,7 @@ def _learning_rate(
     planned = make_plan(wanted, len(drawn.sampler)).total_steps
     steps = planned or MOST_STEPS
     plain = replace(wanted, class_weights=None, label_smoothing=0.0, ignore_index=None)
-    engine = open_engine(replace(task, hyperparameters=plain))  # as its losses are evaluated
+    engine = open_engine(replace(task, hyperparameters=plain))  # the loss that validation uses
     best = _range_test(task, drawn, engine, rates, tick=tick, steps=steps // 10)
     bounds = {
         f"1/{rates.divisor:g} of {best:.2g}, above which the loss rose in a test": best
@@ -194,9 +198,9 @@ def _range_test(
     tick: Callable[[], None],
     steps: int,
 ) -> float:
-    """The highest learning rate at which the loss was near its lowest, as the rate rose.
+    """The highest learning rate at which the loss was near its lowest, while the rate rose.
 
-    The loss is compared with that of the same batches before: batches differ more than steps.
+    A batch's loss is compared with its loss before training: batches differ more than steps.
     """
     steps = max(FEWEST_TEST_STEPS, min(TEST_STEPS, steps))
     before = []
@@ -213,7 +217,7 @@ def _range_test(
         then = SMOOTH * then + old
         if not now <= GONE * then:
             break
-        left = now / then if then else 1.0  # no loss before, and none now
+        left = now / then if then else 1.0  # the loss was 0 from the start
         lowest = min(lowest, left)
         if left <= NEAR * lowest:
             best = rate
@@ -223,7 +227,7 @@ def _range_test(
 
 
 def _endless(drawn: Drawn, wanted: Hyperparameters) -> Iterator[Batch]:
-    """Batches of one epoch after the other."""
+    """Batches of epoch after epoch."""
     epoch = 0
     while True:
         order = drawn.sampler.epoch(epoch, seed=wanted.seed)

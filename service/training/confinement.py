@@ -1,4 +1,4 @@
-"""The sandbox of a task: the files that it is about, and no others."""
+"""The sandbox of a task: it may only access the task's files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 OF_FILES_ALONE = ("prepare", "diagnose")
 """Kinds of tasks that read no samples."""
 ONE_FILE = ("source", "model", "candidate", "baseline")
-"""Fields of tasks that name a file to read."""
+"""Fields of tasks with the path of a file to read."""
 
 
 def confine(task: Task) -> None:
-    """Keep this process to the task's files, for good."""
+    """Restrict this process to the task's files, for good."""
     folders = list(own_folders(task))
     for folder in folders:
-        make_folder(Path(folder))  # what does not exist cannot be allowed
+        make_folder(Path(folder))  # Landlock cannot allow a folder that does not exist
     sandbox.enter(
         readable=readable(task),
         writable=[*folders, *log_index(task)],
@@ -59,7 +59,7 @@ def readable(task: Task) -> Iterator[str]:
 
 
 def own_folders(task: Task) -> Iterator[str]:
-    """Where it writes: its working folder, and the cache of the model's rows."""
+    """Folders that the task writes to: its working folder, and the cache of the model's rows."""
     if hasattr(task, "work_dir"):
         yield task.work_dir
     cache = getattr(getattr(task, "measurement", task), "cache", None)
@@ -68,14 +68,14 @@ def own_folders(task: Task) -> Iterator[str]:
 
 
 def log_index(task: Task) -> Iterator[str]:
-    """The index of the database's log, in which SQLite's readers note how far they have read."""
+    """The index of the database's log, where SQLite's readers mark how far they have read."""
     samples = samples_of(task)
     if samples is not None:
         yield f"{samples.database}-shm"
 
 
 def samples_of(task: Task) -> Train | Measurement | None:
-    """What names the samples that the task reads; None if it is about a file alone."""
+    """The part of the task that names its samples; None if it only reads files."""
     return task if task.kind == "train" else getattr(task, "measurement", None)
 
 

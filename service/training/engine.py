@@ -27,11 +27,11 @@ class Engine(Protocol):
 
     @property
     def output(self) -> str:
-        """The tensor that is measured, and that the exported model gives."""
+        """The name of the tensor that is measured and that the exported model outputs."""
 
     @property
     def rounds(self) -> bool:
-        """Whether it quantizes what it computes, so that a last bit may become a whole step."""
+        """Whether it quantizes results, so that a difference in the last bit may become a step."""
 
     def train_batch(
         self,
@@ -40,14 +40,14 @@ class Engine(Protocol):
         weights: Array | None = None,
         teacher: Array | None = None,
     ) -> float:
-        """Forward and backward; gradients add up until `step`. Returns the mean loss.
+        """Forward and backward; gradients accumulate until `step`. Returns the mean loss.
 
-        weights: (batch,) float32, factors on the samples' losses. teacher: of the output's shape,
-        what a distillation keeps to, as service/training/teacher.py makes it.
+        weights: (batch,) float32, factors on the samples' losses. teacher: the targets of
+        distillation from service/training/teacher.py, of the output's shape.
         """
 
     def step(self, learning_rate: float) -> None:
-        """One move of the optimizer along the mean of the gradients, which are then cleared."""
+        """One optimizer step with the mean of the gradients, which are then cleared."""
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         """Mean loss and the output tensor, in inference mode."""
@@ -59,13 +59,13 @@ class Engine(Protocol):
         """Write parameters and optimizer state to `path`. Not atomic."""
 
     def load_parameters(self, path: Path) -> None:
-        """Take over the parameters of a checkpoint, and leave the optimizer as it is."""
+        """Load the parameters of a checkpoint; the optimizer state stays."""
 
     def end_training(self) -> None:
-        """Give back what only steps need; none follows."""
+        """Free the memory that only steps need; none follows."""
 
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
-        """Write the whole inference model, with the parameters as they are now.
+        """Write the whole inference model with the current parameters.
 
         metadata: added to its metadata_props.
         """

@@ -1,4 +1,4 @@
-"""Errors of the training child that trying again would not help."""
+"""Errors of the training child that a retry would not fix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NoSamples(HoneError):
 
 
 class TooFewSamples(HoneError):
-    """An update would come from fewer samples than the device lets leave together."""
+    """An update would come from fewer samples than the device allows."""
 
     code = "too_few_samples"
 
@@ -38,7 +38,7 @@ class LossNotFinite(HoneError):
 
 
 class ExportMismatch(HoneError):
-    """The exported model does not compute what the trained model computes."""
+    """The exported model does not compute the same as the trained model."""
 
     code = "export_mismatch"
 
@@ -74,7 +74,7 @@ class VariantRefused(HoneError):
 
 
 class OutOfMemory(HoneError):
-    """The child reached its memory limit, or the device has no more memory to give."""
+    """The child reached its memory limit, or the device ran out of memory."""
 
     code = "out_of_memory"
 
@@ -85,7 +85,7 @@ def pointer(*parts: str | int) -> str:
 
 
 def refusal(problems: Sequence[Problem]) -> GraphRefused:
-    """All problems as one error, whose sentence says how many there are."""
+    """All problems as one error, whose text gives their number."""
     if len(problems) == 1:
         return GraphRefused(problems[0].detail, problems=problems)
     first = problems[0].detail

@@ -1,4 +1,4 @@
-"""Hyperparameters of a job: what they are, declared once for the child, the API and the CLI."""
+"""Hyperparameters of a job, declared once for the child, the API and the CLI."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from service.training.optimizer.recipe import About, LossOptions, Recipe
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters(LossOptions, Recipe):
-    """How a job trains, with which optimizer, and what it makes of the loss.
+    """How a job trains, with which optimizer and loss.
 
-    The first of epochs, max_steps, max_seconds that is reached ends it.
+    It ends when the first of epochs, max_steps, max_seconds is reached.
 
-    A field that is added here is a field of `POST …/jobs` and an option of `honed train`.
+    A field added here becomes a field of `POST …/jobs` and an option of `honed train`.
     A step is one update by the optimizer: accumulation_steps batches of batch_size samples.
     The learning rate rises linearly from 0 over warmup_steps; then `linear` and `cosine` lower it
     to 0 at the last step.
@@ -94,17 +94,17 @@ class Hyperparameters(LossOptions, Recipe):
 
     @property
     def computes_head(self) -> bool:
-        """Whether the job takes no step."""
+        """Whether the job computes its head, and takes no steps."""
         return isinstance(self.head, Head) and self.head.is_computed
 
     @property
     def recipe(self) -> Recipe:
-        """What of it the optimizer needs."""
+        """The part that the optimizer needs."""
         return Recipe(**{each.name: getattr(self, each.name) for each in fields(Recipe)})
 
     @property
     def loss_options(self) -> LossOptions:
-        """What of it the loss needs."""
+        """The part that the loss needs."""
         return LossOptions(**{each.name: getattr(self, each.name) for each in fields(LossOptions)})
 
 
@@ -112,13 +112,13 @@ CHOSEN = (
     *("epochs", "batch_size", "learning_rate", "schedule"),
     *("early_stopping_patience", "class_weights", "label_smoothing", "replay"),
 )
-"""What a job may choose for itself; service/training/choices.py."""
+"""Hyperparameters that a job may choose for itself; service/training/choices.py."""
 
 
 class Declared(NamedTuple):
-    """A hyperparameter as it is declared. kind: its type, of which None may be one.
+    """A declared hyperparameter. kind: its type, possibly with None.
 
-    default: of a job where neither request nor model say otherwise, None if its text tells.
+    default: used if neither request nor model sets it; None if its text describes the default.
     """
 
     name: str

@@ -1,11 +1,11 @@
-"""Where the rows of new classes start, in the first job that has samples of them.
+"""Initializes the rows of new classes, in the first job that has samples of them.
 
 Weight imprinting: a row of the last layer is set from the mean of the class's features. Source: Qi,
-Brown, Lowe (2018), Low-Shot Learning with Imprinted Weights, CVPR. There features have length 1
-and rows have no bias, so that a product is a cosine. Here neither holds: all means lie in one
-direction, and a row along it would win everywhere. So what is imprinted is how the class's mean
-differs from that of the others, as long as the other rows differ from their mean, and the bias puts
-the boundary half way between both means.
+Brown, Lowe (2018), Low-Shot Learning with Imprinted Weights, CVPR. There, features have length 1
+and rows have no bias, so that a product is a cosine. Here neither holds: all means point in about
+the same direction, and a row along it would win everywhere. So the imprint is the difference
+between the class's mean and that of the others, scaled to the mean distance of the other rows from
+their mean, and the bias puts the boundary halfway between both means.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def start_new_classes(
     *,
     tick: Callable[[], None],
 ) -> Train:
-    """The task, from a start at which rows of classes that are new to it are imprinted.
+    """The task with a start that has imprinted rows for its new classes.
 
-    samples: of training, as the engine takes them. open_engine: one that may be thrown
-    away. tick runs between batches. The same task gives the same start.
+    samples: for training, as the engine takes them. open_engine: opens an engine that may be
+    discarded. tick runs between batches. The same task gives the same start.
     """
     if task.start.how == "resume" or task.signature.target.class_ids is None:
         return task
     assert task.artifacts.manifest is not None
     made = manifest.read(Path(task.artifacts.manifest))
-    assert made.head is not None  # classes are changed with the head
+    assert made.head is not None  # classes only change together with the head
     engine = open_engine(task)
     folder = Path(task.work_dir)
     engine.save(folder / "before.checkpoint")
@@ -75,13 +75,13 @@ def imprint(
     *,
     fresh: Sequence[int],
 ) -> None:
-    """Set the row of a class. features: of its samples and of others, the mean of each."""
+    """Set the row of a class. features: index → mean features of the class and of the others."""
     row = head.classes.index(new)
     inside, outside = features(row)
     direction = inside - outside
     length = float(np.linalg.norm(direction))
     weight = np.moveaxis(tensors[head.weight], head.axis, 0)
-    rows = weight.reshape(len(weight), -1)  # of a convolution with a kernel of 1 too
+    rows = weight.reshape(len(weight), -1)  # a convolution with a kernel of 1 has more axes
     learned = [i for i, each in enumerate(head.classes) if each not in fresh]
     if not length or not learned:
         return
@@ -96,7 +96,7 @@ def imprint(
 
 @dataclass
 class _Means:
-    """Of what the head reads: of some samples of a class, and of some of the others."""
+    """Mean inputs of the head, over some samples of a class and over some of the others."""
 
     features: HeadFeatures
     samples: Batches

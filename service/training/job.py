@@ -1,4 +1,4 @@
-"""One training run: puts engine, samples, loop and parent together, and ends in a model."""
+"""One training run: combines engine, samples, loop and parent, and ends with a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(
 ) -> Done | Updated | Validated:
     """Carry out the task and return its last message.
 
-    Raises HoneError where trying again would not help, Interrupted where the parent ends it.
+    Raises HoneError if a retry would not help, Interrupted if the parent ends it.
     """
     if opening.is_of_sessions(task.artifacts):
         flush_denormals()
@@ -91,7 +91,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a job has at the end of its training. warnings: of a head that it computed."""
+    """The result of a job's training. warnings: about a computed head."""
 
     engine: Engine
     callbacks: JobCallbacks
@@ -110,7 +110,7 @@ def go_through(
     state: LoopState,
 ) -> Trained:
     """Train from `state` to the end."""
-    # Under watches of their own: features and baseline are no training time.
+    # With their own stopwatches: features and baseline do not count as training time.
     prologue = callbacks_from(engine, state)
     datasets.fill(lambda: prologue.tick(state))
     if state.step == 0 and not state.baseline:
@@ -145,7 +145,7 @@ def measure(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> Val
 def tell_start(
     task: Train, pipe: Pipe, engine: Engine, datasets: Datasets, *, plan: Plan, threads: int
 ) -> None:
-    """Say what the job is about to do, once the engine has its execution provider."""
+    """Tell the parent what the job will do, once the engine has its execution provider."""
     refused = select_provider(task, engine, datasets)
     sampler = datasets.sampler(task.hyperparameters)
     pipe.send(
@@ -162,16 +162,16 @@ def tell_start(
 
 
 def warnings_of(task: Train, datasets: Datasets, sampler: Sampler) -> Iterator[str]:
-    """What to say of the samples before they are trained on."""
+    """Warnings about the samples, before training on them."""
     if task.hyperparameters.replay and not len(sampler.base):
         yield "the base set is gone since the job was queued: nothing is replayed"
     yield from training_warnings(datasets.samples[0], task.signature)
 
 
 def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> Done:
-    """Validate, save, and export the parameters: the best where the job may stop early.
+    """Validate, save, and export the parameters: the best ones if the job may stop early.
 
-    A later job can start from the final checkpoint; resumed, this one comes to the same model.
+    A later job can start from the final checkpoint; resumed from it, this one gives the same model.
     """
     engine, callbacks, state = trained.engine, trained.callbacks, trained.state
     reason = plan.ending(state)
@@ -209,7 +209,7 @@ def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> 
 
 
 def class_names(task: Train) -> str | None:
-    """As JSON, by index, for apps that have nothing but the file."""
+    """Class names as JSON, by index, for apps that only have the file."""
     names = task.signature.target.classes
     return None if names is None else json.dumps(names, ensure_ascii=False)
 
@@ -217,7 +217,7 @@ def class_names(task: Train) -> str | None:
 def provenance_of(
     task: Train, engine: Engine, state: LoopState, datasets: Datasets
 ) -> dict[str, Any]:
-    """Where the model comes from: the same for a job that was interrupted and one that was not."""
+    """The model's provenance: the same whether or not the job was interrupted."""
     return {
         **task.provenance,
         "parent_version": state.parent_version,

@@ -1,4 +1,4 @@
-"""What the child gives up before it loads an engine, and the memory that it was left."""
+"""Lowers the child's priority before it loads an engine, and checks its memory limit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ logger = logging.getLogger(__name__)
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MIN_MEMORY_BYTES = 96 << 20
-"""Interpreter, numpy and engine map 77 MiB before there is a model (measured, one thread).
+"""Interpreter, numpy and engine map 77 MiB before loading a model (measured, one thread).
 
-Below that numpy's own library ends the process while it is imported.
+With less, numpy's own library ends the process while it is imported.
 """
 THIS_PROCESS, IDLE_IO_CLASS = 1, 3 << 13
-"""IOPRIO_WHO_PROCESS and IOPRIO_CLASS_IDLE, as ioprio_set(2) takes them."""
+"""IOPRIO_WHO_PROCESS and IOPRIO_CLASS_IDLE, in the form of ioprio_set(2)."""
 AUTOGROUP = Path("/proc/self/autogroup")
 AUTOGROUP_TRIES = 10
 AUTOGROUP_PAUSE_S = 0.1
-"""The kernel takes one change in a tenth of a second from processes without CAP_SYS_ADMIN."""
+"""The kernel allows processes without CAP_SYS_ADMIN one change every tenth of a second."""
 
 
 def apply_limits(limits: ResourceLimits, *, threads: int) -> None:
-    """Step back behind the device's other work. Call before numpy and the engine are imported.
+    """Yield to the device's other work. Call before numpy and the engine are imported.
 
     Raises OutOfMemory if the parent has left no room for the engine itself.
     """
@@ -46,7 +46,7 @@ def apply_limits(limits: ResourceLimits, *, threads: int) -> None:
 
 
 def memory_limit_bytes() -> int | None:
-    """Private memory that this process may have, None for no limit; the parent sets it."""
+    """Limit on this process's private memory, None for no limit; the parent sets it."""
     if sys.platform != "linux":
         return None
     import resource
@@ -69,9 +69,9 @@ def _lower_priority(nice: int) -> None:
 
 
 def _lower_io_class(nice: int) -> None:
-    """Use the disk when nobody else does. Raises OSError.
+    """Use the disk only when nobody else does. Raises OSError.
 
-    The C library has no function for it; psutil has, and takes 8 % of a child's start to load.
+    The C library has no function for it; psutil does, but loading it takes 8 % of a child's start.
     """
     machine = os.uname().machine
     if not seccomp.is_known(machine):
@@ -84,7 +84,7 @@ def _lower_io_class(nice: int) -> None:
 
 
 def _ask_psutil(nice: int) -> None:
-    """As above, on Windows and on processors whose calls have no number here. Raises OSError."""
+    """The same on Windows, and on processors whose call number is not known. Raises OSError."""
     import psutil
 
     process = psutil.Process()
@@ -101,11 +101,10 @@ def _ask_psutil(nice: int) -> None:
 
 
 def _lower_session(nice: int) -> None:
-    """Give the child a session of its own, and that the niceness too.
+    """Start a new session for the child, and apply the niceness to it as well.
 
-    Where the kernel groups processes by session, as desktops have it, niceness counts within a
-    session only, and each session gets the same share: sched(7), the autogroup feature. Raises
-    OSError.
+    Where the kernel groups processes by session, as on desktops, niceness only counts within a
+    session, and every session gets the same share: sched(7), the autogroup feature. Raises OSError.
     """
     if os.getsid(0) != os.getpid():
         os.setsid()

@@ -1,4 +1,4 @@
-"""The training loop. Everything it acts on is handed to it; the state is its only memory."""
+"""The training loop. Everything it uses is passed to it; the state is its only memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from service.training.schedule import Plan
 
 
 class Callbacks(Protocol):
-    """Who looks on: reports, saves and obeys between steps, and may raise to end the loop."""
+    """Reports, saves and obeys commands between steps, and may raise to end the loop."""
 
     def after_step(
         self, state: LoopState, *, loss_sum: float, samples: int, rate: float
     ) -> None: ...
 
     def after_epoch(self, state: LoopState) -> LoopState:
-        """Validate; the state then knows of early stopping, and of the next epoch."""
+        """Validate; returns the state with early stopping updated and the next epoch begun."""
 
 
 def train(
@@ -35,9 +35,9 @@ def train(
     state: LoopState,
     seconds: Callable[[], float],
 ) -> LoopState:
-    """Train from `state` until the plan ends it, and return the state then.
+    """Train from `state` until the plan ends it, and return the final state.
 
-    The same states follow each other whether it starts at the first step or at any other.
+    The sequence of states is the same from whichever step it is resumed.
     seconds: training time spent, over all runs of the job. Raises LossNotFinite.
     """
     wanted = plan.hyperparameters
@@ -69,7 +69,7 @@ def train(
 
 
 def step_seed(seed: int, step: int) -> int:
-    """The seed of one step's random operators: no state to save, another for every step."""
+    """The seed of one step's random operators: different at every step, with no state to save."""
     return (seed * 0x9E3779B97F4A7C15 + step) % 2**63
 
 

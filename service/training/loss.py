@@ -1,4 +1,4 @@
-"""What training minimizes. service/training/graph/losses.py writes it as a graph."""
+"""The loss that training minimizes. service/training/graph/losses.py writes it as a graph."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 CLASS_VECTORS = ("hone.class_on", "hone.class_off", "hone.class_counts")
 TEACHER = "hone.teacher"
 TEMPERATURE = 2.0
-"""At which the answers of a teacher are kept, as Li and Hoiem (2016) do."""
+"""Softmax temperature of a teacher's answers, as in Li and Hoiem (2016)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What is minimized.
+    """The loss to minimize.
 
-    name: of LOSSES, or `output` for a tensor of the model that is a loss itself. tensor: its name,
-    empty for the tensor that is measured. target: the input of the model that only it reads.
-    class_axis: of the logits; targets have all other axes. label_smoothing, class_weights,
+    name: one of LOSSES, or `output` for a tensor of the model that is itself a loss. tensor: its
+    name, empty for the tensor that is measured. target: the model's input that only this loss
+    reads. class_axis: of the logits; targets have all other axes. label_smoothing, class_weights,
     ignore_index: of cross entropy, as in PyTorch. by_class: these three are fed, as the vectors of
-    `class_vectors`, and so are the answers of a teacher. distillation: of these, the weight. delta:
-    of huber, in target units.
+    `class_vectors`, and so are a teacher's answers. distillation: the weight of these. delta: of
+    huber, in target units.
     """
 
     name: str
@@ -37,9 +37,9 @@ class Loss:
     target: str | None = None
 
     def weight(self, target: NDArray[np.generic]) -> float:
-        """What the batch's losses are divided by, in samples: 1/weight is the scale to feed.
+        """The divisor of the batch's losses, in samples: 1/weight is the scale to feed.
 
-        It is the number of samples, unless classes are weighted or ignored.
+        This is the number of samples, unless classes are weighted or ignored.
         """
         if self.class_weights is None and self.ignore_index is None:
             return float(len(target))
@@ -52,9 +52,9 @@ class Loss:
         return float((weights * counts).sum() / target[0].size)
 
     def class_vectors(self, classes: int) -> dict[str, NDArray[np.float32]]:
-        """What each class adds where it is the target, what anywhere, and whether it counts.
+        """Per class: its weight as the target, its weight anywhere, and whether it counts.
 
-        Under the names of the inputs of a step whose loss is by_class.
+        Keys are names of inputs of a step whose loss is by_class.
         """
         weights = np.array(self.class_weights or [1.0] * classes)
         vectors = {

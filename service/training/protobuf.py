@@ -1,7 +1,7 @@
-"""Protobuf messages in pieces: fields are a tag, a length and a content, in any order.
+"""Reads and writes protobuf fields one by one: a tag, a length and a content, in any order.
 
-https://protobuf.dev/programming-guides/encoding. The package that reads and writes whole ones takes
-65 ms to import.
+https://protobuf.dev/programming-guides/encoding. The package for whole messages takes 65 ms to
+import.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
 
 
 def whole_number(field: memoryview) -> int:
-    """The content of a field of a whole number, from all its bytes."""
+    """The value of an integer field, from all its bytes."""
     _, at = _read_varint(field, 0)
     return _read_varint(field, at)[0]
 
@@ -38,12 +38,12 @@ def head(number: int, size: int) -> bytes:
 
 
 def content(number: int, body: bytes) -> bytes:
-    """A field of bytes, of text, or of another message."""
+    """A field of bytes, text, or another message."""
     return head(number, len(body)) + body
 
 
 def integer(number: int, value: int) -> bytes:
-    """A field of a whole number."""
+    """An integer field."""
     return varint(number << 3 | VARINT) + varint(value % 2**64)
 
 
@@ -57,7 +57,7 @@ def varint(value: int) -> bytes:
 
 
 def _read_varint(message: memoryview, at: int) -> tuple[int, int]:
-    """The number, and where it ends."""
+    """The number, and the offset after it."""
     value = shift = 0
     while True:
         byte = message[at]

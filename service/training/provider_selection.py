@@ -1,4 +1,4 @@
-"""Which execution provider a job steps on: the first of those named that agrees with the CPU."""
+"""Selects a job's execution provider: the first in the setting that agrees with the CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def select_provider(task: Train, engine: Engine, datasets: Datasets) -> tuple[str, ...]:
-    """Let the engine use it, and say of each before it why it is not used."""
+    """Make the engine use it; returns why each one before it is not used."""
     wanted = (
         task.providers[: task.providers.index(CPU)] if CPU in task.providers else task.providers
     )

@@ -19,7 +19,7 @@ CURVE_POINTS = 200
 
 @dataclass(slots=True)
 class Tally:
-    """Loss, weighted by samples, and samples; since the process began."""
+    """Loss, weighted by samples, and number of samples, since the process started."""
 
     loss: float = 0.0
     samples: int = 0
@@ -30,7 +30,7 @@ class Tally:
 
 
 class Reporter:
-    """Sends Progress every half second, and with it Measured, some 200 times in a job.
+    """Sends Progress every half second, and with it Measured, about 200 times per job.
 
     samples_per_second: samples trained by this process ÷ the time it spent in steps; validation
     and checkpoints do not count. eta_seconds does count them.
@@ -60,7 +60,7 @@ class Reporter:
             self._next_point(start)
 
     def after_step(self, state: LoopState, *, loss_sum: float, samples: int, rate: float) -> None:
-        # Between two steps Python runs on cold caches: what is not due must cost next to nothing.
+        # Between two steps Python runs on cold caches: do next to nothing unless a report is due.
         tally = self._tally
         tally.loss += loss_sum
         tally.samples += samples
@@ -72,12 +72,12 @@ class Reporter:
             self.progress(state)
 
     def alive(self, state: LoopState) -> None:
-        """Between batches that are not training."""
+        """Called between batches that are not trained on."""
         if self._seconds() >= self._progress_at:
             self.progress(state)
 
     def steps_go_on(self, state: LoopState) -> None:
-        """What took time since the step that led to this state was no training."""
+        """Steps continue: the time since the step that led to this state was not training."""
         now = self._seconds()
         self._idle_seconds += now - max(state.seconds, self._idle_until)
         self._idle_until = now
@@ -106,10 +106,10 @@ class Reporter:
     def measured(
         self, state: LoopState, *, rate: float | None, validation: dict[str, Any] | None = None
     ) -> None:
-        """A point of the curve, sent with the next Progress.
+        """Add a point of the curve, sent with the next Progress.
 
-        rate: of the last step, None before a process's first. Of the validation the point holds
-        what is one number.
+        rate: of the last step, None before a process's first. validation: only values that are a
+        single number are kept.
         """
         values = {} if rate is None else {"learning_rate": rate}
         loss = self._tally.mean_since(self._point_tally)
@@ -123,7 +123,7 @@ class Reporter:
         self._points.append(Measured(state.step, state.epoch, values))
 
     def flush(self) -> None:
-        """Send the points that wait. In one go, because a message alone costs a cold 0.1 ms."""
+        """Send pending points, all at once because a message on cold caches costs 0.1 ms."""
         for point in self._points:
             self._send(point)
         self._points.clear()

@@ -15,9 +15,9 @@ DEFAULT_EPOCHS = 5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A job's course. epochs: None if steps or time alone end it.
+    """A job's plan. epochs: None if only steps or time end it.
 
-    total_steps: None if time alone ends it. A step is one move of the optimizer; the last of an
+    total_steps: None if only time ends it. A step is one update by the optimizer; the last of an
     epoch takes the samples that are left.
     """
 
@@ -39,19 +39,19 @@ class Plan:
         return None
 
     def step_in_epoch(self, state: LoopState) -> int:
-        """Steps done of the running epoch."""
+        """Steps done in the current epoch."""
         return max(0, state.step - state.epoch * self.steps_per_epoch)
 
     def epoch_is_complete(self, state: LoopState) -> bool:
-        """Whether every sample of the running epoch was seen, and its validation is due."""
+        """Whether every sample of the current epoch was seen, so that its validation is due."""
         return self.step_in_epoch(state) >= self.steps_per_epoch
 
     def after_step(
         self, state: LoopState, *, loss_sum: float, samples: int, seconds: float
     ) -> LoopState:
-        """The state one step on. loss_sum: of the step's batches, weighted by their samples."""
+        """The state after one more step. loss_sum: of its batches, weighted by their samples."""
         fresh = state.step == state.epoch * self.steps_per_epoch
-        # Spelled out: `replace` takes twice the time, at every step.
+        # Written out because `replace` takes twice the time, at every step.
         return LoopState(
             step=state.step + 1,
             epoch=state.epoch,
@@ -68,7 +68,7 @@ class Plan:
     def learning_rate(self, state: LoopState) -> float:
         """The rate of the next step.
 
-        Where time alone ends the job, the decay runs with the seconds and not with the steps.
+        If only time ends the job, the decay follows the seconds instead of the steps.
         """
         wanted = self.hyperparameters
         warmup = warmup_factor(state.step, wanted.warmup_steps)
@@ -80,9 +80,9 @@ class Plan:
 
 
 def make_plan(wanted: Hyperparameters, train_samples: int) -> Plan:
-    """The course for this many samples; five epochs if nothing is said of the end.
+    """The plan for this many samples; five epochs if no end is given.
 
-    A head that is computed takes no step.
+    A computed head takes no steps.
     """
     samples_per_step = wanted.batch_size * wanted.accumulation_steps
     steps_per_epoch = ceil(train_samples / samples_per_step)
@@ -98,12 +98,12 @@ def make_plan(wanted: Hyperparameters, train_samples: int) -> Plan:
 
 
 def warmup_factor(step: int, warmup_steps: int) -> float:
-    """Linear rise from 0 before the first step to 1 at step `warmup_steps`; no step is at 0."""
+    """Linear rise from 0 before the first step to 1 at step `warmup_steps`; never 0 at a step."""
     return (step + 1) / (warmup_steps + 1) if step < warmup_steps else 1.0
 
 
 def decay_fraction(step: int, warmup_steps: int, total_steps: int) -> float:
-    """How much of the decay lies behind: 0 until warm-up ends, 1 after the last step."""
+    """The elapsed share of the decay: 0 until warm-up ends, 1 after the last step."""
     if step <= warmup_steps:
         return 0.0
     return min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))

@@ -1,7 +1,7 @@
-"""The targets of distillation: what the starting version predicts for the training samples.
+"""The targets of distillation: the starting version's predictions for the training samples.
 
-Source: Li, Hoiem (2016), Learning without Forgetting, ECCV: answers to the new samples stand for
-samples of before, which are not there.
+Source: Li, Hoiem (2016), Learning without Forgetting, ECCV: predictions on new samples replace the
+old samples, which are no longer available.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ BATCH_SIZE = 64
 
 
 def teach(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> None:
-    """Let the training samples have what the job's teacher answers, if it asks for a distillation.
+    """Give the training samples the teacher's predictions, if the job asks for distillation.
 
-    A resumed job computes the same again: its start names the teacher. task: with the start that it
-    was given. It is the samples as they are that the teacher is asked. tick runs between batches.
+    A resumed job computes the same again, since its start names the teacher. task: with its
+    original start. The teacher sees unaugmented samples. tick runs between batches.
     """
     weight = task.hyperparameters.distillation
     if not weight:
@@ -47,14 +47,14 @@ def teach(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> None:
         tick()
     samples.teacher = np.concatenate(parts)
     del engine
-    gc.collect()  # Engines are in cycles.
+    gc.collect()  # Engines are in reference cycles.
 
 
 def softened(logits: Array, known: Array, weight: float) -> Array:
     """Softmax of the known classes at the temperature, times the weight; 0 for the others.
 
-    So a class that is new cannot take all of what the others had: each of its samples stays a
-    little of these. logits: (batch, classes, …). known: (classes,).
+    So a new class cannot take over completely: each of its samples keeps some probability of the
+    known classes. logits: (batch, classes, …). known: (classes,).
     """
     scaled = logits[:, known].astype(np.float64) / TEMPERATURE
     shares = np.exp(scaled - scaled.max(axis=1, keepdims=True))
@@ -64,8 +64,8 @@ def softened(logits: Array, known: Array, weight: float) -> Array:
 
 
 def _known(task: Train, engine: Engine) -> Array:
-    """Which classes the teacher has learned, by index; all if it says of none that it has not."""
-    assert task.artifacts.manifest is not None  # the engine of sessions alone distills
+    """Which classes the teacher has learned, by index: all that it does not mark as new."""
+    assert task.artifacts.manifest is not None  # only the session engine distills
     made = manifest.read(Path(task.artifacts.manifest))
     known = np.ones(made.classes or 0, bool)
     if made.head is not None:

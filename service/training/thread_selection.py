@@ -1,8 +1,8 @@
-"""How many threads a model trains on, and whether they spin: measured once, then remembered.
+"""Chooses how many threads a model trains on, and whether they spin: measured once, then stored.
 
-More threads are not always faster: a small step is over before the others wake. The choice is kept
-beside the model's features, so that its next job, and this one if its child dies, makes the same
-one: results differ in the last bits between thread counts.
+More threads are not always faster: a small step is over before the others wake. The choice is
+stored next to the model's features, so that its next job, and this one if its child dies, makes the
+same choice: results differ in the last bits between thread counts.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from service.training.engines.runtime import onnxruntime
 from service.training.protocol.messages.training import Train
 
 WAKING_NS = 50_000
-"""What one more thread costs a step: it is woken twice, and what it did is added up."""
+"""Overhead per step of one more thread: it is woken twice, and its results are added up."""
 MULTIPLICATIONS_PER_NS, ELEMENTS_PER_NS = 40.0, 2.0
 OPTIMIZER_NS = 2.0
-"""Of one parameter."""
+"""The optimizer's time per parameter."""
 FILE = "threads.json"
 ROUNDS = 4
-"""Choices are measured in turn, so that a busy moment of the machine strikes them all."""
+"""Choices are measured in alternating rounds, so that a busy moment affects all of them."""
 WARM_STEPS = 12
-"""Threads that spin take so many steps until they are as fast as they will be (measured)."""
+"""Spinning threads need this many steps to reach full speed (measured)."""
 STEPS = 15
 MAX_WARM_S, MAX_S = 0.03, 0.1
-"""Longest warm-up and measurement of one choice in a round, but for the steps needed at least."""
+"""Maximum warm-up and measurement of a choice in a round, apart from the minimum of steps."""
 MIN_WARM_STEPS = 2
 BUDGET_S = 1.0
-"""No round begins later; a model that takes long to open is measured once."""
+"""No round starts later; a model that takes long to open is measured once."""
 MARGIN = 1.1
-"""More threads must be this many times faster: the machine is noisy, and not ours alone. Spinning
-need not: an MLP's step on two threads took 3.9 to 4.0 ms of processor time with it, and 4.0 to 4.1
-without, because waking costs too (measured)."""
+"""More threads must be this many times faster: the machine is noisy and shared. Spinning need not:
+an MLP's step on two threads took 3.9 to 4.0 ms of processor time with it, and 4.0 to 4.1 without,
+because waking costs time, too (measured)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ThreadChoice:
-    """spinning: whether idle threads burn cycles while they wait; it changes no bit."""
+    """spinning: whether idle threads busy-wait; this does not change results."""
 
     threads: int = 1
     spinning: bool = False
@@ -61,9 +61,9 @@ OpenEngine = Callable[[ThreadChoice], Engine]
 def select_threads(
     task: Train, datasets: Datasets, open_engine: OpenEngine, *, tick: Callable[[], None]
 ) -> ThreadChoice:
-    """The remembered choice within the task's limit, or a new one. tick runs between steps.
+    """The stored choice within the task's limit, or a new one. tick runs between steps.
 
-    For the engine of sessions it is a matter of counting, and takes no time.
+    For the session engine it is calculated from operation counts, without measuring.
     """
     most = task.limits.threads
     if opening.is_of_sessions(task.artifacts):
@@ -86,7 +86,7 @@ def select_threads(
 def worthwhile_threads(manifest: Manifest, *, rows: int, most: int) -> int:
     """How many of `most` threads shorten a step on this many rows.
 
-    n threads take work / n and n times the waking: the least is at the root of their quotient.
+    n threads take work / n + n · waking, which is least at n = sqrt(work / waking).
     """
     work = manifest.work
     of_row = work.multiplications / MULTIPLICATIONS_PER_NS + work.elements / ELEMENTS_PER_NS
@@ -102,10 +102,10 @@ def choices(most: int) -> list[ThreadChoice]:
 
 
 def choose(rounds: Sequence[Mapping[ThreadChoice, float]]) -> ThreadChoice:
-    """The fastest, if each step up to it, from cheap to dear, was worth it.
+    """From cheap to expensive, each choice replaces the best so far if the gain is worth it.
 
-    rounds: the seconds of a step, measured in turn. Choices are compared within each round, since
-    a busy moment of the machine strikes the whole of it.
+    rounds: seconds per step, measured in turn. Choices are compared within a round, since a busy
+    moment of the machine affects all of it.
     """
     best: ThreadChoice | None = None
     for each in sorted(rounds[0], key=lambda choice: (choice.spinning, choice.threads)):
@@ -131,9 +131,9 @@ def _measure(
 
 
 def _step_seconds(engine: Engine, batch: Batch, tick: Callable[[], None]) -> float:
-    """The median step on the batch, at a learning rate that moves nothing.
+    """The median time of a step on the batch, at a learning rate of 0.
 
-    Not the quickest: threads that sleep are sometimes in time, and threads that spin always.
+    Not the minimum: sleeping threads are sometimes in time, and spinning threads always.
     """
     times: list[float] = []
 
@@ -153,14 +153,14 @@ def _step_seconds(engine: Engine, batch: Batch, tick: Callable[[], None]) -> flo
 
 
 def _key(task: Train) -> str:
-    """What the choice depends on; artifacts are named by their content."""
+    """The key of a stored choice: all it depends on. Artifacts are named by their content."""
     model = Path(task.artifacts.training_model).name
     batch_size = task.hyperparameters.batch_size
     return f"{model} {batch_size} {task.limits.threads} {onnxruntime.__version__}"
 
 
 def _read(path: Path) -> dict[str, ThreadChoice]:
-    """What is remembered; nothing if the file cannot be read, since it can be measured again."""
+    """The stored choices; empty if the file cannot be read, since they can be measured again."""
     try:
         return {
             key: ThreadChoice(**each)

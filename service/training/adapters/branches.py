@@ -1,4 +1,4 @@
-"""Writes adapters into a forward graph, and takes those out that exports add to their weights."""
+"""Writes adapters into a forward graph, and removes those that exports merge into their weights."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from service.training.graph.flow import duplicate, reads
 from service.training.protocol.messages.preparation import Lora
 
 BASE = ":without_adapter"
-"""What follows a result's name where an adapter adds to it."""
+"""Suffix of a product's own result, before an adapter's part is added."""
 PARTS = (":adapter_down", ":adapter_scaled", ":adapter_up")
-"""What follows it for the tensors that lead to the adapter's part."""
+"""Suffixes for the tensors of the adapter's part."""
 
 
 def add_adapters(graph: Graph, lora: Lora, notes: list[str]) -> tuple[Adapter, ...]:
-    """Let each product that is a target give y + (alpha/rank)·(x A) B.
+    """Make each target product compute y + (alpha/rank)·(x A) B.
 
-    A is uniform within ±1/√columns, drawn by the weight's name, and B is 0, so that the graph
-    computes what it did. A weight that several products read has one adapter. Raises GraphRefused.
+    A is uniform within ±1/√columns, seeded by the weight's name, and B is 0, so that the graph
+    computes the same as before. A weight that several products read has one adapter. Raises
+    GraphRefused.
     Source: Hu et al. (2021), https://arxiv.org/abs/2106.09685, initialized as its authors' code is.
     """
     targets = choose(graph, lora)
@@ -47,10 +48,10 @@ def add_adapters(graph: Graph, lora: Lora, notes: list[str]) -> tuple[Adapter, .
 
 
 def merged_form(model: onnx.ModelProto, adapters: Sequence[Adapter]) -> onnx.ModelProto:
-    """The model without the adapters that are added to their weights when it is exported.
+    """The model without the adapters that are merged into their weights on export.
 
-    What reads A or B goes, up to the sum, in whose place comes its first part. It is found so, not
-    by names: joined to a frozen part, the model may have others.
+    Nodes that read A or B are removed, up to the sum, which is replaced by its first operand. They
+    are not found by name, since joining a frozen part may have renamed them.
     """
     branch = {name for each in adapters if each.merges for name in (each.left, each.right)}
     if not branch:
@@ -78,7 +79,7 @@ def merged_form(model: onnx.ModelProto, adapters: Sequence[Adapter]) -> onnx.Mod
 
 
 def add_branches(graph: Graph, adapters: Sequence[Adapter]) -> onnx.ModelProto:
-    """The opposite of `merged_form`: each adapter beside its weight. The graph has the matrices."""
+    """The inverse of `merged_form`: each adapter next to its weight. The graph has the matrices."""
     by_weight = {each.weight: each for each in adapters}
     branches = {}
     for target in find(graph):
@@ -107,7 +108,7 @@ def _add_matrices(graph: Graph, target: Target, rank: int) -> tuple[str, str]:
 
 
 def _laid_out(graph: Graph, x: NDArray[Any], target: Target) -> NDArray[Any]:
-    """Transposed where the weight is, and with the axes of its kernel."""
+    """Transposed if the weight is, and with the axes of its kernel."""
     turned = x.T if target.outputs_first else x
     kernel = (graph.dims(target.read) or ())[2:] if target.node.op_type == "Conv" else ()
     return turned.reshape(*turned.shape, *[1] * len(kernel))
@@ -124,7 +125,7 @@ def _adapter(graph: Graph, readers: Sequence[Target], a: str, b: str, *, scale: 
 
 
 def _branch(graph: Graph, target: Target, a: str, b: str, *, scale: float) -> list[onnx.NodeProto]:
-    """What adds the adapter's part to the result. alpha of a Gemm is a factor on it too."""
+    """Nodes that add the adapter's part to the result. A Gemm's alpha also applies to it."""
     node, result = target.node, target.result
     given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     factor = np.array(scale * given.get("alpha", 1.0), np.float32)
@@ -133,7 +134,7 @@ def _branch(graph: Graph, target: Target, a: str, b: str, *, scale: float) -> li
     x = node.input[0]
     if node.op_type == "MatMulInteger":
         quantized = graph.producer(x)
-        assert quantized is not None  # else it would be no target
+        assert quantized is not None  # else it would not be a target
         x = quantized.input[0]
     down, scaled, up = (result + part for part in PARTS)
     return [

@@ -18,19 +18,19 @@ from storage.errors import Problem
 
 PLACE = "/spec/trainable/lora"
 UNPACKED = ("DequantizeLinear", "Cast", "Identity")
-"""What may stand between a stored weight and the product that reads it."""
+"""Operators allowed between a stored weight and the product that reads it."""
 
 FED = (FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
-"""Types of which NumPy has arrays that a session takes."""
+"""Types that can be fed to a session as NumPy arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """A product of a batch and a frozen weight.
 
-    weight: the initializer. read: the tensor that it gives. result: what an adapter adds to.
-    columns, rows: of x and of the result. outputs_first: the matrix is (rows, columns), as PyTorch
-    keeps it. is_float: the initializer is that matrix, in float32.
+    weight: the initializer. read: the tensor computed from it. result: the tensor that an adapter
+    adds to. columns, rows: of x and of the result. outputs_first: the matrix is (rows, columns), as
+    in PyTorch. is_float: the initializer is that matrix, in float32.
     """
 
     node: onnx.NodeProto
@@ -44,9 +44,9 @@ class Target:
 
 
 def choose(graph: Graph, lora: Lora) -> list[Target]:
-    """The products that the globs fit, by the weight's name or the node's.
+    """The products that the globs match, by the name of the weight or the node.
 
-    Raises GraphRefused with every glob that fits none, and every matrix below the rank.
+    Raises GraphRefused with every glob that matches none, and every matrix smaller than the rank.
     """
     every = list(find(graph))
     problems, chosen = [], set[str]()
@@ -64,7 +64,7 @@ def choose(graph: Graph, lora: Lora) -> list[Target]:
 
 
 def find(graph: Graph) -> Iterator[Target]:
-    """All products of something that is fed and a stored weight, in graph order."""
+    """All products of a batch's tensor and a stored weight, in graph order."""
     for node in graph.proto.node:
         found = _target(graph, node)
         if found is not None and node.input[0] in graph.fed and found.columns and found.rows:
@@ -72,10 +72,10 @@ def find(graph: Graph) -> Iterator[Target]:
 
 
 def fed_weights(graph: Graph, trainable: Collection[str]) -> tuple[str, ...]:
-    """Large initializers that a step is fed instead of holding them.
+    """Large initializers that are fed to a step instead of being stored in it.
 
-    Sessions then share them, and cannot unpack all of them when they are opened. Convolutions
-    rearrange theirs when they are opened, which makes them faster.
+    Sessions then share them, and cannot unpack all of them on loading. Weights of convolutions are
+    left out: rearranging them on loading makes these faster.
     """
     return tuple(
         name
@@ -138,7 +138,7 @@ def _of_integers(graph: Graph, node: onnx.NodeProto) -> Target | None:
 
 
 def _stored(graph: Graph, name: str) -> str | None:
-    """The initializer that a product reads, as it is or unpacked."""
+    """The initializer that a product reads, directly or unpacked."""
     while name not in graph.initializers:
         node = graph.producer(name)
         if node is None or not is_default(node, *UNPACKED):

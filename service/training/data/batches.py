@@ -1,7 +1,7 @@
-"""Batches: gathered from memory-mapped packs in an order that seed and epoch decide.
+"""Batches: gathered from memory-mapped packs, in an order determined by seed and epoch.
 
-The samples stay in the page cache; the child owns one window of them. A window holds several
-small batches, so that the cost of sorting its samples by pack is shared.
+The samples stay in the page cache; the child copies one window of them at a time. A window holds
+several small batches, so that they share the cost of sorting samples by pack.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Indices = NDArray[np.int64]
 Weights = NDArray[np.float32]
 Batch = tuple[tuple[Array, ...], Array]
 WeightedBatch = tuple[tuple[Array, ...], Array, "Weights | None", "Array | None"]
-"""Inputs, target, factors on the losses, and what a teacher answers."""
+"""Inputs, target, factors on the losses, and the teacher's predictions."""
 
 WINDOW_BYTES = 1 << 18
-"""A larger batch is gathered alone: while the optimizer's other threads are at work, and so that
-the processor's cache still holds it when it is read."""
+"""A larger batch is gathered alone: while the optimizer's other threads work, and so that it is
+still in the processor's cache when it is read."""
 
 
 class Batches(ABC):
     """Labelled samples, by their position in ascending order of id.
 
-    row_bytes: of one's inputs. weights: factors on their losses, None where all are 1. mix: what
-    batches of training go through. teacher: (samples, …) what training keeps to, if it does.
+    row_bytes: of one sample's inputs. weights: factors on their losses, None if all are 1. mix:
+    applied to training batches. teacher: (samples, …), the targets of distillation, if any.
     """
 
     def __init__(
@@ -68,20 +68,20 @@ class Batches(ABC):
         """The inputs at these positions, batch axis first; valid until the next call."""
 
     def augmented(self: Self, *, seed: int, epoch: int) -> Self:
-        """The samples as an epoch of training sees them: changed, where the model's preprocessing
-        asks for it. seed: the job's."""
+        """The samples as an epoch of training sees them: augmented if the model's preprocessing
+        says so. seed: the job's."""
         made = copy(self)
         made._draws = Draws(seed, epoch)
         return made
 
     def exact(self, chosen: Indices) -> tuple[Array, ...]:
-        """The inputs as the exported model computes with them: what is kept may be rounded."""
+        """The inputs as the exported model computes with them: cached ones may be rounded."""
         return self.inputs(chosen)
 
     def steps(
         self, order: Indices, *, batch_size: int, accumulation_steps: int
     ) -> Iterator[Iterator[WeightedBatch]]:
-        """The batches of each optimizer step. Exhaust one step before you draw the next."""
+        """The batches of each optimizer step. Exhaust a step before drawing the next."""
         batches = self._weighted(order, batch_size=batch_size)
         for _ in range(0, len(order), batch_size * accumulation_steps):
             yield islice(batches, accumulation_steps)
@@ -112,14 +112,14 @@ class Batches(ABC):
         if self.mix is None or self._draws is None:
             return inputs
         mix, draws, ids = self.mix, self._draws, self.ids[chosen].tolist()
-        # Features may hold indices and masks besides.
+        # Features may also include indices and masks.
         return tuple(
             [mix.apply(each, ids, draws) if each.dtype.kind == "f" else each for each in inputs]
         )
 
 
 class Dataset(Batches):
-    """The labelled samples of one split, as they were sent.
+    """The labelled samples of one split, as stored.
 
     Raises SamplesInvalid if a label or a record does not fit the signature.
     """
@@ -145,7 +145,7 @@ class Dataset(Batches):
     def _gather(self, chosen: Indices, records: Array) -> None:
         rows = self._row_of[chosen]
         if len(self._packs) == 1:
-            # mode="clip" writes straight into `out`; the rows were checked when they were mapped.
+            # mode="clip" writes directly into `out`; the rows were checked when mapped.
             np.take(self._packs[0], rows, out=records, mode="clip")
             return
         packs = self._pack_of[chosen]
@@ -178,7 +178,7 @@ def size_bytes(spec: TensorSpec) -> int:
 
 
 def num_classes(target: TargetSpec) -> int:
-    """Raises ValueError if a target of class indices does not say how many there are."""
+    """The number of classes. Raises ValueError if a target of class indices does not state it."""
     if target.num_classes is None:
         raise ValueError(f"target {target.name!r} holds class indices; it must say num_classes")
     return target.num_classes
@@ -202,7 +202,7 @@ def check_labels(ids: Indices, labels: NDArray[Any], target: TargetSpec) -> None
 def map_packs(index: SampleIndex, record: np.dtype[np.void]) -> tuple[Sequence[Array], Indices]:
     """The packs as arrays of records, read-only, and each sample's row in its pack.
 
-    Raises SamplesInvalid if a sample lies between two records or behind a pack's end.
+    Raises SamplesInvalid if a sample is not aligned to a record or is beyond a pack's end.
     """
     packs = [_map_pack(Path(path), record) for path in index.pack_paths]
     rows, rest = np.divmod(index.offsets, record.itemsize)

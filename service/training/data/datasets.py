@@ -1,4 +1,4 @@
-"""What a job trains and measures on: samples as they are, or their features."""
+"""A job's data for training and validation: the samples themselves, or their features."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from storage.blobs.row_cache import RowCache
 
 CHECK_SAMPLES = 256
 CHECK_ROWS = 16
-"""Two models run beside each other on these: batches of the job's size would set its peak."""
+"""Maximum batch size of checks: with two models in memory, larger ones would raise the peak."""
 CHECK_SAMPLES_WITH_PREFIX = 16
-"""The prefix costs most of what a check costs, and 16 rows prove that the parts fit together."""
+"""Running the prefix is most of a check's cost, and 16 rows prove that the parts fit together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Datasets:
     """samples: as the exported model takes them, for training and for validation. train,
-    validation: the same as the engine takes them. base: where those of the base set are in train.
+    validation: the same as the engine takes them. base: positions of the base set in train.
     """
 
     samples: tuple[Batches, Batches]
@@ -37,14 +37,14 @@ class Datasets:
     base: Indices = field(default_factory=lambda: np.empty(0, np.int64))
 
     def sampler(self, wanted: Hyperparameters) -> Sampler:
-        """Draws the epochs of a job that trains so."""
+        """The sampler for these hyperparameters."""
         own = np.setdiff1d(np.arange(len(self.train)), self.base)
         is_balanced = wanted.sampling == "balanced"
         classes = by_class(own, self.train.labels) if is_balanced else ()
         return Sampler(own, self.base, wanted.replay or 0.0, classes)
 
     def fill(self, tick: Callable[[], None]) -> None:
-        """Compute the features that are not kept yet. tick may raise to end it."""
+        """Compute the features that are not cached yet. tick may raise to end it."""
         for each in (self.train, self.validation):
             if isinstance(each, Features):
                 each.fill(tick)
@@ -52,7 +52,7 @@ class Datasets:
             self.prefix.close()
 
     def checks(self, batch_size: int) -> Iterator[Checked]:
-        """Some validation samples, or training samples where there are none, to check a model."""
+        """Some validation samples, or training samples if there are none, to check a model."""
         which = 1 if len(self.validation) else 0
         samples, fed = self.samples[which], (self.train, self.validation)[which]
         most = CHECK_SAMPLES if self.prefix is None else CHECK_SAMPLES_WITH_PREFIX
@@ -60,7 +60,7 @@ class Datasets:
         rows = min(batch_size, CHECK_ROWS)
         for start in range(0, len(some), rows):
             chosen = some[start : start + rows]
-            # In this order: what is not kept is made from the samples, in their buffer.
+            # In this order: features that are not cached are computed in the samples' buffer.
             features = fed.exact(chosen)
             yield samples.inputs(chosen), features, samples.labels[chosen]
 

@@ -1,7 +1,7 @@
-"""Features: the outputs of a model's frozen part, computed once, kept on disk, trained on.
+"""Features: the outputs of a model's frozen part, computed once, cached on disk, trained on.
 
 Every run of the prefix has the same number of rows, so that a sample's features have the same bits
-whenever they are computed, beside whichever samples, and on however many threads.
+whenever they are computed, with any other samples, and on any number of threads.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ logger = logging.getLogger(__name__)
 
 KIND = "features"
 ROWS = 8
-"""Rows of a run: larger batches are no faster on a CPU, and take more memory (measured)."""
+"""Rows per run: larger batches are no faster on a CPU, and take more memory (measured)."""
 VIEW_SEED = 0
 APPEND_BYTES = 8 << 20
-"""Rows reach the disk in pieces of about this size; each piece costs a flush."""
+"""Rows are written to disk in pieces of about this size; each piece costs a flush."""
 
 Table = NDArray[np.uint8]
 
@@ -42,8 +42,8 @@ Table = NDArray[np.uint8]
 class Prefix:
     """The frozen part, loaded when it first runs.
 
-    specs: its outputs, without the batch axis. kept: how they are kept, in fewer bits if the model
-    says so. Raises ArtifactsUnreadable.
+    specs: its outputs, without the batch axis. kept: their form in the cache, with fewer bits if
+    the model says so. Raises ArtifactsUnreadable.
     """
 
     def __init__(self, path: Path, task: Train, *, threads: int) -> None:
@@ -60,7 +60,7 @@ class Prefix:
         self._session: onnxruntime.InferenceSession | None = None
 
     def key(self) -> str:
-        """Names all that the bits of a sample's features depend on, but the sample."""
+        """Identifies everything that a sample's features depend on, except the sample."""
         parts = [
             hashlib.sha256(self._path.read_bytes()).hexdigest(),
             onnxruntime.__version__,
@@ -78,7 +78,7 @@ class Prefix:
         return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
 
     def rows(self, inputs: Sequence[Array]) -> Table:
-        """The outputs as they are kept: (samples, row_bytes)."""
+        """The outputs in their cached form: (samples, row_bytes)."""
         table = np.empty((len(inputs[0]), self.row_bytes), np.uint8)
         for outputs, start in self._runs(inputs):
             at, rows = 0, table[start : start + len(outputs[0])]
@@ -90,7 +90,7 @@ class Prefix:
         return table
 
     def close(self) -> None:
-        """Give the session's memory back; the next run loads it again."""
+        """Free the session's memory; the next run loads it again."""
         self._session = None
 
     def _runs(self, inputs: Sequence[Array]) -> Iterator[tuple[list[Array], int]]:
@@ -109,11 +109,11 @@ class Prefix:
 
 
 class Features(Batches):
-    """The features of a dataset. What the cache does not hold is computed when it is asked for.
+    """The features of a dataset. Those that are not cached are computed on demand.
 
-    Of a dataset that is augmented the cache keeps several views of each sample, the first of them
-    of the sample as it is, and epochs take them in turn. A view is the sample's, whatever the job's
-    seed, so that later jobs find it.
+    For an augmented dataset, the cache has several views of each sample, the first one of the
+    sample itself, and epochs take them in turn. Views do not depend on the job's seed, so that
+    later jobs can reuse them.
     """
 
     def __init__(self, samples: Batches, prefix: Prefix, cache: RowCache) -> None:
@@ -140,7 +140,7 @@ class Features(Batches):
         return made
 
     def fill(self, tick: Callable[[], None]) -> None:
-        """Put into the cache what it lacks, as far as it fits. tick runs every few samples."""
+        """Fill the cache as far as there is room. tick runs every few samples."""
         room = max(0, self._cache.capacity - len(self._cache))
         missing = np.flatnonzero(self._row_of < 0)[:room]
         waiting: list[Table] = []
@@ -213,7 +213,7 @@ def open_cache(task: Train, prefix: Prefix) -> RowCache:
 
 
 def _narrow(output: Array, dtype: str) -> Array:
-    """As the dtype holds it: what is beyond float16 becomes its largest value, not infinity."""
+    """Convert to the dtype: values beyond its range become its largest value, not infinity."""
     if output.dtype == dtype:
         return output
     most = np.finfo(dtype).max

@@ -1,7 +1,7 @@
-"""Images and recordings in place of tensors: decoded once, kept as rows, normalized batch by batch.
+"""Images and recordings instead of tensors: decoded once, cached as rows, normalized by batch.
 
-The cache holds rows and not tensors: the 8-bit pixels of an image take a quarter of the room, and
-turning a batch into fractions costs next to nothing beside reading it.
+The cache holds rows, not tensors: an image's 8-bit pixels take a quarter of the space, and
+normalizing a batch costs next to nothing compared with reading it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Decoding:
-    """What came of decoding. unreadable: reason by position in the index. kept: by the cache."""
+    """The result of decoding. unreadable: position in the index → reason. kept: files cached."""
 
     unreadable: dict[int, str] = field(default_factory=dict)
     decoded: int = 0
@@ -58,7 +58,7 @@ class StoredFiles:
 
 
 class LabelledFiles(Batches):
-    """Labelled files of one split; what the cache does not hold is decoded when it is asked for.
+    """Labelled files of one split; those that are not cached are decoded on demand.
 
     Every file of the index must be readable: see `decode_all`. Raises SamplesInvalid if a label
     does not fit the signature.
@@ -103,7 +103,7 @@ class LabelledFiles(Batches):
         try:
             return self._kind.row(self._files[position])
         except Unreadable:
-            # It could be read when the job began: it was erased since, and counts as zeros.
+            # It was readable when the job started, so it has been erased since: use zeros.
             return np.zeros(self._kind.row_bytes, np.uint8)
         except MemoryError as error:
             raise OutOfMemory(f"sample {self.ids[position]}: {TOO_LARGE}") from error
@@ -117,11 +117,11 @@ def decode_all(
     threads: int,
     tick: Callable[[], None],
 ) -> Decoding:
-    """Decode what the cache lacks, keep what fits, and find what cannot be read.
+    """Decode files that are not cached, cache those that fit, and find the unreadable ones.
 
-    Files beyond the cache's bound are decoded here once to see that they can be, and again
-    whenever a batch asks for them. One that does not fit into memory, while no
-    other is decoded, counts as unreadable. tick runs after every few images, and may raise.
+    Files beyond the cache's limit are decoded here once as a check, and again whenever a batch
+    needs them. A file that does not fit into memory, even when decoded alone, counts as unreadable.
+    tick runs after every few images, and may raise.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -168,9 +168,9 @@ def _sort_out(
     read_alone: Callable[[int], Row | str | None],
     outcome: Decoding,
 ) -> tuple[list[int], list[Row]]:
-    """Positions and rows of what can be decoded; the outcome hears of the rest.
+    """Positions and rows of decoded files; the others are recorded in the outcome.
 
-    read_alone: for what was too large while other threads were at work.
+    read_alone: for files that were too large while other threads were decoding.
     """
     good, rows = [], []
     for position, first in made.items():
@@ -185,7 +185,7 @@ def _sort_out(
 
 
 def _keep(cache: RowCache, ids: Indices, rows: NDArray[np.uint8]) -> bool:
-    """Whether all of them fitted."""
+    """Cache these rows; whether all of them fit."""
     try:
         return cache.append(ids, rows) == len(ids)
     except StorageFull as error:

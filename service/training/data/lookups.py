@@ -1,7 +1,7 @@
 """Finds samples whose token ids are outside their table.
 
-The engine ends a batch at such a sample and does not say which it was. So the ids are followed to
-their tables here, by a small model of integer operators alone, before anything is trained.
+The engine fails a batch with such a sample without saying which one it is. So before training, the
+ids are checked against their tables here, by a small model of integer operators only.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ PLUMBING = (
     *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Constant", "ConstantOfShape"),
     *("Equal", "Greater", "Less", "Not", "Where"),
 )
-"""What exporters put between an input and its table; it costs next to nothing."""
+"""Operators that exporters put between an input and its table; they cost next to nothing."""
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """One Gather. ids: the tensor that says which rows. maker: makes it, None for an input."""
+    """One Gather. ids: the tensor of row indices. maker: computes it, None for an input."""
 
     node: str
     table_rows: int
@@ -42,9 +42,9 @@ class Lookup:
     maker: onnxruntime.InferenceSession | None
 
     def wrong(self, fed: dict[str, Array]) -> int | None:
-        """A row that the table has not. fed: inputs by name, batch axis first.
+        """A row index that is outside the table. fed: inputs by name, batch axis first.
 
-        Raises what FAULTS names where the model was made for batches of another size.
+        Raises one of FAULTS if the model was made for another batch size.
         """
         if self.maker is None:
             made = fed[self.ids]
@@ -58,7 +58,7 @@ class Lookup:
 class Lookups:
     """The lookups of some models by these inputs. Falsy if there are none.
 
-    paths: ONNX files that take the inputs, all or some; one that cannot be read has no lookups.
+    paths: ONNX files that take some of the inputs; one that cannot be read has no lookups.
     """
 
     def __init__(self, paths: Sequence[Path], names: Sequence[str]) -> None:
@@ -128,7 +128,7 @@ def _lookups(path: Path, names: Collection[str]) -> list[Lookup]:
 def _lookup(
     model: onnx.ModelProto, node: str, rows: int, *, ids: str, names: Collection[str]
 ) -> Lookup | None:
-    """None where the ids do not come from these inputs, or by more than plumbing."""
+    """None if the ids do not come from these inputs, or through more than PLUMBING."""
     inputs = {value.name for value in model.graph.input}
     if ids in names and ids in inputs:
         return Lookup(node, rows, ids, (ids,), None)
@@ -144,7 +144,7 @@ def _lookup(
 
 
 def _needed(graph: onnx.GraphProto, wanted: str, names: Collection[str]) -> set[str] | None:
-    """The tensors on the way to `wanted`; None if something else than plumbing makes them."""
+    """The tensors on the way to `wanted`; None if any other operator than PLUMBING makes them."""
     makers = {name: node for node in graph.node for name in node.output}
     constants = {tensor.name for tensor in graph.initializer}
     needed, pending = set[str](), [wanted]

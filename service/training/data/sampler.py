@@ -1,4 +1,4 @@
-"""Which samples an epoch holds, and in which order."""
+"""Selects the samples of an epoch, and their order."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _NONE: Indices = np.empty(0, np.int64)
 class Sampler:
     """Draws the epochs of a job; the same for the same samples and seed, on any device.
 
-    own: positions of the samples that are seen once an epoch. base: those of the base set.
-    replay: the share of an epoch that is drawn from these. classes: the own positions by class,
-    each of which an epoch then has as many of; none if it has every own sample once.
+    own: positions of the samples that are seen once per epoch. base: those of the base set.
+    replay: the share of an epoch that is drawn from these. classes: the own positions by class, to
+    draw equally many of each; empty to have every own sample once.
     """
 
     own: Indices
@@ -30,7 +30,7 @@ class Sampler:
 
     @property
     def replayed(self) -> int:
-        """How many samples of the base set an epoch holds."""
+        """Number of base set samples in an epoch."""
         if not len(self.base):
             return 0
         return round(self._of_own * self.replay / (1 - self.replay))
@@ -47,7 +47,7 @@ class Sampler:
 
     @property
     def _of_class(self) -> int:
-        """How many samples of each class an epoch holds."""
+        """Number of samples of each class in an epoch."""
         return max(1, round(len(self.own) / len(self.classes)))
 
     def _balanced(self, epoch: int, *, seed: int) -> list[Indices]:
@@ -58,9 +58,9 @@ class Sampler:
 
 
 def _drawn(pool: Indices, count: int, epoch: int, seeds: list[int], purpose: int) -> Indices:
-    """The epoch's part of a pool, which is gone through in rounds, shuffled anew.
+    """The epoch's part of a pool, which is traversed in rounds, each newly shuffled.
 
-    So each of its samples comes as often as any other, and epochs depend on no earlier one.
+    So all samples come equally often, and no epoch depends on an earlier one.
     """
     if not count:
         return _NONE
@@ -74,6 +74,6 @@ def _drawn(pool: Indices, count: int, epoch: int, seeds: list[int], purpose: int
 
 
 def by_class(chosen: Indices, labels: Indices) -> tuple[Indices, ...]:
-    """The chosen positions of each class that has some. labels: of all positions."""
+    """The chosen positions by class, without empty classes. labels: of all positions."""
     own = labels[chosen]
     return tuple(chosen[own == each] for each in np.unique(own))

@@ -1,4 +1,4 @@
-"""The samples of a task, whatever they are: tensors as they were sent, images or recordings."""
+"""The samples of a task, of any kind: tensors, images or recordings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHECKED_AT_ONCE = 256
 def load_samples(task: Train, reader: SampleReader) -> tuple[Batches, Batches]:
     """Labelled samples up to the watermark, for training and for validation.
 
-    Those to train on have the base set's among them, unless the job replays nothing.
+    Training samples include the base set, unless the job replays nothing.
     Raises NoSamples if there is nothing to train on.
     """
     base = bool(task.hyperparameters.replay) or "replay" in task.open
@@ -58,13 +58,13 @@ def load_samples(task: Train, reader: SampleReader) -> tuple[Batches, Batches]:
 
 
 def base_positions(task: Train | Measurement, samples: Batches) -> Indices:
-    """Where the samples of the base set are."""
+    """Positions of the base set's samples."""
     ids = read_ids(Path(task.database), "base", model_id=task.model_id)
     return np.flatnonzero(np.isin(samples.ids, ids))
 
 
 class Preprocessed(Batches):
-    """Samples to whose inputs the model's preprocessing is applied."""
+    """Samples with the model's preprocessing applied to their inputs."""
 
     def __init__(self, samples: Batches, pipeline: Pipeline) -> None:
         row_bytes = sum(map(size_bytes, pipeline.inputs))
@@ -94,11 +94,11 @@ class Preprocessed(Batches):
 
 
 class SampleReader:
-    """Opens the samples that a task is about, made ready for the model.
+    """Opens a task's samples, preprocessed for the model.
 
-    tick: runs every now and then while files are decoded and token ids are checked, and may
-    raise. send: told of samples that cannot be used, and of what was decoded; None keeps that to
-    itself. model: path of the ONNX file that will be run, where the task does not say.
+    tick: runs periodically while files are decoded and token ids are checked, and may raise. send:
+    called with messages about unusable samples and decoded files; None to send none. model: path of
+    the ONNX file that will be run, if the task does not name it.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class SampleReader:
         self._pipeline = for_signature(task.signature, task.preprocess)
 
     def tell(self, message: Message) -> None:
-        """Say it to the parent, if it listens."""
+        """Send a message to the parent, if wanted."""
         if self._send is not None:
             self._send(message)
 
@@ -140,7 +140,7 @@ class SampleReader:
         return self.open(index)
 
     def open(self, index: SampleIndex) -> Batches:
-        """The samples of an index whose bytes are whole. Raises SamplesInvalid."""
+        """The samples of an index whose bytes are intact. Raises SamplesInvalid."""
         if damaged := damaged_positions(index, tick=self._tick):
             self.tell(Quarantined({str(index.ids[at]): CHANGED for at in damaged}))
             index = index.without(damaged)
@@ -170,11 +170,11 @@ class SampleReader:
 
     @cached_property
     def _lookups(self) -> Lookups | None:
-        """None where no input holds integers."""
+        """None if no input holds integers."""
         inputs = self._task.signature.inputs
         if not any(np.dtype(spec.dtype).kind in "iu" for spec in inputs):
             return None
-        # Here, since most models have no tables: to look for them loads the whole file.
+        # Late: most models have no tables, and looking for them loads the whole file.
         from service.training.data.lookups import Lookups
 
         paths = [Path(each) for each in self._models if each is not None]

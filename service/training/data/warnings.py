@@ -1,4 +1,4 @@
-"""What a job warns of before it trains: samples that are valid but teach little."""
+"""Warnings before a job trains: about samples that are valid, but teach the model little."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.training.data.batches import Batches
 from storage.records.signatures import Signature
 
 MOST_SAMPLES = 2000
-"""So many are looked at, spread over all of them."""
+"""Maximum number of samples checked, evenly spread over all of them."""
 BATCH_SIZE = 256
 TOLD = 5
 

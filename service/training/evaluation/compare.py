@@ -1,4 +1,4 @@
-"""Carries out the task `Compare`: two versions, and the samples of which they differ."""
+"""Carries out the task `Compare`: two versions, and the samples on which they differ."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from service.training.protocol.messages.versions import ChangedSample, Compare, 
 from service.training.protocol.pipe import Heartbeat, Pipe
 
 NUMBERS_TOLD = 8
-"""Of a label or prediction that is a row of numbers, the first."""
+"""How many numbers of a label or prediction are reported, from the first."""
 By = Literal["class", "share", "absolute", "loss"]
 _METRIC = {"class": "loss", "share": "accuracy", "absolute": "mae"}
-"""The metric of single samples that is their error, or one less it."""
+"""The per-sample metric from which the error is taken; for `share`, the error is 1 minus it."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a version says of the samples. errors, is_wrong: (samples,). told: (samples, …)."""
+    """A version's results on the samples. errors, is_wrong: (samples,). told: (samples, …)."""
 
     metrics: dict[str, Any]
     errors: PerSample
@@ -85,7 +85,7 @@ def compare(task: Compare, pipe: Pipe) -> Compared:
 
 
 def compared_by(measurement: Measurement) -> By:
-    """What of a sample is compared."""
+    """The aspect of each sample that is compared."""
     if measurement.own_loss is not None:
         return "loss"
     if measurement.loss == "cross_entropy" and prod(measurement.signature.target.shape) == 1:
@@ -96,7 +96,7 @@ def compared_by(measurement: Measurement) -> By:
 def answers(
     comparer: ModelComparer, task: Compare, path: str, classes: Classes, chosen: Indices
 ) -> Answers:
-    """What the version at a path says of the samples. Raises Unusable."""
+    """The results of the version at a path. Raises Unusable."""
     what = task.measurement
     if what.own_loss is not None:
         return _by_own_loss(comparer, task, what.own_loss, path, chosen)

@@ -1,4 +1,4 @@
-"""Histograms from which metrics are read, in memory that does not grow with the samples."""
+"""Histograms for metrics, in memory that does not grow with the number of samples."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from service.training.engine import Array
 
 BINS = 15
-"""Of confidence. Source: Guo et al. (2017), On Calibration of Modern Neural Networks, section 2."""
+"""Bins of confidence. Source: Guo et al. (2017), On Calibration of Modern Neural Networks, 2."""
 STEP = log1p(0.01)
-"""Of the logarithm of an error: quantiles are right to one per cent."""
+"""Bin width of an error's logarithm: quantiles are accurate to one per cent."""
 SMALLEST, LARGEST = 1e-30, 1e30
 QUANTILES = (0.5, 0.9, 0.99)
 
 
 class Calibration:
-    """How far confidence is from accuracy, by the softmax of class scores."""
+    """The difference between confidence and accuracy, by the softmax of class scores."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(BINS, np.int64)
@@ -26,7 +26,7 @@ class Calibration:
         self._confidence = np.zeros(BINS)
 
     def update(self, scores: Array, right: NDArray[np.bool_]) -> None:
-        """scores: (n, classes). right: (n,), whether the highest score is the truth's."""
+        """scores: (n, classes). right: (n,), whether the true class has the highest score."""
         with np.errstate(invalid="ignore"):
             above = scores.astype(np.float64) - scores.max(axis=1, keepdims=True)
         confidence = 1 / np.exp(np.nan_to_num(above, nan=0.0)).sum(axis=1)
@@ -55,7 +55,7 @@ class Quantiles:
         self._counts += np.bincount(bins, minlength=len(self._counts))
 
     def result(self) -> dict[str, float] | None:
-        """The error below which the share of errors lies that is the key; None without any."""
+        """Share of errors → the error that they stay below; None without errors."""
         total = int(self._counts.sum())
         if not total:
             return None

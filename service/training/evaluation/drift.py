@@ -1,4 +1,4 @@
-"""Carries out the task `Drift`: whether recent inputs are distributed as those of training were."""
+"""Carries out the task `Drift`: whether recent inputs have the distribution of training inputs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from storage.readonly.sample_index import SampleIndex, read_newest, read_sample_
 from storage.records.samples import Split
 
 TRAINING, RECENT = 1000, 300
-"""Samples that are compared: of training spread over all, and the newest that came after."""
+"""Number of samples compared: training samples, evenly spread, and the newest samples since."""
 MIN_SAMPLES = 30
 MAX_FEATURES = 64
-"""A sample with more numbers is compared by a few figures of it."""
+"""Samples with more numbers are compared by a few summary figures."""
 FIGURES = ("mean", "deviation", "change")
 THRESHOLD = 0.25
 """A PSI above it is a large shift. Source: Siddiqi (2006), Credit Risk Scorecards."""
 CHANCE = 0.001
-"""How seldom chance alone may make any feature of a model seem drifted."""
+"""Probability that chance alone makes any feature of a model seem drifted."""
 TOLD = 20
 BATCH_SIZE = 64
 
@@ -41,7 +41,7 @@ Values = NDArray[np.float64]
 
 
 def drift(task: Drift, pipe: Pipe) -> Drifted:
-    """Raises Interrupted where the parent ends it."""
+    """Raises Interrupted if the parent ends it."""
     tick = Heartbeat(pipe)
     what = task.measurement
     reader = SampleReader(what, threads=task.limits.threads, tick=tick, model=task.model)
@@ -51,7 +51,7 @@ def drift(task: Drift, pipe: Pipe) -> Drifted:
 def drift_of(
     what: Measurement, reader: SampleReader, *, watermark: int, tick: Heartbeat
 ) -> Drifted:
-    """watermark: of the job that has made the version; what came after it is recent."""
+    """watermark: of the job that made the version; later samples are recent."""
     database, packs = Path(what.database), Path(what.packs)
     target = what.signature.target
     seen = read_sample_index(
@@ -130,8 +130,8 @@ def _compared(
 def psi(before: Values, now: Values) -> tuple[float, int]:
     """The population stability index, and its number of bins: deciles of `before`, and beyond.
 
-    Half a sample is added to each bin, so that an empty one makes no infinity. Without a shift it
-    is distributed as chi-squared of bins - 1, times 1/len(before) + 1/len(now). Sources: Siddiqi
+    Half a sample is added to each bin, so that no empty bin gives infinity. Without a shift, it is
+    distributed as chi-squared of bins - 1, times 1/len(before) + 1/len(now). Sources: Siddiqi
     (2006); Yurdakul (2018), Statistical Properties of Population Stability Index.
     """
     deciles = np.quantile(before, np.arange(1, 10) / 10)
@@ -147,7 +147,7 @@ def psi(before: Values, now: Values) -> tuple[float, int]:
 
 
 def chi_squared(freedom: int, p: float) -> float:
-    """What a chi-squared value exceeds with probability p. Source: Wilson, Hilferty (1931)."""
+    """The value that chi-squared exceeds with probability p. Source: Wilson, Hilferty (1931)."""
     ninth = 2 / (9 * freedom)
     return float(freedom * (1 - ninth + NormalDist().inv_cdf(1 - p) * ninth**0.5) ** 3)
 
@@ -168,9 +168,9 @@ def _figures(
 
 
 def figures(rows: Array) -> Values:
-    """(n, features): the numbers themselves, or where they are many FIGURES of each row.
+    """(n, features): the numbers themselves, or FIGURES of each row if there are too many.
 
-    change: the mean difference of neighbours on the last axis, without sign.
+    change: the mean absolute difference of neighbours on the last axis.
     """
     flat = rows.reshape(len(rows), prod(rows.shape[1:])).astype(np.float64)
     if flat.shape[1] <= MAX_FEATURES:

@@ -36,7 +36,7 @@ from storage.readonly.sample_index import read_ids
 from storage.records.samples import Split
 
 ALL_SAMPLES = 2**63 - 1
-"""A watermark above every sample: what counts is which samples there are now."""
+"""A watermark above every sample, so that all current samples are used."""
 BATCH_SIZE = 64
 Classes = tuple[int, ...] | None
 
@@ -63,18 +63,18 @@ def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
 
 @dataclass(frozen=True)
 class ModelMetrics:
-    """What a model reaches. per_sample: (samples,) of the metric that the gate looks at."""
+    """A model's metrics. per_sample: (samples,), of the metric that the gate uses."""
 
     metrics: dict[str, Any]
     per_sample: PerSample
 
 
 class ModelComparer:
-    """Measures models on the labelled validation samples as they are now, and on the base set.
+    """Measures models on the current labelled validation samples, and on the base set.
 
-    model: path of one of them, whose tables say which samples can be used. classes,
-    baseline_classes: that candidates and baselines tell apart, as in Evaluate. Both are measured on
-    samples of classes that both know: what a new class gains cannot pay for what others lose.
+    model: path of one of them, whose lookup tables decide which samples can be used. classes,
+    baseline_classes: those that candidates and baselines know, as in Evaluate. Both are measured on
+    samples of classes that both know: the gain of a new class must not offset losses of others.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ModelComparer:
         return np.flatnonzero(self._is_known)
 
     def compare_everywhere(self, candidate: str, baseline: str) -> Evaluated:
-        """On the validation samples, and on reference set and base set if those are wanted.
+        """Compare on the validation samples, and on reference set and base set if wanted.
 
         candidate, baseline: paths. Raises Unusable if the candidate cannot be run.
         """
@@ -128,7 +128,7 @@ class ModelComparer:
         return np.isin(self.dataset.ids, read_ids(database, which, model_id=model_id))
 
     def compare(self, candidate: str, baseline: str, chosen: Indices) -> Comparison:
-        """On the samples at these positions. Raises Unusable if the candidate cannot be run."""
+        """Compare on these samples. Raises Unusable if the candidate cannot be run."""
         counts = self._count(chosen)
         everything, chosen = len(chosen), chosen[self._is_known[chosen]]
         left_out = everything - len(chosen)
@@ -156,7 +156,7 @@ class ModelComparer:
         )
 
     def _count(self, chosen: Indices) -> tuple[int, ...]:
-        """Samples by class index, empty without classes."""
+        """Sample counts by class index, empty without classes."""
         classes = self._measurement.signature.target.num_classes
         if classes is None or self._measurement.own_loss is not None:
             return ()
@@ -217,10 +217,10 @@ class ModelComparer:
 
 
 def discordant(ours: PerSample, theirs: PerSample) -> tuple[int, int]:
-    """How many samples only the baseline has right, and how many only the candidate."""
+    """How many samples only the baseline gets right, and how many only the candidate."""
     return int((theirs > ours).sum()), int((ours > theirs).sum())
 
 
 def finite_or_none(value: Any) -> Any:
-    """JSON has no NaN and no infinity."""
+    """Replace NaN and infinity, which JSON lacks, by None."""
     return None if isinstance(value, float) and not isfinite(value) else value

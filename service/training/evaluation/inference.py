@@ -1,4 +1,4 @@
-"""An inference model as apps would run it: a plain session, whatever its batch axis allows."""
+"""Runs an inference model as apps would: in a plain session, with any kind of batch axis."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from storage.records.signatures import Signature
 
 
 class Unusable(Exception):
-    """The model cannot be loaded, or not be run on samples of this signature."""
+    """The model cannot be loaded, or cannot be run on samples of this signature."""
 
 
 class InferenceModel:
     """Runs `output` of the model at `path`. Raises Unusable.
 
-    A model as it was registered may have inputs that training dropped, may take one fixed number
-    of rows, and may end behind `output`. classes: ids of those that it tells apart, by index; None
-    for those of the signature. Others of the signature get the logit -inf.
+    A model as registered may have inputs that training dropped, may take a fixed number of rows,
+    and may continue after `output`. classes: ids of those it knows, by index; None for those of the
+    signature. Other classes of the signature get the logit -inf.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ def cut_out(path: Path, inputs: Mapping[str, str | None], output: str) -> bytes:
 
     inputs: each with its dtype, None for an input of the model. Raises Unusable.
     """
-    # Late: exported models are run whole, and importing onnx takes longer than to compare two.
+    # Late: exported models are run whole, and importing onnx takes longer than comparing two.
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -99,7 +99,7 @@ def cut_out(path: Path, inputs: Mapping[str, str | None], output: str) -> bytes:
         model = onnx.load_model(path, load_external_data=False)
         values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
         known = {value.name for value in values}
-        # The extractor asks for declarations; registration has checked the tensors' types.
+        # The extractor needs declarations; registration has checked the tensors' types.
         for name, dtype in {**inputs, output: "float32"}.items():
             if name not in known and dtype is not None:
                 kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

@@ -1,4 +1,4 @@
-"""Metrics of a validation pass, summed batch by batch, in memory that does not grow with them.
+"""Metrics of a validation pass, accumulated batch by batch in constant memory.
 
 A value that is undefined is None; no value is NaN or infinite.
 """
@@ -17,7 +17,7 @@ from service.training.evaluation.distributions import Calibration, Quantiles
 from storage.records.signatures import TargetSpec
 
 MAX_CONFUSION_CLASSES = 100
-"""Above this what is told of each class is left out: it would outweigh all the rest."""
+"""With more classes, per-class metrics are left out: they would dwarf all other metrics."""
 TOP = 5
 
 Counts = NDArray[np.int64]
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 class PassMetrics(Protocol):
-    """What is summed over batches. output: as the engine gives it, batch axis first."""
+    """Metrics accumulated over batches. output: as the engine returns it, batch axis first."""
 
     def update(self, output: Array, target: Array) -> None: ...
 
@@ -33,13 +33,12 @@ class PassMetrics(Protocol):
 
 
 class Classification:
-    """What class scores are worth.
+    """Metrics of class scores.
 
     output: (batch, classes, …). target: (batch, …) int64. top_5_accuracy: the truth is among the
     five highest; None up to five classes. calibration_error: see `Calibration`. precision, recall:
-    of each class, None in the place of one that was never predicted, or never true.
-    confusion_matrix: rows are the truth, columns the prediction. These three are None above
-    MAX_CONFUSION_CLASSES.
+    per class, None for a class that was never predicted, or never true. confusion_matrix: rows are
+    the truth, columns the prediction. These three are None above MAX_CONFUSION_CLASSES.
     """
 
     def __init__(self, classes: int) -> None:
@@ -89,7 +88,7 @@ class Classification:
 class MultiLabel:
     """Accuracy and macro F1 of independent yes-or-no outputs, given as logits.
 
-    output, target: (batch, …), one column an output; yes is a logit > 0, and a target ≥ 0.5.
+    output, target: (batch, …), one column per output; yes is a logit > 0, and a target ≥ 0.5.
     accuracy: share of single decisions that are right, not of samples right in all outputs.
     """
 
@@ -121,9 +120,9 @@ class MultiLabel:
 class Regression:
     """Mean absolute error, its quantiles, and R², the mean over the outputs whose truth varies.
 
-    output, target: (batch, …), one column an output. r2 is None where no truth varies.
-    error_quantiles: share of all numbers → the absolute error that it stays within.
-    The variance is merged batch by batch, which keeps its digits where the mean is large.
+    output, target: (batch, …), one column per output. r2 is None if no truth varies.
+    error_quantiles: share of all numbers → the absolute error that they stay within.
+    The variance is merged batch by batch, which preserves precision if the mean is large.
     Source: Chan, Golub, LeVeque (1979), Updating formulae for computing sample variances.
     """
 
@@ -163,7 +162,7 @@ class Regression:
 
 
 class LossAlone:
-    """Nothing but the loss, which is measured with any: what the output means is not known."""
+    """No metrics besides the loss: the meaning of the output is unknown."""
 
     def update(self, output: Array, target: Array) -> None:
         pass
@@ -173,7 +172,7 @@ class LossAlone:
 
 
 def metrics_for(loss: str, target: TargetSpec) -> Callable[[], PassMetrics]:
-    """What makes the metrics of one validation pass under this loss."""
+    """A factory of the metrics of a validation pass, by loss."""
     if loss == "cross_entropy":
         classes = num_classes(target)
         return lambda: Classification(classes)
@@ -183,7 +182,7 @@ def metrics_for(loss: str, target: TargetSpec) -> Callable[[], PassMetrics]:
 
 
 def macro_f1(hits: Counts, true: Counts, predicted: Counts) -> float | None:
-    """Mean F1 over the classes that occur in truth or prediction.
+    """Mean F1 over the classes that occur in truth or predictions.
 
     For class indices this is scikit-learn's f1_score(average="macro") with its default labels.
     None if there is no such class.

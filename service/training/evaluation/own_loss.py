@@ -20,9 +20,9 @@ Values = dict[str, NDArray[np.float32]]
 
 
 class LossModel:
-    """The model that training evaluates, with the weights of the inference model at `path`.
+    """The evaluation model of training, with the weights of the inference model at `path`.
 
-    Version 1 may have them under other names: they are those that training starts from.
+    Version 1 may have other weight names; its weights are those that training starts from.
     """
 
     def __init__(self, files: OwnLoss, path: Path, *, threads: int) -> None:
@@ -34,7 +34,7 @@ class LossModel:
         }
 
     def of_samples(self, inputs: Sequence[Array], target: Array) -> NDArray[np.float64]:
-        """(batch,): each sample alone. Raises Unusable."""
+        """(batch,): the loss of each sample alone. Raises Unusable."""
         losses = np.empty(len(target))
         for at in range(len(target)):
             losses[at] = self._of_one([each[at : at + 1] for each in (*inputs, target)])

@@ -1,4 +1,4 @@
-"""Metrics of single samples, so that two models compare in pairs, and how sure a difference is."""
+"""Per-sample metrics, so that two models can be compared in pairs, and tests of a difference."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from service.training.protocol.messages.comparison import Interval
 PerSample = NDArray[np.float64]
 """(batch,)"""
 PerSampleMetric = Callable[[Array, Array], PerSample]
-"""Of outputs and targets, batch axis first."""
+"""Takes outputs and targets, batch axis first."""
 RESAMPLES = 2000
 SEED = 20_100
-"""Fixed: the same samples give the same verdict."""
+"""Fixed, so that the same samples give the same verdict."""
 
 
 def per_sample_metric(metric: str, loss: str) -> PerSampleMetric:
@@ -30,7 +30,7 @@ def per_sample_metric(metric: str, loss: str) -> PerSampleMetric:
 
 
 def right_classes(output: Array, target: Array) -> PerSample:
-    """Share of a sample's classes that are the likeliest. output: (batch, classes, …)."""
+    """Share of a sample's positions that are right. output: (batch, classes, …)."""
     right: PerSample = columns(output.argmax(axis=1) == target).mean(axis=1, dtype=np.float64)
     return right
 
@@ -54,7 +54,7 @@ def squared_error(output: Array, target: Array) -> PerSample:
 
 
 def huber(output: Array, target: Array) -> PerSample:
-    """Mean over a sample's outputs; squared up to 1, straight beyond."""
+    """Mean over a sample's outputs; quadratic up to 1, linear beyond."""
     error = np.abs(_difference(output, target))
     near = np.minimum(error, 1.0)
     loss: PerSample = (near * (error - near / 2)).mean(axis=1)

@@ -1,4 +1,4 @@
-"""Carries out the task `Rank`: how uncertain a version is of unlabelled samples, or of labels."""
+"""Carries out the task `Rank`: how uncertain a version is about unlabelled samples or labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BATCH_SIZE = 64
 
 
 def rank(task: Rank, pipe: Pipe) -> Ranked:
-    """Raises ExportMismatch if the version cannot be run, Interrupted where the parent ends it."""
+    """Raises ExportMismatch if the version cannot be run, Interrupted if the parent ends it."""
     what, tick = task.measurement, Heartbeat(pipe)
     of_labels = task.what == "labels"
     index = read_newest(
@@ -69,7 +69,7 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
 
 
 def _of_unknown_classes(task: Rank, labels: Array) -> list[int]:
-    """Where labels are of classes that the version does not know: it says nothing of these."""
+    """Positions of labels whose class the version does not know, which it cannot rank."""
     ids = task.measurement.signature.target.ids
     unknown = [index for index, each in enumerate(ids) if each not in (task.classes or ids)]
     return [int(at) for at in np.flatnonzero(np.isin(labels, unknown))]

@@ -31,8 +31,8 @@ def validate(
 ) -> dict[str, Any]:
     """`samples`, `loss` and the metrics; empty without samples.
 
-    tick runs after each batch, and may raise to end the pass. advice: why a loss may not be finite,
-    and what to do. Raises LossNotFinite.
+    tick runs after each batch, and may raise to end the pass. advice: why a loss may not be
+    finite, and what to do. Raises LossNotFinite.
     """
     if len(dataset) == 0:
         return {}

@@ -1,7 +1,7 @@
-"""A version's adapters apart from their base, for the adapter API of ONNX Runtime.
+"""A version's adapters separate from their base, for the adapter API of ONNX Runtime.
 
-`adaptable` is the model with all that training moves as inputs that may be left out, and `adapter`
-a file of values for these. Source: https://onnxruntime.ai/docs/genai/tutorials/finetune.html
+`adaptable` is the model with everything that trains as optional inputs, and `adapter` a file of
+values for these. Source: https://onnxruntime.ai/docs/genai/tutorials/finetune.html
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Tensors = Mapping[str, NDArray[np.float32]]
 
 
 def adaptable_form(task: Convert, tick: Callable[[], None]) -> Iterator[MadeForm]:
-    """The version with what trains as inputs, which have its own values unless they are given."""
+    """The version with trained tensors as inputs, which default to its own values."""
     files, made = _files(task)
     path = Path(task.work_dir) / "adaptable.onnx"
     _write(path, task, made, _values(files.trained or files.checkpoint, made))
@@ -45,7 +45,7 @@ def adaptable_form(task: Convert, tick: Callable[[], None]) -> Iterator[MadeForm
 
 
 def adapter_form(task: Convert, tick: Callable[[], None]) -> Iterator[MadeForm]:
-    """A file of the version's values. It was applied to the base, and gave the version."""
+    """A file of the version's values, checked to give the version when applied to the base."""
     files, made = _files(task)
     if not hasattr(onnxruntime, "AdapterFormat"):
         raise VariantRefused(
@@ -78,7 +78,7 @@ def _files(task: Convert) -> tuple[AdaptedFiles, Manifest]:
 
 
 def _values(path: str, made: Manifest) -> Tensors:
-    """What the version is measured with. Raises VariantRefused if the model has changed since."""
+    """The version's measured values. Raises VariantRefused if the model has changed since."""
     tensors = (*made.parameters, *made.statistics)
     of_parameters = checkpoint.measured_names(Path(path), [each.name for each in made.parameters])
     names = [of_parameters.get(each.name, each.name) for each in tensors]
@@ -93,7 +93,7 @@ def _values(path: str, made: Manifest) -> Tensors:
 
 
 def _tag(files: AdaptedFiles, made: Manifest) -> str:
-    """Names the base. It ends the names of the inputs, so that no other's adapter fits them."""
+    """Identifies the base. Input names end in it, so that no other base's adapter fits."""
     content = Path(files.inference_model).read_bytes()
     moved = {key: asdict(made)[key] for key in ("parameters", "statistics", "adapters")}
     whole = hashlib.sha256(content + json.dumps(moved, sort_keys=True).encode())
@@ -101,7 +101,7 @@ def _tag(files: AdaptedFiles, made: Manifest) -> str:
 
 
 def _write(path: Path, task: Convert, made: Manifest, values: Tensors) -> None:
-    """The base with these values, all of them inputs that may be left out."""
+    """Write the base with these values as optional inputs."""
     assert task.adapted is not None
     model, tag = onnx.load_model(task.adapted.inference_model), _tag(task.adapted, made)
     model.graph.initializer.extend(onnx.numpy_helper.from_array(v, n) for n, v in values.items())
@@ -125,7 +125,7 @@ def _write(path: Path, task: Convert, made: Manifest, values: Tensors) -> None:
 def _check(
     task: Convert, made: Manifest, model: Path, adapter: Path | None, tick: Callable[[], None]
 ) -> None:
-    """Raises VariantRefused unless it answers as the version does."""
+    """Raises VariantRefused unless it gives the same outputs as the version."""
     options = onnxruntime.RunOptions()
     held: Any = None
     if adapter is not None:

@@ -20,7 +20,7 @@ def replace_ending(
     nodes: Callable[[str], Sequence[onnx.NodeProto]],
     constants: Mapping[str, Array],
 ) -> None:
-    """Let these nodes compute `output` of the model at `path`, from its tensors.
+    """Make these nodes compute `output` of the model at `path`, from its tensors.
 
     nodes: called with the name of the output. They may read the former output, under its name with
     BEFORE appended. Other readers of the output read the new one; unused nodes are removed.

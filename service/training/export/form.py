@@ -17,7 +17,7 @@ CALIBRATION_SAMPLES = 256
 
 
 class MadeForm(NamedTuple):
-    """How it was made, where it lies, and the model that stands for it where it is measured."""
+    """method: how it was made. path: its file. measured: the model to measure in its place."""
 
     method: str
     path: Path
@@ -25,7 +25,7 @@ class MadeForm(NamedTuple):
 
 
 Maker = Callable[[Convert, Callable[[], None]], Iterator[MadeForm]]
-"""Given the task, and what to call between pieces of work. Raises VariantRefused."""
+"""Takes the task, and a function to call between pieces of work. Raises VariantRefused."""
 
 
 def calibration_rows(task: Convert, tick: Callable[[], None]) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Temperature scaling: divides logits by a number, so that confidence matches accuracy.
 
 Source: Guo, Pleiss, Sun, Weinberger (2017), On Calibration of Modern Neural Networks, ICML, 4.2.
-The number is the one at which validation samples are likeliest. Answers stay as they are.
+The number is the one that maximizes the likelihood of validation samples. Predicted classes do not
+change.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from service.training.heads.prototypes import likeliest_scale
 from service.training.protocol.messages.training import Train
 
 FEWEST = 30
-"""Validation samples, by which one number can be fitted."""
+"""Minimum number of validation samples for the fit."""
 BATCH_SIZE = 64
 NAME = "hone.inverse_temperature"
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """engine: with the scaled output. metrics: what of a validation changes by it. warnings: why
-    it was left out, for people.
+    """engine: with the scaled output. metrics: validation metrics that it changes. warnings: why
+    calibration was skipped, for people.
     """
 
     engine: Engine
@@ -41,9 +42,9 @@ class Calibrated:
 def calibrate(
     task: Train, engine: Engine, validation: Batches, *, tick: Callable[[], None]
 ) -> Calibrated:
-    """The engine as it is, with the reason, where there are too few samples or nothing to gain.
+    """Calibrate the engine; with too few samples or nothing to gain, return it unchanged, and why.
 
-    So too, without a reason, if the task does not ask for it. tick runs between batches.
+    If the task does not ask for it, the engine is unchanged as well. tick runs between batches.
     """
     if not task.hyperparameters.calibrate:
         return Calibrated(engine, {})

@@ -1,4 +1,4 @@
-"""Gives a model a head that is computed from the features of its samples, without a step."""
+"""Gives a model a head that is computed from the features of its samples, without training."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def compute_head(
 ) -> tuple[Engine, tuple[str, ...]]:
     """The engine with the head that the task asks for, and warnings for people.
 
-    The engine as it is, and none, if the task asks for no head that is computed.
-    tick runs between batches. Raises NoSamples if none has a weight.
+    If the task asks for no computed head, the engine is unchanged, without warnings.
+    tick runs between batches. Raises NoSamples if no sample has a weight.
     """
     head, target = task.hyperparameters.head, task.signature.target
     if not isinstance(head, Head) or not head.is_computed:
@@ -58,7 +58,7 @@ def compute_head(
 
 
 def sample_weights(samples: Batches, sampler: Sampler) -> Doubles:
-    """What each sample counts: its own weight, times how often an epoch would see it."""
+    """The effective weight of each sample: its own, times how often an epoch would see it."""
     weights = np.zeros(len(samples))
     weights[sampler.own] = 1
     if len(sampler.base):

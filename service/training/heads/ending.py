@@ -11,8 +11,8 @@ from service.training.engine import NOTHING, Array, Engine
 class EndedEngine:
     """Another engine's parameters, measured and exported with another ending.
 
-    output: of inputs and the target, what the model gives, (batch, classes). attach: gives the
-    exported file that ending.
+    output: computes the model's output from inputs and target, (batch, classes). attach: adds the
+    ending to the exported file.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The features that a classifier's head takes: one row per sample."""
+"""The features that a classifier's head reads: one row per sample."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ BATCH_SIZE = 64
 
 
 class HeadFeatures:
-    """Reads the features of samples, as the engine takes these, through what lies below the head.
+    """Computes the features of samples with the part of the model below the head.
 
-    made: the model, which has a head. rank: axes of the tensor that the head reads; where it has
-    positions, a row is their mean. tick runs between batches.
+    made: the model, which has a head. rank: number of axes of the tensor that the head reads; if it
+    has positions, a row is their mean. tick runs between batches.
     """
 
     def __init__(self, task: Train, engine: Engine, *, tick: Callable[[], None]) -> None:
         assert task.artifacts.manifest is not None
         made = manifest.read(Path(task.artifacts.manifest))
-        assert made.head is not None  # nobody asks else
+        assert made.head is not None  # callers have checked this
         self.made = made
         self.head: ClassHead = made.head
         self.rank = 2
@@ -43,10 +43,10 @@ class HeadFeatures:
         self._session: onnxruntime.InferenceSession | None = None
 
     def read(self, inputs: Sequence[Array]) -> Floats:
-        """inputs: of some samples. (samples, width)."""
+        """The features of samples with these inputs, (samples, width)."""
         feeds = dict(zip(self._inputs, inputs, strict=True))
         found = feeds.get(self.head.features)
-        if found is None:  # Of a frozen part it mostly is what is kept.
+        if found is None:  # With a frozen part, it is usually the cached features.
             (found,) = self._open(feeds).run(None, feeds)
         self.rank = found.ndim
         by_position = np.moveaxis(found, self.head.features_axis, -1)
@@ -54,7 +54,7 @@ class HeadFeatures:
         return rows
 
     def of(self, samples: Batches, chosen: Indices) -> Floats:
-        """(chosen, width)."""
+        """The features of the chosen samples, (chosen, width)."""
         return np.concatenate([rows for rows, _ in self.parts(samples, chosen)])
 
     def parts(self, samples: Batches, chosen: Indices) -> Iterator[tuple[Floats, Indices]]:
@@ -76,7 +76,7 @@ class HeadFeatures:
 
 
 def spread(chosen: Indices, most: int) -> Indices:
-    """At most so many of them, over the whole length."""
+    """At most this many of them, evenly spread."""
     if len(chosen) <= most:
         return chosen
     some: Indices = chosen[np.linspace(0, len(chosen) - 1, most).astype(np.int64)]

@@ -27,8 +27,8 @@ NO_BIAS = (
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What becomes of the last layer: `prototype` and `knn` compute it from features, `linear`
-    trains it alone, `full` all that trains in the model. k: how many neighbours vote.
+    """How the last layer is made: `prototype` and `knn` compute it from features, `linear` trains
+    this layer only, `full` all trainable parameters. k: number of neighbours that vote.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -38,12 +38,12 @@ class Head:
 
     @property
     def is_computed(self) -> bool:
-        """Whether no step is taken for it."""
+        """Whether it is computed without training steps."""
         return self.kind in COMPUTED
 
 
 def plain(head: Any) -> Any:
-    """As a job's row has it: `auto`, or the kind, and k where it has a meaning. head: from JSON."""
+    """The form in a job's row: `auto`, or the kind, with k if it applies. head: from JSON."""
     if not isinstance(head, Mapping):
         return head
     if head["kind"] != "knn":
@@ -52,14 +52,14 @@ def plain(head: Any) -> Any:
 
 
 def is_computed(head: Any) -> bool:
-    """Whether no step is taken for it. head: from JSON."""
+    """Whether it is computed without training steps. head: from JSON."""
     return isinstance(head, Mapping) and head["kind"] in COMPUTED
 
 
 def head_problems(
     asked: Mapping[str, Any], *, loss: str, target: TargetSpec, engine: str
 ) -> list[Problem]:
-    """All that is wrong with the head that a request asks for. asked: from JSON, without nulls."""
+    """Every error in the head that a request asks for. asked: from JSON, without nulls."""
     head = asked.get("head")
     if head is None:
         return []
@@ -95,7 +95,7 @@ def _wrong_k(head: Mapping[str, Any]) -> list[Problem]:
 
 
 def _idle(kind: str, given: Collection[str]) -> list[Problem]:
-    """Hyperparameters that would mean nothing."""
+    """Hyperparameters that would have no effect."""
     if kind in COMPUTED:
         return [
             Problem(
@@ -119,7 +119,7 @@ def layer_problem(layer: ClassHead | None, *, kind: Kind | None) -> str | None:
 
 
 def more_neighbours_than(samples: int, head: Any) -> list[Problem]:
-    """What is wrong if more neighbours are to vote than there are samples. head: from JSON."""
+    """The error if more neighbours are to vote than there are samples. head: from JSON."""
     k = head.get("k") if isinstance(head, Mapping) else None
     if k is None or k <= samples:
         return []

@@ -1,7 +1,7 @@
 """A head of nearest neighbours: the features of samples and their labels, in the exported model.
 
 Votes are weighted by the inverse of distance: Dudani (1976), The Distance-Weighted
-k-Nearest-Neighbor Rule. A further vote is spread over all classes, so that no logit is infinite.
+k-Nearest-Neighbor Rule. One more vote is spread over all classes, so that no logit is infinite.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from service.training.heads.features import Floats, HeadFeatures, spread
 from service.training.heads.prototypes import Doubles
 
 MOST_ROWS, MOST_BYTES = 2048, 16 << 20
-"""Of the samples whose features a version holds."""
+"""Limits on the samples whose features a version stores."""
 NEAR = 1e-4
-"""Smallest squared distance, as a share of the mean one from the middle of all."""
+"""Minimum squared distance, as a share of the mean squared distance from the centre of all."""
 PREFIX = "hone.knn."
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """rows: (samples, width), from `middle`. votes: (samples, classes), a sample's weight in the
-    column of its class. k: how many vote.
+    """rows: (samples, width), relative to `middle`. votes: (samples, classes), a sample's weight in
+    the column of its class. k: number of neighbours that vote.
     """
 
     features: HeadFeatures
@@ -44,7 +44,7 @@ class Neighbours:
     def of(
         cls, features: HeadFeatures, samples: Batches, weights: Doubles, *, classes: int, k: int
     ) -> Neighbours:
-        """Of the samples that have a weight, as many as may be kept, evenly by class."""
+        """From samples that have a weight, as many as may be stored, balanced by class."""
         there = np.flatnonzero(weights > 0)
         width = features.of(samples, there[:1]).shape[1]
         most = max(k, min(MOST_ROWS, MOST_BYTES // (4 * width)))
@@ -56,7 +56,7 @@ class Neighbours:
         return cls(features, rows - middle, votes, middle, min(k, len(kept)))
 
     def warnings(self, samples: int) -> tuple[str, ...]:
-        """samples: how many there were to keep."""
+        """samples: how many there were to store."""
         if len(self.rows) == samples:
             return ()
         size = self.rows.nbytes / 2**20
@@ -79,7 +79,7 @@ class Neighbours:
         return logits.astype(np.float32)
 
     def attach(self, path: Path, output: str) -> None:
-        """Let an exported model end so."""
+        """Append the head to an exported model."""
         replace_ending(path, output, self._nodes, self._constants())
 
     @property
@@ -120,7 +120,7 @@ class Neighbours:
         }
 
     def _nodes(self, output: str) -> list[onnx.NodeProto]:
-        """Of operators whose form is the same in all opsets from 12 on."""
+        """Uses only operators with the same form in all opsets from 12 on."""
         made: list[onnx.NodeProto] = []
 
         def node(kind: str, *inputs: str, to: str = "", **attributes: Any) -> str:
@@ -154,12 +154,12 @@ class Neighbours:
 
 
 def evenly(chosen: Indices, labels: Indices, most: int) -> Indices:
-    """At most so many, from each class alike as far as it has them; ascending."""
+    """At most this many, balanced by class as far as possible; ascending."""
     if len(chosen) <= most:
         return chosen
     counts = np.bincount(labels)
     low, high = 0, most
-    while low < high:  # the most for one class
+    while low < high:  # find the maximum per class
         middle = (low + high + 1) // 2
         low, high = (
             (middle, high) if np.minimum(counts, middle).sum() <= most else (low, middle - 1)

@@ -1,8 +1,8 @@
-"""A head of nearest class means, as rows of the linear layer that the model has.
+"""A head of nearest class means, as rows of the model's linear layer.
 
 Source: Snell, Swersky, Zemel (2017), Prototypical Networks for Few-shot Learning, NeurIPS, 2.4: of
-squared Euclidean distances, -s |x - m|² is 2 s m·x - s |m|² and a number that is equal for all
-classes. The scale s, which is 1 there, is fitted: it makes the probabilities, not the answers.
+squared Euclidean distances, -s |x - m|² is 2 s m·x - s |m|² plus a number that is the same for all
+classes. The scale s, which is 1 there, is fitted: it affects probabilities, not predicted classes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from service.training.engines.manifest import ClassHead
 from service.training.heads.features import Floats, HeadFeatures, spread
 
 MOST_FITTED = 1024
-"""Samples on which the scale is fitted."""
+"""Maximum number of samples for fitting the scale."""
 LOWEST, HIGHEST, HALVINGS = 1e-3, 1e3, 50
 """Bounds of the scale, times the mean squared distance, and steps of its search."""
 
@@ -27,7 +27,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Prototypes:
-    """means: (classes, width). mass: (classes,) what the samples of each weigh, 0 without any."""
+    """means: (classes, width). mass: (classes,), total sample weight of each, 0 without samples."""
 
     means: Doubles
     mass: Doubles
@@ -61,14 +61,14 @@ class Prototypes:
         """(rows, known) squared."""
         means = self.means[self.known]
         middle = means.mean(axis=0)
-        away, means = rows - middle, means - middle  # digits are lost far from 0
+        away, means = rows - middle, means - middle  # precision is lost far from 0
         found = (away**2).sum(axis=1)[:, None] - 2 * away @ means.T + (means**2).sum(axis=1)
         return np.asarray(np.maximum(found, 0.0))
 
     def without_own(self, rows: Floats, labels: Indices, weights: Doubles) -> Doubles:
-        """As `distances`, each row's to the mean of its class as it is without the row.
+        """Like `distances`, but to a row's own class mean without that row.
 
-        Infinite where no other sample is in the class.
+        Infinite if the class has no other sample.
         """
         found = self.distances(rows)
         own = np.searchsorted(self.known, labels)
@@ -80,7 +80,7 @@ class Prototypes:
         return found
 
     def scale(self, features: HeadFeatures, samples: Batches, weights: Doubles) -> float:
-        """That under which the samples, each left out of its class's mean, are likeliest."""
+        """The scale that maximizes the likelihood of samples, each left out of its class mean."""
         chosen = spread(np.flatnonzero(weights > 0), MOST_FITTED)
         labels = samples.labels[chosen]
         found = self.without_own(features.of(samples, chosen), labels, weights[chosen])
@@ -95,11 +95,11 @@ class Prototypes:
     def write(self, tensors: Mapping[str, Floats], head: ClassHead, scale: float) -> None:
         """Set the rows of the known classes.
 
-        Their mean stays what it was, so that classes that keep their rows stay comparable; without
-        such it is 0.
+        Their mean does not change, so that they stay comparable with classes that keep their rows;
+        if there are none, the mean is 0.
         """
         known, assigned = self.known, np.moveaxis(tensors[head.weight], head.axis, 0)
-        rows = assigned.reshape(len(assigned), -1)  # of a convolution with a kernel of 1 too
+        rows = assigned.reshape(len(assigned), -1)  # a convolution with a kernel of 1 has more axes
         assert head.bias is not None
         bias = tensors[head.bias].reshape(-1)
         means = self.means[known]
@@ -115,10 +115,10 @@ class Prototypes:
 def likeliest_scale(
     distances: Doubles, own: Indices, weights: Doubles, *, smoothing: float = 0.0
 ) -> float:
-    """The s that makes softmax(-s distances) likeliest, where the loss is convex.
+    """The s that maximizes the likelihood of softmax(-s distances); the loss is convex.
 
-    own: column of each row's own class. smoothing: share of a row that is of all classes alike, so
-    that rows without a mistake do not ask for the highest s.
+    own: column of each row's own class. smoothing: share of a row that belongs to all classes
+    equally, so that rows without errors do not drive s to its maximum.
     """
     mean = float(distances.mean()) or 1.0
     low, high = np.log(LOWEST / mean), np.log(HIGHEST / mean)

@@ -1,8 +1,8 @@
-"""Which head suits the samples: prototype, linear or full, by cross-validation.
+"""Selects the head that suits the samples: prototype, linear or full, by cross-validation.
 
-Each is fitted without a fifth of the samples, and judged on these; then without the next fifth. The
-folds are the same for all, and have of each class what the samples have of it. What decides is the
-loss: it tells more of few samples than how many are right (measured: python -m bench heads).
+Each is fitted without a fifth of the samples, and evaluated on these; then without the next fifth.
+All use the same stratified folds. The loss decides: with few samples, it tells more than accuracy
+(measured: python -m bench heads).
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from service.training.protocol.messages.training import Chosen, LoopState, Train
 from service.training.schedule import make_plan
 
 FOLDS, ROUNDS, ENOUGH = 5, 4, 200
-"""Folds of a round, most rounds, and how many judged samples are enough."""
+"""Folds per round, maximum rounds, and how many evaluated samples are enough."""
 MARGIN = 0.5
-"""Standard errors by which a head must be better than one that is quicker to fit."""
+"""Standard errors by which a head must be better than one that is faster to fit."""
 
 OpenEngine = Callable[[Train], Engine]
 
 
 def alone(task: Train) -> Train:
-    """The task, with a rate of 0 for what is not the head, if it asks for a linear one.
+    """The task, with a learning rate of 0 for everything but the head if it asks for a linear one.
 
-    Its learning rate is chosen before: a test with the head alone takes the loss's first rise,
-    which is harmless there, for the end of it (measured).
+    The learning rate is chosen before that: a range test of the head alone takes the loss's first
+    rise, which is harmless there, for divergence (measured).
     """
     head = task.hyperparameters.head
     if not isinstance(head, Head) or head.kind != "linear":
@@ -61,7 +61,7 @@ def alone(task: Train) -> Train:
 def choose_head(
     task: Train, datasets: Datasets, open_engine: OpenEngine, *, tick: Callable[[], None]
 ) -> Chosen:
-    """What `choose` finds, for the head that does best, and this head, with the reason.
+    """The best head, with the reason, and the choices of `choose` for it.
 
     The same task gives the same choice.
     """
@@ -74,7 +74,7 @@ def choose_head(
         asked = replace(rest, hyperparameters=replace(rest.hyperparameters, head=Head(kind)))
         chosen[kind] = choose(asked, datasets, open_engine, tick=tick)
         wanted = replace(asked.hyperparameters, **chosen[kind].values)
-        wanted = replace(wanted, early_stopping_patience=None)  # it would ask the held ones
+        wanted = replace(wanted, early_stopping_patience=None)  # it would use held-out samples
         one = _Judge(alone(replace(asked, hyperparameters=wanted)), datasets, open_engine, tick)
         parts = [one.logits(each) for each in held]
         scores[kind] = Score.of(np.concatenate(parts), labels)
@@ -95,8 +95,8 @@ def choose_head(
 def simplest(scores: Mapping[Kind, Score], positions: Indices) -> Kind:
     """The first whose loss is above the lowest by no more than MARGIN standard errors.
 
-    positions: of the judged samples. Source: Breiman et al. (1984), Classification and Regression
-    Trees, 3.4.3, of whose whole standard error this is a part.
+    positions: of the evaluated samples. Source: Breiman et al. (1984), Classification and
+    Regression Trees, 3.4.3, which uses one whole standard error.
     """
     lowest = min(scores.values(), key=lambda each: each.loss)
     return next(
@@ -108,8 +108,8 @@ def simplest(scores: Mapping[Kind, Score], positions: Indices) -> Kind:
 
 @dataclass(frozen=True)
 class Score:
-    """accuracy: the share that is right. losses: (judged,) cross entropy, at the temperature at
-    which their mean is lowest, so that no kind loses by being too sure or too modest.
+    """accuracy: the share that is right. losses: (evaluated,), cross entropy at the temperature
+    with the lowest mean, so that no kind loses because it is over- or underconfident.
     """
 
     accuracy: float
@@ -120,8 +120,8 @@ class Score:
         return float(self.losses.mean())
 
     def doubt(self, other: Score, positions: Indices) -> float:
-        """The standard error of the difference of the losses; a sample that is judged in several
-        rounds counts once."""
+        """The standard error of the difference of the losses; a sample evaluated in several rounds
+        counts once."""
         _, place, times = np.unique(positions, return_inverse=True, return_counts=True)
         means = np.bincount(place, self.losses - other.losses) / times
         return float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else 0.0
@@ -137,7 +137,7 @@ class Score:
 
 
 def candidates(made: Manifest) -> Iterator[Kind]:
-    """The quickest first; without a bias no prototype, and where the head is all, no full."""
+    """The fastest first; no prototype without a bias, and no full if only the head trains."""
     assert made.head is not None
     if made.head.bias is not None:
         yield "prototype"
@@ -147,7 +147,7 @@ def candidates(made: Manifest) -> Iterator[Kind]:
 
 
 def folds(datasets: Datasets, *, seed: int) -> Iterator[Indices]:
-    """Positions to leave out: of few samples several rounds, each of other folds."""
+    """Positions to leave out: several rounds with different folds if there are few samples."""
     own = np.setdiff1d(np.arange(len(datasets.train)), datasets.base)
     judged = 0
     for number in range(ROUNDS):
@@ -164,7 +164,7 @@ def folds(datasets: Datasets, *, seed: int) -> Iterator[Indices]:
 
 @dataclass
 class _Judge:
-    """Fits a head without some samples, and asks it what these are."""
+    """Fits a head without some samples, and predicts these with it."""
 
     task: Train
     datasets: Datasets
@@ -172,7 +172,7 @@ class _Judge:
     tick: Callable[[], None]
 
     def logits(self, held: Indices) -> Floats:
-        """What the head makes of each, (held, classes); 0 if it cannot be fitted."""
+        """The head's logits for each, (held, classes); 0 if it cannot be fitted."""
         wanted, samples = self.task.hyperparameters, self.datasets.train
         whole = self.datasets.sampler(wanted)
         left = np.setdiff1d(whole.own, held)
@@ -190,7 +190,7 @@ class _Judge:
             found.append(engine.evaluate(inputs, target)[1])
             self.tick()
         del engine
-        gc.collect()  # Engines are in cycles.
+        gc.collect()  # Engines are in reference cycles.
         return np.concatenate(found)
 
     def _fitted(self, sampler: Sampler) -> Engine:
@@ -210,11 +210,11 @@ class _Judge:
         return engine
 
     def after_step(self, *_: object, **__: object) -> None:
-        """Nothing is told of these steps."""
+        """These steps are not reported."""
         self.tick()
 
     def after_epoch(self, state: LoopState) -> LoopState:
-        """Nothing is measured between epochs."""
+        """No validation between epochs."""
         return replace(state, epoch=state.epoch + 1)
 
 

@@ -1,4 +1,4 @@
-"""Where each parameter lies in the flat buffers, so that the optimizer is few large operators."""
+"""The layout of parameters in flat buffers, so that the optimizer needs few, large operations."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from math import ceil, prod
 from service.training.optimizer.recipe import Recipe
 
 ALIGNMENT = 16
-"""Elements of 64 bytes: a line of the cache, and the widest packet of any processor."""
+"""Elements in 64 bytes: a cache line, and the widest vector of any processor."""
 MAX_WIDTH = 131_072
-"""Elements of a block. In smaller ones threads wait for the interpreter's lock between operators:
-AdamW on 670,000 parameters took two threads 1.3 ms at this width, and 2.0 at a quarter of it."""
+"""Maximum elements of a block. With smaller ones, threads wait for the interpreter's lock between
+operators: AdamW on 670,000 parameters took two threads 1.3 ms at this width, and 2.0 at a quarter
+of it."""
 MIN_SHARE = 16_384
-"""Elements for whose sake a further thread is worth its own block."""
+"""Minimum elements for which another thread gets its own block."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferLayout:
     """Buffers are [rows, width]. starts: the first element of each parameter.
 
-    rate_factors, decays: of each row; parameters that differ in them share no row.
+    rate_factors, decays: of each row; parameters with different ones share no row.
     """
 
     rows: int
@@ -61,7 +62,7 @@ def _padded(size: int) -> int:
 
 
 def _width(largest: int, threads: int) -> int:
-    """Blocks that fill the cache, or smaller ones where the threads would get none."""
+    """Elements of a block: up to the maximum, or fewer so that every thread gets a block."""
     rows = max(1, ceil(largest / MAX_WIDTH), min(threads, largest // MIN_SHARE))
     rows = ceil(rows / threads) * threads if rows > 1 else 1
     return max(ALIGNMENT, _padded(ceil(largest / rows)))

@@ -1,4 +1,4 @@
-"""How a job moves parameters along their gradients. Knows neither onnx nor a runtime."""
+"""The optimizer settings of a job. Imports neither onnx nor a runtime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS: dict[str, frozenset[str]] = {
     "rmsprop": frozenset({"momentum", "alpha", "epsilon"}),
     "lion": frozenset({"betas"}),
 }
-"""What each optimizer takes beside what all take."""
+"""Options of each optimizer, besides those that all have."""
 COMMON = frozenset(
     {
         *("optimizer", "weight_decay", "decays", "rate_factors"),
@@ -30,7 +30,7 @@ COMMON = frozenset(
 
 
 class About(NamedTuple):
-    """What a hyperparameter is for, in a sentence, and the bounds of its value."""
+    """A sentence on what a hyperparameter is for, and the bounds of its value."""
 
     text: str
     ge: float | None = None
@@ -40,7 +40,7 @@ class About(NamedTuple):
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The bounds that there are, by name: ge, gt, le, lt."""
+        """The bounds that are set, by name: ge, gt, le, lt."""
         return {
             name: bound
             for name, bound in self._asdict().items()
@@ -48,12 +48,12 @@ class About(NamedTuple):
         }
 
 
-@dataclass(frozen=True)  # no slots: a class may inherit those of one base only
+@dataclass(frozen=True)  # no slots: a class may inherit slots from one base only
 class LossOptions:
-    """What a job chooses of its loss, which is cross entropy; as in PyTorch.
+    """Options of cross entropy, as in PyTorch.
 
-    distillation: of what is added to the loss, whose value is told without it; Li, Hoiem (2016),
-    Learning without Forgetting.
+    distillation: the weight of its term, which the reported loss does not include; Li, Hoiem
+    (2016), Learning without Forgetting.
     """
 
     label_smoothing: Annotated[
@@ -80,13 +80,13 @@ class LossOptions:
 class Recipe:
     """An optimizer with its options, named as in PyTorch where it has them.
 
-    betas: None for the optimizer's own. alpha: RMSprop's smoothing. decays: globs of what
-    weight_decay acts on, None for all with two axes or more, so not biases and norms' scales.
-    rate_factors: factors on the learning rate by glob; the first that matches counts.
+    betas: None for the optimizer's own. alpha: RMSprop's smoothing. decays: globs of parameters
+    that weight_decay applies to, None for all with two axes or more, so not biases and norms'
+    scales. rate_factors: factors on the learning rate by glob; the first that matches counts.
     max_grad_norm, max_grad_value: clipping, by the norm of all gradients or element by element.
     ema_decay: of a moving average of the parameters, which is then measured and exported. l2_sp:
-    half of it times the squared distance to the parameters at the start is added to the loss, whose
-    value is told without it; Li et al. (2018), Explicit Inductive Bias for Transfer Learning.
+    half of it times the squared distance to the parameters at the start is added to the loss, but
+    not to its reported value; Li et al. (2018), Explicit Inductive Bias for Transfer Learning.
     """
 
     optimizer: Annotated[
@@ -141,7 +141,7 @@ class Recipe:
         return next(matching, 1.0)
 
     def decay(self, parameter: str, axes: int) -> float:
-        """The weight decay of this parameter, which has so many axes."""
+        """The weight decay of a parameter with this many axes."""
         if self.decays is None:
             return self.weight_decay if axes >= 2 else 0.0
         chosen = any(fnmatchcase(parameter, glob) for glob in self.decays)
@@ -151,9 +151,9 @@ class Recipe:
 def loss_problems(
     options: LossOptions, given: Collection[str] = (), *, classes: int | None
 ) -> list[Problem]:
-    """All that is wrong with a job's options.
+    """Every error in a job's options.
 
-    given: names of what was asked for. classes: None unless the loss is cross entropy.
+    given: names of the requested ones. classes: None unless the loss is cross entropy.
     """
     plain = LossOptions()
     if classes is None:
@@ -178,10 +178,10 @@ def loss_problems(
 def problems(
     recipe: Recipe, given: Collection[str] = (), *, parameters: Sequence[str] = ()
 ) -> list[Problem]:
-    """All that is wrong with a recipe.
+    """Every error in a recipe.
 
-    given: names of what was asked for, which the optimizer must take even if it is what holds
-    anyway. parameters: the model's, where globs are to be checked.
+    given: names of the requested options, which the optimizer must have even if they equal its
+    defaults. parameters: the model's, to check globs against.
     """
     if recipe.optimizer not in OPTIONS:
         known = ", ".join(OPTIONS)

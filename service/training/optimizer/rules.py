@@ -1,8 +1,7 @@
-"""How each optimizer moves a block of parameters, in place, by numpy's operators.
+"""The update rule of each optimizer, on a block of parameters in place, with numpy's operators.
 
-numpy's loops take the widest vectors that the processor has; ONNX Runtime's own elementwise
-operators do not: AdamW on 670,000 parameters took one thread 1.25 ms, and 1.5 as a Scan of ten of
-its operators.
+numpy's loops use the processor's widest vectors; ONNX Runtime's own elementwise operators do not:
+AdamW on 670,000 parameters took one thread 1.25 ms, and 1.5 as a Scan of ten of its operators.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from service.training.optimizer.recipe import Recipe
 Vector = NDArray[np.float32]
 Slots = Sequence[Vector]
 Direction = Callable[[Vector, Slots, Vector, Vector], Vector]
-"""(gradient, slots, scratch, epsilon) → what to go against, times the rate: any of the arrays.
+"""(gradient, slots, scratch, epsilon) → the direction to subtract, times the rate; any array.
 
-Brings the slots up to date. scratch: written over, of the gradient's shape. epsilon: of no axes.
+Updates the slots. scratch: overwritten, of the gradient's shape. epsilon: without axes.
 """
 VELOCITY = "velocity"
-"""A slot that is there only where the recipe has momentum."""
+"""A slot that exists only if the recipe has momentum."""
 START = "start"
-"""The slot of the parameters that the first step found."""
+"""The slot of the parameters before the first step."""
 EMA = "ema"
 """The slot of the moving average of the parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateRule:
-    """slots: the names of the state kept for each parameter, beside itself; all begin as 0.
+    """slots: names of the state kept for each parameter besides itself; all start as 0.
 
-    decoupled: whether weight decay shrinks the parameter and not the gradient. scalars: the factor
-    on the learning rate, and epsilon, at a step counted from 1.
+    decoupled: whether weight decay applies to the parameter instead of the gradient. scalars: the
+    factor on the learning rate, and epsilon, at a step counted from 1.
     """
 
     slots: tuple[str, ...]
@@ -47,14 +46,14 @@ class UpdateRule:
 
 
 def slots(recipe: Recipe) -> tuple[str, ...]:
-    """The state beside the parameters; the rule's own comes first."""
+    """The state besides the parameters; the rule's own comes first."""
     own = (name for name in RULES[recipe.optimizer].slots if name != VELOCITY or recipe.momentum)
     shared = {START: recipe.l2_sp > 0, EMA: recipe.ema_decay is not None}
     return (*own, *(name for name, is_kept in shared.items() if is_kept))
 
 
 def scalar(value: float) -> Vector:
-    """Of no axes: numpy would convert a float anew at every call."""
+    """An array without axes: numpy would convert a float again at every call."""
     return np.array(value, np.float32)
 
 
@@ -76,7 +75,7 @@ def _sgd(recipe: Recipe) -> Direction:
 
 
 def _adam(recipe: Recipe) -> Direction:
-    """torch.optim.Adam and AdamW, for moments divided by 1 - beta, which spares two products."""
+    """torch.optim.Adam and AdamW, with moments divided by 1 - beta, which saves two products."""
     first_beta, second_beta = scalar(recipe.first_beta), scalar(recipe.second_beta)
 
     def direction(gradient: Vector, slots: Slots, scratch: Vector, epsilon: Vector) -> Vector:
@@ -89,14 +88,14 @@ def _adam(recipe: Recipe) -> Direction:
 
 
 def _adam_scalars(recipe: Recipe, step: int) -> tuple[float, float]:
-    """The corrections of the bias, and those of the moments' own unit."""
+    """Bias correction, and correction for the unit of the moments."""
     first, second = recipe.first_beta, recipe.second_beta
     unit = sqrt((1 - second) / (1 - second**step))
     return (1 - first) / (1 - first**step) / unit, recipe.epsilon / unit
 
 
 def _rmsprop(recipe: Recipe) -> Direction:
-    """torch.optim.RMSprop, not centered, for a mean square divided by 1 - alpha."""
+    """torch.optim.RMSprop, not centered, with the mean square divided by 1 - alpha."""
     alpha, momentum = scalar(recipe.alpha), scalar(recipe.momentum)
 
     def direction(gradient: Vector, slots: Slots, scratch: Vector, epsilon: Vector) -> Vector:

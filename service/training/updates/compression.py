@@ -1,10 +1,10 @@
-"""Compresses updates, and carries the error over to the next one.
+"""Compresses updates, and carries the error over to the next update.
 
 Error feedback: Seide et al. (2014), 1-Bit Stochastic Gradient Descent; Karimireddy et al. (2019),
-Error Feedback Fixes SignSGD. A file of int8 has each tensor under its own name as I8, and
-`hone.scales`, a factor for each in the order of their names. One of top_k has `hone.indices`, which
-are places in all tensors laid end to end in the order of their names, and `hone.values`; its
-metadata tells names and shapes.
+Error Feedback Fixes SignSGD. An int8 file has each tensor under its own name as I8, and
+`hone.scales`, a factor for each, sorted by name. A top_k file has `hone.indices`, which are
+positions in the concatenation of all tensors, sorted by name, and `hone.values`; its metadata has
+names and shapes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tensors = Mapping[str, Floats]
 def write_update(
     path: Path, update: Tensors, kind: Compression, *, share: float, facts: Mapping[str, Any]
 ) -> dict[str, Floats]:
-    """Write an update, and return what whoever reads it will get.
+    """Write an update, and return it as a reader will decode it.
 
     share: of the numbers that top_k keeps, at least one. facts: further metadata.
     """
@@ -50,7 +50,7 @@ def write_update(
 
 
 def read_update(path: Path) -> dict[str, Floats]:
-    """The difference that a file tells, in float32."""
+    """The difference that a file contains, in float32."""
     with safe_open(path, framework="np") as file:
         about = json.loads(file.metadata()[METADATA])
         stored: dict[str, NDArray[Any]] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping

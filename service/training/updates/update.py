@@ -1,8 +1,9 @@
-"""The update of a round: trained parameters less those that were given, made ready to leave.
+"""The update of a round: trained parameters minus the given ones, made ready to leave.
 
-In this order, so that the noise covers all that leaves: the difference of all parameters is clipped
-as one vector, Gaussian noise is added, and only then is it compressed. McMahan et al. (2018),
-Learning Differentially Private Recurrent Language Models, with the noise added by the device.
+In this order, so that the noise covers everything that leaves: the difference of all parameters is
+clipped as one vector, Gaussian noise is added, and only then is it compressed. McMahan et al.
+(2018), Learning Differentially Private Recurrent Language Models, with the noise added by the
+device.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from service.training.schedule import Ending
 from service.training.updates.compression import write_update
 
 ROUNDING = 1e-6
-"""By which a clipped norm stays below its bound: float32 rounds both."""
+"""Relative margin of a clipped norm below its bound: float32 rounds both."""
 
 Floats = NDArray[np.float32]
 
@@ -40,9 +41,9 @@ def make_update(
     validation: dict[str, Any],
     reason: Ending,
 ) -> Updated:
-    """Write the update, and what its compression left out. train_samples: of an epoch.
+    """Write the update, and its compression's residual. train_samples: of an epoch.
 
-    Raises DeadlinePassed where nothing was trained, TooFewSamples, LossNotFinite.
+    Raises DeadlinePassed if nothing was trained, TooFewSamples, LossNotFinite.
     """
     terms = task.update
     assert terms is not None
@@ -75,14 +76,14 @@ def make_update(
 
 
 def norm_of(tensors: Mapping[str, Floats]) -> float:
-    """The Euclidean norm of all of them as one vector."""
+    """The Euclidean norm of all tensors as one vector."""
     return sqrt(sum(float(np.square(each, dtype=np.float64).sum()) for each in tensors.values()))
 
 
 def clipped(
     tensors: Mapping[str, Floats], norm: float, clip_norm: float | None
 ) -> Mapping[str, Floats]:
-    """Shortened to clip_norm where they are longer."""
+    """Scaled down to clip_norm if the norm is larger."""
     if clip_norm is None or norm <= clip_norm:
         return tensors
     factor = np.float32(clip_norm / norm * (1 - ROUNDING))
@@ -90,7 +91,7 @@ def clipped(
 
 
 def with_noise(tensors: Mapping[str, Floats], terms: UpdateTerms) -> Mapping[str, Floats]:
-    """With Gaussian noise of its own for each number, which no seed of a job repeats."""
+    """With independent Gaussian noise for each number, which no job's seed reproduces."""
     if not terms.noise_multiplier:
         return tensors
     assert terms.clip_norm is not None
@@ -123,7 +124,7 @@ def _difference(engine: Engine, terms: UpdateTerms, folder: Path) -> dict[str, F
 
 
 def _owed(terms: UpdateTerms, update: Mapping[str, Floats]) -> Mapping[str, Floats]:
-    """With what the last compression left out, unless the parameters were others then."""
+    """With the last compression's residual, unless the parameters have changed since."""
     if terms.compression == "none" or terms.residual is None:
         return update
     left = checkpoint.read_all(Path(terms.residual))
