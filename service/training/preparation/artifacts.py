@@ -1,4 +1,4 @@
-"""From a forward ONNX graph to artifacts that Microsoft's runtimes train with."""
+"""Makes artifacts for training with Microsoft's runtimes from a forward ONNX graph."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from service.training.protocol.messages.preparation import Prepare, Prepared
 
 
 def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
-    """Check a forward model, and write artifacts that have been trained with for two steps.
+    """Check a forward model, and write artifacts, proved by two training steps.
 
-    They are of the whole model: it is not cut. Raises GraphRefused with every cause at once,
+    The model is not cut: they are for the whole model. Raises GraphRefused with every cause,
     EngineMissing. Runs native code on the upload: call it in a process that may crash.
     """
     forward = read(model_path, task)

@@ -1,4 +1,4 @@
-"""Bounds on what an uploaded graph may ask for, by looking at it: nothing of it has run yet."""
+"""Static bounds on the work of an uploaded graph, checked before any of it is run."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from service.training.limits import memory_limit_bytes
 from storage.errors import Problem
 
 MAX_NODES = 20_000
-"""With every branch and every call of a function. The largest networks that people train on a
-device have some thousand."""
+"""Maximum nodes, including every branch and every function call. The largest networks that people
+train on a device have a few thousand."""
 MAX_EXECUTED_NODES = 1_000_000
-"""With loops by their trip counts, for one row."""
+"""Maximum nodes executed for one row, counting loops by their trip counts."""
 MAX_DEPTH = 8
-"""Of control flow and function calls inside of each other."""
+"""Maximum nesting of control flow and function calls."""
 MAX_VALUE_BYTES = 2**30
-"""Of one tensor, for one row."""
+"""Maximum size of a tensor, for one row."""
 _TOO_DEEP = "functions and control flow lie more than {} deep in each other; flatten the model"
 
 Size = tuple[int, int]
-"""Nodes, and how often they run."""
+"""Number of nodes, and of node executions."""
 
 
 def require_bounded(model: onnx.ModelProto, root: str = "/model") -> None:
-    """Raises GraphRefused if checking the model could take more time or memory than is sane.
+    """Raises GraphRefused if checking the model could take excessive time or memory.
 
-    root: where the file is found in the upload, a JSON pointer.
+    root: the file's place in the upload, a JSON pointer.
     """
     place = root + "/graph"
     nodes, executed = _Counter(model.functions, place).graph(model.graph, {}, 0)
@@ -43,7 +43,7 @@ def require_bounded(model: onnx.ModelProto, root: str = "/model") -> None:
 
 
 class _Counter:
-    """Counts nodes; each function is counted once, however often it is called.
+    """Counts nodes; each function's body is analysed once, however often it is called.
 
     place: JSON pointer of the graph.
     """
@@ -54,7 +54,7 @@ class _Counter:
         self._known: dict[tuple[str, str], Size] = {}
 
     def graph(self, graph: onnx.GraphProto, constants: Mapping[str, int], depth: int) -> Size:
-        """constants: whole numbers that are known by name, where trip counts are looked up."""
+        """constants: known integers by name, for looking up trip counts."""
         known = {**constants, **_whole_numbers(graph)}
         return self._nodes(graph.node, known, depth)
 
@@ -87,7 +87,7 @@ class _Counter:
         return self._known[key]
 
     def _trips(self, node: onnx.NodeProto, constants: Mapping[str, int]) -> int:
-        """How often a node's graphs run. A Scan's length is that of its input, which is a row's."""
+        """How often a node's graphs run. A Scan's length is that of its input, for one row."""
         if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
             return 1
         trips = constants.get(node.input[0]) if node.input else None
@@ -122,7 +122,7 @@ def _require_small_values(model: onnx.ModelProto, place: str) -> None:
     try:
         inferred = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError):
-        return  # The checks that follow say what is wrong with it.
+        return  # Later checks report what is wrong with it.
     problems = [
         Problem(
             place + pointer("value", value.name),
@@ -136,7 +136,7 @@ def _require_small_values(model: onnx.ModelProto, place: str) -> None:
 
 
 def _size_bytes(value: onnx.ValueInfoProto) -> int:
-    """Of one row: dimensions without a number count as one."""
+    """Size of one row; unknown dimensions count as 1."""
     kind = value.type.tensor_type
     try:
         item_bytes = int(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize)

@@ -1,4 +1,4 @@
-"""Carries out the task `Diagnose`: what a file holds, and what of it would train."""
+"""Carries out the task `Diagnose`: a file's contents, and which of them would train."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from storage.errors import Problem
 
 
 def diagnose(task: Diagnose) -> Diagnosed | Refused:
-    """Refused if the file cannot be read; what else is wrong with it is told with the rest."""
+    """Refused if the file cannot be read; other problems are part of the diagnosis."""
     wanted = task.prepare
     if wanted.form == "artifacts":
         return _of_artifacts(wanted)
@@ -48,7 +48,7 @@ def diagnose(task: Diagnose) -> Diagnosed | Refused:
 
 
 def _filled(wanted: Prepare, suggested: Suggested | None) -> Prepare:
-    """With the suggested loss, and the output that goes with it, where none was named."""
+    """With the suggested loss and its output, if none was named."""
     if wanted.loss:
         return wanted
     if suggested is None:
@@ -90,7 +90,7 @@ def _told(
 
 
 def _of_artifacts(wanted: Prepare) -> Diagnosed | Refused:
-    """Artifacts are as they were made: there is nothing to choose."""
+    """The diagnosis of artifacts, which leave nothing to choose."""
     made = prepare(wanted)
     if isinstance(made, Refused):
         return made
@@ -123,7 +123,7 @@ def _tensor(graph: Graph, name: str) -> TensorInfo:
 
 
 def _head(made: Prepared) -> HeadInfo | None:
-    """The layer whose rows are the classes, None if there is none that could get others."""
+    """The layer whose rows are the classes, None if there is none whose rows can change."""
     classes = made.signature.target.num_classes
     if classes is None:
         return None
@@ -138,7 +138,7 @@ def _head(made: Prepared) -> HeadInfo | None:
 
 
 def _refused(graph: Graph, problems: Sequence[Problem]) -> Iterator[RefusedNode]:
-    """The nodes that problems are about."""
+    """The nodes that have problems."""
     nodes = {pointer("model", "graph", "node", each.name): each for each in graph.proto.node}
     for problem in problems:
         node = nodes.get(problem.pointer)

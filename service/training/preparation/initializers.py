@@ -1,4 +1,4 @@
-"""The initializers of a graph that may be parameters: which train, and why the others do not."""
+"""Lists initializers that may be parameters: which ones train, and why the others do not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.training.protocol.messages.diagnosis import Initializer, WhyNot
 from service.training.protocol.messages.preparation import Parameter, Prepare, Prepared
 
 SPELT = {"float": "float32", "double": "float64"}
-"""Names of ONNX as NumPy has them."""
+"""ONNX's names of types → NumPy's."""
 UNUSUAL = (
     "it stands where numbers of the program are as usual as weights; name it in trainable to "
     "train it"
@@ -26,7 +26,7 @@ UNREACHED = "no gradient of the loss reaches it"
 
 
 def initializers(graph: Graph, prepared: Prepared | None, wanted: Prepare) -> Iterator[Initializer]:
-    """What may be a parameter, in graph order, then what was added beside it, as adapters are."""
+    """Possible parameters, in graph order, then those added to the graph, such as adapters."""
     made = {each.name: each for each in prepared.parameters} if prepared else {}
     chosen = _chosen(graph, wanted) if prepared is None else ()
     stuck = {each.name: each for each in untrained.find(graph)}
@@ -48,7 +48,7 @@ def initializers(graph: Graph, prepared: Prepared | None, wanted: Prepare) -> It
 
 
 def _added(parameter: Parameter) -> Initializer:
-    """An adapter, or what a subgraph holds."""
+    """An adapter, or a parameter in a subgraph."""
     why: tuple[WhyNot, str] | None = None
     if not parameter.trains:
         why = ("no_gradient", "it lies inside of control flow, which has no gradient")
@@ -63,7 +63,7 @@ def _added(parameter: Parameter) -> Initializer:
 
 
 def _chosen(graph: Graph, wanted: Prepare) -> tuple[str, ...]:
-    """What would train if nothing were wrong."""
+    """Names that would train if there were no problems."""
     try:
         return trainable.select(graph, wanted.trainable)
     except GraphRefused:
@@ -71,7 +71,7 @@ def _chosen(graph: Graph, wanted: Prepare) -> tuple[str, ...]:
 
 
 def _may_be_one(graph: Graph, tensor: onnx.TensorProto) -> bool:
-    """Not the numbers of the program: shapes, axes, single constants."""
+    """Excludes the program's own numbers: shapes, axes, single constants."""
     if tensor.name in graph.constants or prod(tensor.dims) <= 1:
         return False
     is_whole = tensor.data_type not in FLOATS
@@ -99,7 +99,7 @@ def _why_not(
 
 
 def _by_type(graph: Graph, tensor: onnx.TensorProto) -> tuple[WhyNot, str] | None:
-    """Why nothing of this type trains, None if it may."""
+    """Why tensors of this type do not train, None if they may."""
     dtype = dtype_name(tensor.data_type)
     if tensor.data_type in refusals.NARROW:
         return "quantized", f"it is {dtype}; adapters (lora) can train beside it"
@@ -111,7 +111,7 @@ def _by_type(graph: Graph, tensor: onnx.TensorProto) -> tuple[WhyNot, str] | Non
 
 
 def dtype_name(kind: int | None) -> str:
-    """float32, int8: as NumPy calls it; unknown where nothing is told."""
+    """NumPy's name, such as float32 or int8; `unknown` without a type."""
     if not kind or kind not in onnx.TensorProto.DataType.values():
         return "unknown"
     if kind in FLOATS or kind in refusals.NARROW:

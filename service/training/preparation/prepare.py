@@ -12,7 +12,7 @@ from storage.errors import Problem
 
 
 def prepare(task: preparation.Prepare) -> preparation.Prepared | preparation.Refused:
-    """Make an upload ready to train, or say all that is wrong with it."""
+    """Make an upload ready to train, or report everything that is wrong with it."""
     try:
         return _prepare(task)
     except GraphRefused as refused:

@@ -1,4 +1,4 @@
-"""From a forward ONNX graph to what the engine of sessions trains."""
+"""Makes the session engine's training models from a forward ONNX graph."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ OWN_LOSS = (
 
 
 def make_step_models(model_path: Path, task: Prepare) -> Prepared:
-    """Check a forward model, and write its step, which has been run.
+    """Check a forward model, and write its step, which was run as a test.
 
-    Raises GraphRefused with every cause at once. Runs native code on the upload: call it in a
-    process that may crash.
+    Raises GraphRefused with every cause. Runs native code on the upload: call it in a process that
+    may crash.
     """
     known = None
     if task.class_ids is not None:
@@ -60,7 +60,7 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
 
 
 def _with_classes(upload: Path, task: Prepare, ids: tuple[int, ...]) -> tuple[Path, int]:
-    """A copy of the upload with other classes, and how many it had."""
+    """A copy of the upload with these classes, and the number it had before."""
     changed, known = head.change(load(upload), task.output, ids)
     path = Path(task.work_dir) / "changed.onnx"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,8 +73,8 @@ def _head(
 ) -> ClassHead | None:
     """The head that trains, None if there is none.
 
-    known: how many classes the upload had, where they have been changed. Raises GraphRefused if
-    they were, and the head does not train.
+    known: the number of classes in the upload, if they were changed. Raises GraphRefused if they
+    were and the head does not train.
     """
     classes = forward.signature.target.num_classes if task.loss == "cross_entropy" else None
     if known is None and classes is None:
@@ -98,7 +98,7 @@ def _head(
 
 
 def read(model_path: Path, task: Prepare) -> ForwardModel:
-    """The forward model that the task is about. Raises GraphRefused with every cause at once."""
+    """The task's forward model. Raises GraphRefused with every cause."""
     problems = specification_problems(task.loss, task.optimizer)
     if task.lora is not None and task.loss_output is not None:
         problems.append(Problem("/spec/trainable/lora", OWN_LOSS))
@@ -112,12 +112,12 @@ def read(model_path: Path, task: Prepare) -> ForwardModel:
         patterns=task.trainable,
         lora=task.lora,
         classes=task.classes,
-        divide=task.divide and task.loss_output is None,  # the label is no part of what is kept
+        divide=task.divide and task.loss_output is None,  # features do not include the label
     )
 
 
 def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.ModelProto]:
-    """The step, which has been run, and the evaluation."""
+    """The step model, which was run as a test, and the evaluation model."""
     model, output, loss = forward.model, forward.output, loss_of(forward, task)
     step = _step(forward, task, loss)
     step = replace(step, batch_statistics=not rows_are_independent(step, forward))
@@ -129,7 +129,7 @@ def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.
 
 
 def loss_of(forward: ForwardModel, task: Prepare) -> Loss:
-    """What training lowers."""
+    """The loss that training minimizes."""
     if forward.loss_output is None:
         return Loss(task.loss)
     target = forward.signature.target.name or None
@@ -167,7 +167,7 @@ def _compile(
 
 
 def _normalizes_by_batch(model: onnx.ModelProto) -> bool:
-    """Was it exported with a BatchNormalization that trains?"""
+    """Was it exported with a BatchNormalization in training mode?"""
     return any(
         node.op_type == "BatchNormalization" and trial.trains(node, model.graph)
         for node in model.graph.node

@@ -1,4 +1,4 @@
-"""Runs a step before it is taken: is its loss a number, and may its batches be shared out?"""
+"""Tests a step before it is accepted: is its loss finite, and may its batches be split?"""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Feeds = dict[str, Array]
 PLACE = "/model/graph"
 ROWS = 3
 TOLERANCE = 1e-3
-"""Largest difference, as a share of the largest number of the same tensor."""
+"""Maximum difference, as a share of the largest number in the same tensor."""
 
 
 def rows_are_independent(step: StepModel, forward: ForwardModel) -> bool:
     """Whether the losses and gradients of rows add up to those of their batch.
 
-    Raises GraphRefused with the runtime's sentence if the step does not run on random inputs, or
-    if its loss is not a number.
+    Raises GraphRefused with the runtime's message if the step does not run on random inputs, or
+    if its loss is not finite.
     """
     try:
         session = open_session(step.model.SerializeToString(), threads=1)
@@ -53,7 +53,7 @@ def rows_are_independent(step: StepModel, forward: ForwardModel) -> bool:
 def _run(
     session: Any, step: StepModel, forward: ForwardModel
 ) -> tuple[list[Array], list[list[Array]]]:
-    """The outputs for a batch, and for each of its rows alone where that may be the same."""
+    """The outputs for a batch, and for each row alone if rows may be independent."""
     for flag in (True, False):
         feeds = _feeds(step, forward, flag=flag)
         whole = session.run(None, feeds)
@@ -71,7 +71,7 @@ def _run(
 
 
 def _feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
-    """flag: the value of all booleans, which are masks of one sense or the other."""
+    """flag: the value of all booleans, which are masks of either meaning."""
     graph = forward.graph
     feeds = trial.draw(graph, ROWS, flag=flag)
     feeds |= draw_all(

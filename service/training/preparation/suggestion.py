@@ -19,17 +19,17 @@ ENDS = {
     "LogSoftmax": ("cross_entropy", "the logarithms of probabilities of classes"),
     "Sigmoid": ("bce_with_logits", "a probability for each of several yes or no"),
 }
-"""Operators that a loss applies itself: it takes what they read."""
+"""Operators that a loss applies itself: it takes their input."""
 CLASS_NAMES = ("classes", "class_names", "labels", "names", "id2label")
-"""Keys of a model's metadata under which exporters write the names of classes."""
+"""Metadata keys under which exporters write class names."""
 LEAST_PIXELS = 8
 BYTES_FROM = 200.0
-"""A model that divides its input by so much takes pixels from 0 to 255."""
+"""A model that divides its input by at least this much takes pixels from 0 to 255."""
 CHANNELS = {1: "gray", 3: "rgb"}
 
 
 def suggest(graph: Graph, chosen: str | None) -> Suggested | None:
-    """None if no output of the graph could be trained. chosen: the output that the asker names."""
+    """None if no output of the graph could be trained. chosen: the output named in the request."""
     own = next((name for name in graph.outputs if graph.dims(name) == ()), None)
     output = chosen or _output(graph, own)
     if output is None:
@@ -47,7 +47,7 @@ def suggest(graph: Graph, chosen: str | None) -> Suggested | None:
 
 
 def _output(graph: Graph, own: str | None) -> str | None:
-    """The only output beside a loss, else the one that is called logits, else the first."""
+    """The only output besides a loss, else the one named logits, else the first."""
     found = [
         name for name in graph.outputs if name != own and graph.elem_type(name) in (None, FLOAT)
     ]
@@ -78,7 +78,7 @@ def _loss(graph: Graph, output: str) -> tuple[str, str, str]:
 
 
 def _row(graph: Graph, name: str) -> tuple[int, ...]:
-    """Shape of one row of a tensor, empty if it cannot be told."""
+    """Shape of one row of a tensor, empty if unknown."""
     dims = graph.dims(name)
     if dims is not None and None not in dims[1:]:
         return tuple(size or 0 for size in dims[1:])
@@ -93,7 +93,7 @@ def _input_rows(graph: Graph) -> list[tuple[int | None, ...]]:
 
 
 def _class_names(model: onnx.ModelProto, count: int) -> tuple[str, ...] | None:
-    """The names that the file carries, if there is one for each class."""
+    """The class names in the file, if there is one for each class."""
     for entry in model.metadata_props:
         if entry.key.lower() in CLASS_NAMES:
             names = _listed(entry.value)
@@ -103,7 +103,7 @@ def _class_names(model: onnx.ModelProto, count: int) -> tuple[str, ...] | None:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    """Names from JSON, from a Python literal as Ultralytics writes it, or with commas between."""
+    """Names from JSON, from a Python literal as written by Ultralytics, or separated by commas."""
     value: Any = None
     for parse in (json.loads, ast.literal_eval):
         try:
@@ -119,7 +119,7 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 def _pictures(graph: Graph) -> list[dict[str, Any]]:
-    """What makes the only input of pictures, if its shape is that of one."""
+    """Image preprocessing for the only input, if its shape is that of an image."""
     (first, *others) = _input_rows(graph) or [()]
     if others or len(first) != 3 or graph.elem_type(graph.inputs[0].name) != FLOAT:
         return []
@@ -135,7 +135,7 @@ def _pictures(graph: Graph) -> list[dict[str, Any]]:
 
 
 def _divides_by_bytes(graph: Graph) -> bool:
-    """Does the model bring its input from 0 to 255 down itself?"""
+    """Does the model itself scale down inputs from 0 to 255?"""
     for node in graph.consumers(graph.inputs[0].name):
         values = [graph.array(name) for name in node.input[1:] if name in graph.initializers]
         sizes = [abs(float(each.ravel()[0])) for each in values if each is not None and each.size]

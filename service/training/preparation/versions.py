@@ -1,4 +1,4 @@
-"""What a model needs beside its training graphs: version 1, the frozen part, other outputs."""
+"""Makes what a model needs besides its training graphs: version 1, frozen part, other outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.training.protocol.messages.preparation import Prepared
 from service.training.protocol.messages.shared import FEATURE_DTYPE, Artifacts
 
 PREFIX_MODEL = "prefix_model.onnx"
-"""The frozen part, where a model was cut."""
+"""The frozen part, if the model was cut."""
 REMAINDER_MODEL = "remainder_model.onnx"
 """A fragment with the outputs that do not train."""
 BASE_MODEL = "base_model.onnx"
@@ -25,7 +25,7 @@ BASE_MODEL = "base_model.onnx"
 def with_prefix(
     artifacts: Artifacts, forward: ForwardModel, directory: Path, *, feature_dtype: str
 ) -> Artifacts:
-    """With the prefix model, where the graph was cut; its outputs are kept as feature_dtype."""
+    """With the prefix model, if the graph was cut; its outputs are cached as feature_dtype."""
     if forward.prefix is None:
         return artifacts
     onnx.helper.set_model_props(forward.prefix, {FEATURE_DTYPE: feature_dtype})
@@ -36,9 +36,9 @@ def with_prefix(
 def describe(
     model_path: Path, forward: ForwardModel, artifacts: Artifacts, *, exported: onnx.ModelProto
 ) -> Prepared:
-    """The answer to the task, with version 1 written beside the artifacts.
+    """The answer to the task, with version 1 written next to the artifacts.
 
-    exported: what training would export, with the weights as they were uploaded.
+    exported: the model that training would export, with the uploaded weights.
     """
     directory = Path(artifacts.training_model).parent
     uploaded, own_notes = _uploaded(model_path, forward)
@@ -80,7 +80,7 @@ def _uploaded(path: Path, forward: ForwardModel) -> tuple[onnx.ModelProto, list[
 
 
 def _as_it_infers(uploaded: onnx.ModelProto, output: str) -> onnx.ModelProto:
-    """The upload, and where it has other outputs its normal form, which opens functions."""
+    """The upload; if it has other outputs, its inference form with functions inlined."""
     if [value.name for value in uploaded.graph.output] == [output]:
         return uploaded
     return trial.inference_form(normalize(uploaded, []).model)
@@ -94,7 +94,7 @@ def _with_other_outputs(
     exported: onnx.ModelProto,
     directory: Path,
 ) -> tuple[Artifacts, list[str]]:
-    """With a remainder model, if the model as it infers has outputs beside the one that trains."""
+    """With a remainder model, if the inference model has outputs besides the trained one."""
     output = forward.output
     if {value.name for value in whole.graph.output} <= {output}:
         return artifacts, []
@@ -114,10 +114,10 @@ def _with_other_outputs(
 def _base_model(
     uploaded: onnx.ModelProto, whole: onnx.ModelProto, *, output: str
 ) -> tuple[onnx.ModelProto, list[str]]:
-    """Version 1: the upload, if apps and Hone can run it as it is.
+    """Version 1: the upload, if apps and Hone can run it unchanged.
 
-    Else its inference form, if it would train as it infers, or with the inner tensor that trains as
-    an output more, as all later versions have it.
+    Else its inference form, if the upload would train during inference, or a copy with the trained
+    inner tensor as an extra output, like all later versions.
     """
     made, notes = uploaded, []
     if any(trial.trains(node, uploaded.graph) for node in uploaded.graph.node):
@@ -132,7 +132,7 @@ def _base_model(
 
 
 def _with_output(model: onnx.ModelProto, whole: onnx.ModelProto, output: str) -> onnx.ModelProto:
-    """A copy that gives an inner tensor too: of `whole` where a function of the model hides it."""
+    """A copy that also outputs an inner tensor; of `whole` if a function of the model hides it."""
     shows = any(output in node.output for node in model.graph.node)
     copy = onnx.ModelProto()
     copy.CopyFrom(model if shows else whole)

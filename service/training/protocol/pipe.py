@@ -1,4 +1,4 @@
-"""The child's ends of its pipes: the task and then commands in, messages and heartbeats out."""
+"""The child's ends of its pipes: the task, then commands in; messages and heartbeats out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ StopReason = Literal["paused", "cancelled", "orphaned"]
 
 
 class Interrupted(Exception):
-    """The task ends early because the parent asked for it, or is gone."""
+    """The task ends early because the parent wants that, or is gone."""
 
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason)
@@ -32,17 +32,17 @@ class Interrupted(Exception):
 
 
 def claim_stdout() -> int:
-    """A private descriptor for messages; whatever else prints to fd 1 lands on stderr."""
+    """A private descriptor for messages; any other output to fd 1 goes to stderr."""
     messages = os.dup(1)
     os.dup2(2, 1)
     return messages
 
 
 class Pipe:
-    """Both directions of the talk with the parent. Only the main thread sends.
+    """Both directions of communication with the parent. Only the main thread sends.
 
-    stop, held: what the parent wants since it last spoke; plain attributes, because the loop reads
-    them at every step. Once `orphaned` stop stays so.
+    stop, held: the parent's latest commands; plain attributes, because the loop reads them at every
+    step. Once stop is `orphaned`, it stays so.
     """
 
     def __init__(self, *, stdin: int, stdout: int) -> None:
@@ -54,7 +54,7 @@ class Pipe:
         self._heard = threading.Event()
 
     def send(self, message: Message) -> None:
-        """Raises Interrupted if nobody reads any more."""
+        """Raises Interrupted if the parent no longer reads."""
         rest = memoryview(encode(message))
         try:
             while rest:
@@ -63,20 +63,20 @@ class Pipe:
             raise Interrupted("orphaned") from error
 
     def read_task(self) -> Task:
-        """The first line. Raises Interrupted at end of file, ValueError if it is no task."""
+        """The first line. Raises Interrupted at end of file, ValueError if it is not a task."""
         line = self._stdin.readline()
         if not line:
             raise Interrupted("orphaned")
         return decode_task(line)
 
     def listen(self, *, on_orphaned: Callable[[], None] | None = None) -> None:
-        """Take commands from now on, in a thread; on_orphaned runs in it at end of file."""
+        """Receive commands from now on in a thread, which calls on_orphaned at end of file."""
         threading.Thread(
             target=self._take_commands, args=(on_orphaned,), name="commands", daemon=True
         ).start()
 
     def wait(self, timeout_s: float) -> None:
-        """Sleep until a command has come, or for timeout_s."""
+        """Sleep until a command arrives, or for timeout_s."""
         self._heard.wait(timeout_s)
         self._heard.clear()
 
@@ -102,7 +102,7 @@ class Pipe:
 
 
 class Heartbeat:
-    """Signs of life between steps of work that is not training; obeys the parent too."""
+    """Sends heartbeats during work other than training, and obeys commands."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe

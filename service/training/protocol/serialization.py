@@ -1,6 +1,6 @@
 """Frozen dataclasses from JSON, checked against their annotations.
 
-The standard library alone: to import pydantic and build its validators took a training child
+Uses only the standard library: importing pydantic and building its validators took a training child
 150 ms of the 450 ms that it needs to its first step.
 """
 
@@ -16,7 +16,7 @@ SCALARS = (str, int, float, bool, type(None))
 
 
 def build(hint: Any, value: Any, place: str = "") -> Any:
-    """The object that a JSON value stands for. Raises ValueError with the place of what is wrong.
+    """The object that a JSON value represents. Raises ValueError with the place of the error.
 
     hint: a dataclass, a scalar, Literal, Any, a union, tuple[X, ...], tuple[X, Y], dict[str, X].
     """

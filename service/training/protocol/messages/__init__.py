@@ -2,8 +2,8 @@
 
 The parent's first line on the child's stdin is a task; later lines are commands; end of file
 means that the parent is gone. The child answers with messages on stdout, the last of which ends
-the order: `unions.py` has the list.
+the task: `unions.py` has the list.
 
-Each conversation has a module of its own. To make a dataclass takes half a millisecond, and a child
-has one conversation.
+Each kind of task has its own module: creating a dataclass takes half a millisecond, and a child
+only needs those of its task.
 """

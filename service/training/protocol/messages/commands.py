@@ -1,4 +1,4 @@
-"""Commands: what a working child may be told. Each is obeyed between two steps."""
+"""Commands to a working child. Each is obeyed between two steps."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """Go on after a `Hold`."""
+    """Continue after a `Hold`."""
 
     kind: Literal["continue"] = "continue"

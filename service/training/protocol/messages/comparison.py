@@ -10,12 +10,12 @@ from storage.records.signatures import Signature
 from storage.records.versions import VariantName
 
 Ranks = Literal["unlabelled", "labels"]
-"""Unlabelled samples by how unsure a version is, or labelled ones by how far it is from them."""
+"""Unlabelled samples by a version's uncertainty, or labelled ones by its doubt about the label."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnLoss:
-    """The artifacts that compute a loss of the model's own: paths."""
+    """Paths of the artifacts that compute the model's own loss."""
 
     manifest: str
     eval_model: str
@@ -24,10 +24,10 @@ class OwnLoss:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What models are measured on and by. metric: `accuracy`, `loss` or `mae`.
+    """How models are measured: samples and metric. metric: `accuracy`, `loss` or `mae`.
 
     reference, base_set: whether to compare on these sets as well. preprocess, cache: as
-    in Train. own_loss: where loss is `output`.
+    in Train. own_loss: if loss is `output`.
     """
 
     signature: Signature
@@ -46,11 +46,11 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Evaluate:
-    """Compare two inference models on the labelled validation samples as they are now.
+    """Compare two inference models on the current labelled validation samples.
 
-    baseline_classes: ids of the classes that the baseline tells apart, by index; None for those of
-    the signature. Samples of others are left out. seen_up_to: the watermark of the baseline's job,
-    to tell drift from; None not to look.
+    baseline_classes: ids of the classes that the baseline knows, by index; None for those of the
+    signature. Samples of others are left out. seen_up_to: the watermark of the baseline's job, for
+    detecting drift; None to skip that.
     """
 
     candidate: str
@@ -64,8 +64,8 @@ class Evaluate:
 
 @dataclass(frozen=True, slots=True)
 class AdaptedFiles:
-    """A model that trains adapters. checkpoint: its values when training starts, trained: those of
-    the version, None for the first.
+    """A model that trains adapters. checkpoint: its values when training starts. trained: those of
+    the version, None for version 1.
     """
 
     manifest: str
@@ -76,10 +76,10 @@ class AdaptedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """Make another form of an inference model, and compare it with the one that it is made of.
+    """Make another form of an inference model, and compare it with the original.
 
-    classes: ids of those that it tells apart, as in Evaluate. adapted: for a form that has the
-    adapters beside their base.
+    classes: ids of those that it knows, as in Evaluate. adapted: for a form with adapters separate
+    from their base.
     """
 
     source: str
@@ -94,9 +94,9 @@ class Convert:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Tell how much an inference model doubts each of the newest samples.
+    """Measure how uncertain an inference model is about each of the newest samples.
 
-    classes: ids of those that it tells apart, as in Evaluate.
+    classes: ids of those that it knows, as in Evaluate.
     """
 
     model: str
@@ -124,7 +124,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A paired bootstrap of the metric's difference, candidate less baseline.
+    """A paired bootstrap of the metric's difference, candidate minus baseline.
 
     low, high: 95 % percentile interval. p_value: two-sided.
     """
@@ -139,11 +139,11 @@ class Interval:
 class Comparison:
     """Two models on the same samples.
 
-    candidate, baseline: their metrics, empty without samples; baseline is None where that model
-    cannot be run, and fault says why. class_counts: samples by class index, empty without classes.
-    discordant: how often only the baseline was right, and only the candidate, where each sample is
-    right or wrong. interval: where it is not. left_out: further samples, of classes that the
-    baseline does not know; class_counts has them too.
+    candidate, baseline: their metrics, empty without samples; baseline is None if that model cannot
+    be run, and fault says why. class_counts: samples by class index, empty without classes.
+    discordant: how often only the baseline was right, and only the candidate, if each sample is
+    either right or wrong. interval: if not. left_out: further samples, of classes that the baseline
+    does not know; class_counts includes them.
     """
 
     samples: int
@@ -160,7 +160,7 @@ class Comparison:
 class FeatureDrift:
     """A feature of an input. psi: its population stability index; it has drifted above limit.
 
-    figure: what of each sample was compared, None where it is a number of the input itself.
+    figure: the summary of each sample that was compared, None for a number of the input itself.
     """
 
     input: str
@@ -174,9 +174,9 @@ class FeatureDrift:
 
 @dataclass(frozen=True, slots=True)
 class Drifted:
-    """How far recent inputs are from those of training. features: those that drifted most.
+    """The drift of recent inputs from those of training. features: those that drifted most.
 
-    compared: how many features were, 0 with too few samples. drifted: how many have.
+    compared: number of features compared, 0 with too few samples. drifted: number that have.
     """
 
     training_samples: int
@@ -189,7 +189,7 @@ class Drifted:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The models are compared. reference, base_set, drift: None where it was not asked for."""
+    """The models are compared. reference, base_set, drift: None if not requested."""
 
     validation: Comparison
     reference: Comparison | None = None
@@ -200,7 +200,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The variant lies at path. method: how it was made. candidate is the variant."""
+    """The variant is at path. method: how it was made. The candidate is the variant."""
 
     path: str
     method: str
@@ -212,10 +212,10 @@ class Converted:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What the model makes of the samples with these ids.
+    """The model's uncertainty about the samples with these ids.
 
-    doubts: entropies in nats of unlabelled ones; of labelled ones 1 less the probability of the
-    label. labels, predicted: classes, of labelled ones.
+    doubts: for unlabelled ones, the entropy in nats; for labelled ones, 1 minus the probability of
+    the label. labels, predicted: classes of labelled ones.
     """
 
     ids: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Messages of diagnosis: what a file holds, before it is registered."""
+"""Messages of diagnosis: the contents of a file before it is registered."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ WhyNot = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Diagnose:
-    """Tell what a file holds, and make the check that a registration would make.
+    """Describe a file's contents, and run the check of a registration.
 
-    prepare: that check. Without a loss, an empty string, the one that is suggested is taken.
+    prepare: that check. If its loss is an empty string, the suggested one is used.
     """
 
     prepare: Prepare
@@ -32,18 +32,18 @@ class Diagnose:
 
     @property
     def work_dir(self) -> str:
-        """Where the check writes."""
+        """The folder that the check writes to."""
         return self.prepare.work_dir
 
     @property
     def limits(self) -> ResourceLimits:
-        """Those of the check."""
+        """The limits of the check."""
         return self.prepare.limits
 
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """An input or output. shape: of one sample, None where it is not fixed or not known."""
+    """An input or output. shape: of one sample, None for unknown or variable sizes."""
 
     name: str
     dtype: str
@@ -52,7 +52,7 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Initializer:
-    """What may be a parameter. why_not, detail: None where it trains.
+    """An initializer that may be a parameter. why_not, detail: None if it trains.
 
     below: whether the cut leaves it in the frozen part.
     """
@@ -78,7 +78,7 @@ class HeadInfo:
 
 @dataclass(frozen=True, slots=True)
 class RefusedNode:
-    """A node that keeps the model from being trained."""
+    """A node that prevents training."""
 
     node: str
     operator: str
@@ -87,10 +87,10 @@ class RefusedNode:
 
 @dataclass(frozen=True, slots=True)
 class Suggested:
-    """What the file itself says of how it is to be registered. because: a sentence on the loss.
+    """A suggestion for registering the file, from its content. because: a sentence on the loss.
 
-    loss_output: the tensor that is the loss, where that is `output`. classes: names that the file
-    carries. preprocess: as in a spec.
+    loss_output: the tensor that is the loss, if that is `output`. classes: names stored in the
+    file. preprocess: as in a spec.
     """
 
     loss: str
@@ -103,9 +103,9 @@ class Suggested:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosed:
-    """What the file holds. prepared: what the check made, None if it found problems.
+    """The file's contents. prepared: the result of the check, None if it found problems.
 
-    loss: the one of the check. opset: None for artifacts. initializers: in graph order.
+    loss: the one checked. opset: None for artifacts. initializers: in graph order.
     """
 
     loss: str

@@ -1,4 +1,4 @@
-"""Messages to lines of JSON and back."""
+"""Converts messages to lines of JSON and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from service.training.protocol.serialization import build
 
-if TYPE_CHECKING:  # each is loaded when one comes
+if TYPE_CHECKING:  # each is loaded when first received
     from service.training.protocol.messages.unions import Command, Message, Task
 
 TASKS = {
@@ -20,7 +20,7 @@ TASKS = {
     "compare": "versions",
     **dict.fromkeys(("evaluate", "convert", "rank", "drift"), "comparison"),
 }
-"""What a line says of its kind → the module of its class, which has the same name."""
+"""Kind of a line → the module of its class, which has the same name."""
 COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "commands")
 TRAINING = (
     *("chosen", "started", "quarantined", "seen", "decoded"),
@@ -42,12 +42,12 @@ def encode(line: Task | Command | Message) -> bytes:
 
 
 def decode_task(line: bytes) -> Task:
-    """Raises ValueError if the line is no task."""
+    """Raises ValueError if the line is not a task."""
     return cast("Task", _decode(line, TASKS, "a task"))
 
 
 def decode_command(line: bytes) -> Command:
-    """Raises ValueError if the line is no command."""
+    """Raises ValueError if the line is not a command."""
     return cast("Command", _decode(line, COMMANDS, "a command"))
 
 

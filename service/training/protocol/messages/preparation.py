@@ -13,7 +13,7 @@ from storage.records.signatures import Signature
 
 @dataclass(frozen=True, slots=True)
 class Lora:
-    """Adapters of this rank, times alpha/rank, beside the weights that the globs fit.
+    """Adapters of this rank, times alpha/rank, for the weights that the globs match.
 
     targets: globs over names of weights, and of the nodes that read them.
     """
@@ -28,14 +28,13 @@ class Prepare:
     """Check an uploaded model and make it ready to train.
 
     source: a forward ONNX file, or a zip of artifacts. trainable: glob patterns over initializer
-    names, `head` or `last:N`, None for every float parameter. lora: what trains beside these, and
-    alone if they are None. divide: cut off what is frozen below
-    them, if that pays. feature_dtype: in which float32 features are kept. batch_norm: by
-    `training` each BatchNormalization uses its batch's statistics, as one that was exported so
-    always does. loss_output: the tensor that is the loss, where that is `output`. engine: what is
-    to train a forward model. class_ids: give the head a row for each of these instead of one for
-    each class of the upload, which are those below their number. Results are written below
-    work_dir.
+    names, `head` or `last:N`, None for every float parameter. lora: adapters that train as well, or
+    alone if trainable is None. divide: cut off the frozen part below the parameters, if that pays.
+    feature_dtype: the type in which float32 features are cached. batch_norm: with `training`, every
+    BatchNormalization uses its batch's statistics, as one exported that way always does.
+    loss_output: the tensor that is the loss, if that is `output`. engine: the one to train a
+    forward model. class_ids: give the head a row for each of these, instead of one for each class
+    of the upload, whose ids are below their number. Results are written below work_dir.
     """
 
     source: str
@@ -61,10 +60,10 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where the frozen part of a model ends. Bytes and milliseconds are of one sample.
+    """The end of a model's frozen part. Bytes and milliseconds are per sample.
 
-    tensors: what crosses the cut. nodes, parameters: how many lie below it. pays: whether a row of
-    features is read sooner than it is made.
+    tensors: those that cross the cut. nodes, parameters: their numbers below it. pays: whether
+    reading a row of features is faster than computing it.
     """
 
     tensors: tuple[str, ...]
@@ -90,8 +89,8 @@ class Parameter:
 class Prepared:
     """The model is ready to train. base_model: the inference model that is version 1.
 
-    output: the tensor that is exported and measured. notes: what was mended in the graph.
-    parameters: all of a forward model's, in graph order. cut: where its frozen part ends, None
+    output: the tensor that is exported and measured. notes: what was corrected in the graph.
+    parameters: all of a forward model's, in graph order. cut: the end of its frozen part, None
     if it has none.
     """
 
@@ -110,7 +109,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The upload cannot be trained; every cause at once."""
+    """The upload cannot be trained; has every cause."""
 
     detail: str
     problems: tuple[Problem, ...]

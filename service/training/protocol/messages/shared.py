@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 FEATURE_DTYPE = "hone.feature_dtype"
-"""In the metadata of a prefix model: the type in which its float32 outputs are kept."""
+"""Metadata key of a prefix model: the type in which its float32 outputs are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """What the child may take, beside memory, which its parent limits. nice: 0 to 19."""
+    """Limits for the child, except memory, which its parent limits. nice: 0 to 19."""
 
     threads: int = 1
     nice: int = 10
@@ -19,13 +19,13 @@ class ResourceLimits:
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """Paths of what the offline phase makes.
+    """Paths of the results of the offline phase.
 
-    On-Device Training has an optimizer_model. The engine of sessions has a manifest and an
-    inference_model, service/training/engines/manifest.py tells of what; training_model is its step.
+    On-Device Training has an optimizer_model. The session engine has a manifest and an
+    inference_model, see service/training/engines/manifest.py; training_model is its step.
     prefix_model: the frozen part, an inference model whose outputs are the inputs of the others;
-    None where those take the samples themselves. remainder_model: a fragment with the model's other
-    outputs, which exports get back; None where there are none.
+    None if those take the samples themselves. remainder_model: a fragment with the model's other
+    outputs, which exports restore; None if there are none.
     """
 
     training_model: str
@@ -41,7 +41,7 @@ class Artifacts:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """A sign of life while nothing else is to tell. done: samples."""
+    """A heartbeat while there is nothing else to report. done: samples."""
 
     done: int
     kind: Literal["working"] = "working"
@@ -57,7 +57,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The task cannot be carried out, and trying again would not help."""
+    """The task cannot be carried out, and a retry would not help."""
 
     code: str
     detail: str

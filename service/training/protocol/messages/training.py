@@ -12,11 +12,11 @@ from storage.records.signatures import Signature
 
 @dataclass(frozen=True, slots=True)
 class LoopState:
-    """The loop's own state at a checkpoint; with the engine's state a job goes on bit for bit.
+    """The loop's own state at a checkpoint; with the engine's state a job resumes bit for bit.
 
     step: optimizer steps done. seconds: training time spent. loss_sum, loss_count: of the
-    running epoch. best_*, stale_epochs: early stopping. baseline: validation before the first step.
-    parent_version: the version whose parameters the job began from, None if they are of none.
+    current epoch. best_*, stale_epochs: early stopping. baseline: validation before the first step.
+    parent_version: the version whose parameters the job started from, None if there is none.
     """
 
     step: int = 0
@@ -33,13 +33,14 @@ class LoopState:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a job begins.
+    """A job's starting point.
 
     `base`: the artifacts' own checkpoint. `parameters`: the parameters of `checkpoint`, a fresh
-    optimizer. `resume`: all of `checkpoint`, and the loop's `state`; best_checkpoint: the best so
-    far, for early stopping. parent_version: where the parameters are those of a version. from_job:
-    where they come from another job. given: parameters that were sent, which take the place of the
-    checkpoint's; its running statistics stay. teacher: where a resumed job began, None for `base`.
+    optimizer. `resume`: everything in `checkpoint`, and the loop's `state`; best_checkpoint: the
+    best so far, for early stopping. parent_version: if the parameters are those of a version.
+    from_job: if they come from another job. given: received parameters, which replace the
+    checkpoint's; its running statistics stay. teacher: the original start of a resumed job, None
+    for `base`.
     """
 
     how: Literal["base", "parameters", "resume"] = "base"
@@ -57,12 +58,12 @@ Compression = Literal["none", "int8", "top_k"]
 
 @dataclass(frozen=True, slots=True)
 class UpdateTerms:
-    """How the difference to the parameters in `given` is made ready to leave.
+    """How the difference from the parameters in `given` is made ready to leave.
 
-    min_samples: the fewest that it may come from. clip_norm: the largest norm of all of it, None
+    min_samples: the fewest that it may come from. clip_norm: the maximum norm of the whole, None
     for any. noise_multiplier: standard deviation of the noise, as a multiple of clip_norm. share:
-    of the numbers, by top_k. residual: what the last compression left out. deadline: seconds since
-    1970, when training ends.
+    of the numbers, for top_k. residual: what the last compression left out. deadline: when training
+    ends, in seconds since 1970.
     """
 
     given: str
@@ -79,14 +80,14 @@ class UpdateTerms:
 class Train:
     """Train one model on its samples up to the watermark, then export it.
 
-    update: make this of it instead. only_measures: validate the parameters that it starts from, and
-    nothing else.
+    update: make this update instead. only_measures: validate the parameters that it starts from,
+    and nothing else.
 
-    provenance: what the parent knows of where the model comes from. cache: the model's folder of
-    what is made from its samples; feature_cache_bytes: the most that features may take there,
-    tensor_cache_bytes: decoded files. preprocess: of the inputs, as the model's row has it.
-    warnings: for people; the child adds its own. providers: of execution, in order of preference;
-    the CPU's if none. open: the hyperparameters that the child is to choose.
+    provenance: what the parent knows about the model's origin. cache: the model's folder for data
+    computed from its samples; feature_cache_bytes: the maximum size of features there,
+    tensor_cache_bytes: of decoded files. preprocess: of the inputs, as in the model's row.
+    warnings: for people; the child adds its own. providers: execution providers in order of
+    preference; the CPU's if empty. open: the hyperparameters that the child is to choose.
     """
 
     artifacts: Artifacts
@@ -117,7 +118,7 @@ class Train:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Hyperparameters that the job has chosen, and for each the reason, for people."""
+    """Hyperparameters that the job has chosen, each with the reason, for people."""
 
     values: dict[str, Any]
     reasons: dict[str, str]
@@ -126,9 +127,9 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The engine is loaded and the samples are found. total_steps: None when time ends the job.
+    """Engine and samples are loaded. total_steps: None if time ends the job.
 
-    warnings: what may keep the job from learning, for people.
+    warnings: what may prevent the job from learning, for people.
     """
 
     engine: str
@@ -143,7 +144,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """Samples that cannot be read, and are left out. reasons: by id as text, for people."""
+    """Samples that cannot be read, and are left out. reasons: id as text → reason, for people."""
 
     reasons: dict[str, str]
     kind: Literal["quarantined"] = "quarantined"
@@ -151,9 +152,9 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the job is about to train on. ids: sample ids, by storage.records.id_set, base64.
+    """The samples that the job will train on. ids: encoded by storage.records.id_set, base64.
 
-    started_from: the job whose parameters it begins with.
+    started_from: the job whose parameters it starts with.
     """
 
     ids: str
@@ -163,7 +164,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Files were decoded. kept: how many of all `samples` the cache holds now."""
+    """Files were decoded. kept: how many of all `samples` are cached now."""
 
     samples: int
     decoded: int
@@ -174,7 +175,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A sign of life, at most a few a second. train_loss: mean since the last one."""
+    """A heartbeat, at most a few per second. train_loss: mean since the last one."""
 
     step: int
     total_steps: int | None
@@ -198,7 +199,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint lies at path, whole and flushed."""
+    """A checkpoint is at path, complete and flushed."""
 
     path: str
     role: Literal["periodic", "best", "final"]
@@ -208,10 +209,10 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The inference model lies at path, checked. validation, baseline: see docs on metrics.
+    """The inference model is at path, checked. validation, baseline: see docs on metrics.
 
-    warnings: of what it is made of, for people. recipe: where the steps to it from the artifact
-    inference_model lie, None if it is kept whole.
+    warnings: about how it was made, for people. recipe: the file with the steps to it from the
+    artifact inference_model, None if it is stored whole.
     """
 
     path: str
@@ -229,11 +230,11 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """A round's update lies at path as safetensors; residual: what its compression left out.
+    """A round's update is at path as safetensors; residual: what its compression left out.
 
-    samples: different ones that it comes from. norm: of the difference as it was trained;
-    sent_norm: of what leaves. raw_bytes: of the parameters as float32. validation: empty where the
-    deadline left no time for it.
+    samples: number of distinct ones behind it. norm: of the difference as trained; sent_norm: of
+    what leaves. raw_bytes: of the parameters as float32. validation: empty if the deadline left no
+    time for it.
     """
 
     path: str
@@ -252,7 +253,7 @@ class Updated:
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """What the parameters are worth on the validation samples, as in docs on metrics."""
+    """Metrics of the parameters on the validation samples, see docs on metrics."""
 
     validation: dict[str, Any]
     kind: Literal["validated"] = "validated"

@@ -11,10 +11,10 @@ from service.training.protocol.messages.shared import ResourceLimits
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Measure two versions on the labelled validation samples as they are now, sample by sample.
+    """Measure two versions on the current labelled validation samples, sample by sample.
 
     candidate, baseline: their inference models. candidate_classes, baseline_classes: ids of those
-    that each tells apart, as in Evaluate. most: samples that are told of each side.
+    that each knows, as in Evaluate. most: maximum number of samples listed for each side.
     """
 
     candidate: str
@@ -29,9 +29,9 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class ChangedSample:
-    """A sample of which the versions say something else.
+    """A sample on which the versions differ.
 
-    label, before, after: a class index, or the first numbers of a row; None where neither is told.
+    label, before, after: a class index, or the first numbers of a row; None if neither is known.
     before_error, after_error: see Compared.
     """
 
@@ -47,10 +47,11 @@ class ChangedSample:
 class Compared:
     """Both versions on the same samples. before, after: their metrics, empty without samples.
 
-    by: what of a sample was compared. `class`: it is right or wrong, and its error is the loss.
-    `share`: the share of it that is wrong. `absolute`: its mean absolute error. `loss`: its loss.
-    worse, better: how many changed sides by `class`, else whose error rose and fell; those of whom
-    it changed most, first. left_out: further samples, of classes that one version does not know.
+    by: how samples were compared. `class`: right or wrong, with the loss as error. `share`: by the
+    share that is wrong. `absolute`: by mean absolute error. `loss`: by loss. worse, better: number
+    of samples that became wrong and right by `class`, else whose error rose and fell. The samples
+    with the largest change come first. left_out: further samples, of classes that one version does
+    not know.
     """
 
     samples: int
