@@ -29,10 +29,10 @@ METADATA = "hone"
 
 @dataclass(frozen=True, slots=True)
 class CheckpointHead:
-    """What a checkpoint says of itself. recipe: None if it holds no optimizer.
+    """A checkpoint's metadata. recipe: None without optimizer state.
 
-    classes: ids, by the index of their rows in the head; None for 0, 1, … fresh: those of them that
-    nothing was learned of.
+    classes: ids, by the index of their rows in the head; None for 0, 1, … fresh: those that have
+    not been trained yet.
     """
 
     engine: str
@@ -43,13 +43,13 @@ class CheckpointHead:
 
 
 def slot_name(slot: str, parameter: str) -> str:
-    """Where the optimizer's state of a parameter is kept."""
+    """The tensor name of a parameter's optimizer state."""
     return f"hone.{slot}/{parameter}"
 
 
 def save(path: Path, head: CheckpointHead, tensors: Tensors) -> None:
-    """Not atomic, and not flushed. The same content makes the same bytes."""
-    # One entry: the library writes several in an order that changes from run to run.
+    """Write a checkpoint; neither atomic nor flushed. The same content gives the same bytes."""
+    # One entry, since the library writes several in an order that changes from run to run.
     save_file(dict(tensors), path, metadata={METADATA: json.dumps(asdict(head))})
 
 
@@ -69,7 +69,7 @@ def read_head(path: Path) -> CheckpointHead:
 
 
 def is_bare(path: Path) -> bool:
-    """Whether it holds parameters alone, without what Hone writes beside them.
+    """Whether it holds only parameters, without Hone's metadata.
 
     Raises CheckpointUnreadable.
     """
@@ -81,8 +81,8 @@ def is_bare(path: Path) -> bool:
 
 
 def measured_names(path: Path, names: Iterable[str]) -> dict[str, str]:
-    """Parameter → the tensor that the checkpoint's model is measured with: its average, if it has
-    one. Raises CheckpointUnreadable.
+    """Parameter → the tensor that the checkpoint's model is measured with: its moving average, if
+    there is one. Raises CheckpointUnreadable.
     """
     recipe = read_head(path).recipe
     averaged = recipe is not None and EMA in slots(recipe)
@@ -90,9 +90,9 @@ def measured_names(path: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def load(path: Path, tensors: Tensors, *, with_more: bool = False) -> None:
-    """Fill the arrays with what the file has under their names.
+    """Fill the arrays with the file's tensors of the same names.
 
-    with_more: whether it may have others. Nothing is changed if names, shapes or types do
+    with_more: whether the file may have others. Nothing is changed if names, shapes or types do
     not fit. Raises CheckpointUnreadable.
     """
     try:
@@ -109,7 +109,7 @@ def load(path: Path, tensors: Tensors, *, with_more: bool = False) -> None:
 
 
 def read(path: Path, names: Iterable[str]) -> list[NDArray[np.float32]]:
-    """The tensors of these names. Raises CheckpointUnreadable."""
+    """The tensors with these names. Raises CheckpointUnreadable."""
     try:
         with safe_open(path, framework="np") as file:
             return [file.get_tensor(name) for name in names]
@@ -126,7 +126,7 @@ def read_all(path: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def fill(path: Path, tensors: Tensors, found: Tensors) -> None:
-    """Fill the arrays with what was found in the file under their names.
+    """Fill the arrays with the tensors of the same names found in the file.
 
     Nothing is changed if names or shapes do not fit. Raises CheckpointUnreadable.
     """
@@ -141,7 +141,7 @@ def fill(path: Path, tensors: Tensors, found: Tensors) -> None:
 
 
 def _fault(file: Any, tensors: Tensors, *, with_more: bool) -> str | None:
-    """What does not fit, None if all does."""
+    """The first mismatch, None if everything fits."""
     names = set(file.keys())
     missing, strange = sorted(tensors.keys() - names), sorted(names - tensors.keys())
     if missing:

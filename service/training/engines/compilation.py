@@ -1,4 +1,4 @@
-"""From a step's graphs to the files that an engine opens."""
+"""Compiles a step's graphs into the files that an engine opens."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def compile_model(
     """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
-    that is measured. by_class: the step with a loss of that kind, of so many classes. head,
-    adapters: as the manifest has them. Raises GraphRefused if a trained tensor is no float32
+    that is measured. by_class: the step with a by_class loss, for this many classes. head,
+    adapters: as in the manifest. Raises GraphRefused if a trained tensor is not a float32
     initializer of `inference`.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def _beginning(head: ClassHead | None) -> checkpoint.CheckpointHead:
 
 
 def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:
-    """Write the model to export without what training moves, which exports add.
+    """Write the model to export without its trained tensors, which exports add.
 
     whole: with the frozen part, and all outputs.
     """
@@ -108,7 +108,7 @@ def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:
 def without(
     model: onnx.ModelProto, names: Sequence[str]
 ) -> tuple[onnx.ModelProto, dict[str, NDArray[np.float32]]]:
-    """A copy that lacks these initializers, and their values."""
+    """A copy without these initializers, and their values."""
     skeleton = onnx.ModelProto()
     skeleton.CopyFrom(model)
     values: dict[str, NDArray[np.float32]] = {}

@@ -1,4 +1,4 @@
-"""A compiled model's manifest: its files, and what an engine must know about them."""
+"""A compiled model's manifest: its files, and what an engine needs to know about them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from service.training.protocol.serialization import build
 
 FORMAT = 1
 METADATA_PREFIX = "hone."
-"""Of the entries that exports add to the model's metadata."""
+"""Prefix of the entries that exports add to the model's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where a compiled model lies.
+    """The paths of a compiled model.
 
-    step_model, eval_model: as service/training/graph/step.py describes them. inference_model: the
-    graph to export without the tensors of `parameters` and `statistics`; checkpoint: these, as
-    training starts. class_step_model: the step of a loss that is by_class, of cross entropy.
+    step_model, eval_model: see service/training/graph/step.py. inference_model: the graph to export
+    without the tensors of `parameters` and `statistics`; checkpoint: these tensors, as training
+    starts. class_step_model: the step with a by_class loss, for cross entropy.
     """
 
     manifest: Path
@@ -38,7 +38,7 @@ class Files:
 
     @classmethod
     def below(cls, folder: Path) -> Files:
-        """Under the names that compilation gives them."""
+        """With the file names that compilation uses."""
         return cls(
             manifest=folder / "manifest.json",
             step_model=folder / "step_model.onnx",
@@ -51,7 +51,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class TrainedTensor:
-    """A float32 tensor that training moves."""
+    """A float32 tensor that training changes."""
 
     name: str
     shape: tuple[int, ...]
@@ -71,7 +71,7 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a step computes for each sample: multiplications, and elements that nodes give."""
+    """The work of a step per sample: multiplications, and elements of the nodes' results."""
 
     multiplications: int = 0
     elements: int = 0
@@ -79,10 +79,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class ClassHead:
-    """A classifier's last layer: a row of `weight` along `axis`, and a number of `bias`, a class.
+    """A classifier's last layer: for each class a row of `weight` along `axis`, and an element of
+    `bias`.
 
-    features: the tensor that it reads, in the exported model; features_axis: along which a row
-    weighs them. classes: ids, by index. fresh: those of them that nothing was learned of yet.
+    features: the tensor that it reads, in the exported model; features_axis: the axis that rows are
+    multiplied with. classes: ids, by index. fresh: those that have not been trained yet.
     """
 
     weight: str
@@ -95,16 +96,16 @@ class ClassHead:
 
     @property
     def axes(self) -> dict[str, int]:
-        """The tensors that have a row for each class → the axis of these."""
+        """Tensor with a row for each class → the axis of the rows."""
         return {self.weight: self.axis} | ({} if self.bias is None else {self.bias: -1})
 
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """A frozen weight W that is read as W + scale·left·right, matrices of a low rank.
+    """A frozen weight W that is used as W + scale·left·right, with matrices of low rank.
 
-    merges: whether the exported model has the sum in place of W, which then is float32; else it has
-    the adapter beside it.
+    merges: whether the exported model has the sum instead of W, which is then float32; otherwise it
+    has W and the adapter.
     """
 
     weight: str
@@ -156,11 +157,10 @@ def carry_over(
     now: Sequence[int],
     fresh: Collection[int] = (),
 ) -> NDArray[np.float32]:
-    """The rows of the classes of now, from those of then; both are ids, by index.
+    """The rows of the current classes, from those of the previous ones; both are ids, by index.
 
-    A class that was not there starts at the mean of the rows that were learned and stay: its logit
-    is the mean of theirs, so that it is never the highest. fresh: classes of then that nothing was
-    learned of.
+    A new class starts at the mean of the learned rows that stay: its logit is the mean of theirs,
+    so that it is never the highest. fresh: previous classes that were not trained.
     """
     rows = np.moveaxis(array, axis, 0)
     known = {each: rows[index] for index, each in enumerate(then)}

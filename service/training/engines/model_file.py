@@ -1,6 +1,6 @@
-"""ONNX files with other weights, written piece by piece: no copy of the weights is made.
+"""Writes ONNX files with other weights piece by piece, without copying the weights.
 
-The numbers of fields are those of onnx.proto.
+Field numbers are those of onnx.proto.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def write_with(
     metadata: Mapping[str, str] | None = None,
     adapters: Sequence[Adapter] = (),
 ) -> None:
-    """Write the model of `skeleton` to `path`, with these initializers and metadata more.
+    """Write the model of `skeleton` to `path`, adding these initializers and metadata.
 
     adapters: those that merge are added to their weights, and their tensors are left out. With
-    adapters the steps from the skeleton to the model are written beside it (`recipe_of`). The model
-    must have one graph, and lack all of the tensors. Arrays must lie in one piece.
+    adapters, the steps from the skeleton to the model are written next to it (`recipe_of`). The
+    skeleton must have one graph, and none of the tensors. Arrays must be contiguous.
     """
     model = map_file(skeleton)
     steps = list(_steps(model, tensors, metadata or {}, adapters))
@@ -44,7 +44,7 @@ def write_with(
 
 
 def recipe_of(path: Path) -> Path:
-    """Where the steps to an exported model are."""
+    """The path of the steps to an exported model."""
     return path.with_suffix(".recipe")
 
 
@@ -78,7 +78,7 @@ def _merged(
     merging: Mapping[str, Adapter],
     tensors: Mapping[str, NDArray[np.float32]],
 ) -> Iterator[Step]:
-    """The graph, which begins at `start`, with each adapter added to its weight."""
+    """The graph, which begins at `start`, with each adapter merged into its weight."""
     copied = at = start
     for number, field, _ in fields(graph):
         at += len(field)

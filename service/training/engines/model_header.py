@@ -1,6 +1,6 @@
 """An ONNX file's outputs and metadata, read without onnx.
 
-The numbers of fields are those of onnx.proto.
+Field numbers are those of onnx.proto.
 """
 
 from __future__ import annotations

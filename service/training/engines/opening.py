@@ -28,8 +28,8 @@ def open_engine(
 ) -> Engine:
     """A model in training, at a checkpoint; by default as it was uploaded.
 
-    recipe: by default AdamW; On-Device Training has its own, in the artifacts, and spinning tells
-    whether its idle threads burn cycles. trains: whether a step will be asked for.
+    recipe: AdamW by default; On-Device Training has its own in the artifacts. spinning: whether
+    idle threads of On-Device Training busy-wait. trains: whether steps will follow.
     Raises ArtifactsUnreadable, CheckpointUnreadable.
     """
     if is_of_sessions(artifacts):
@@ -55,7 +55,7 @@ def open_engine(
 
 
 def files_of(artifacts: Artifacts) -> Files:
-    """The files of a model of the engine of sessions. Raises ArtifactsUnreadable if one misses."""
+    """The files of a model of the session engine. Raises ArtifactsUnreadable if one is missing."""
     if artifacts.manifest is None or artifacts.inference_model is None:
         raise ArtifactsUnreadable("the model has no manifest or inference model; register it anew")
     return Files(

@@ -1,11 +1,11 @@
-"""The packages that own the module `onnxruntime`, told without an import of it."""
+"""Finds the packages that provide the module `onnxruntime`, without importing it."""
 
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
 TRAINING = ("onnxruntime-training-cpu", "onnxruntime-training")
-"""Those with On-Device Training."""
+"""Packages with On-Device Training."""
 RUNTIMES = (
     *TRAINING,
     "onnxruntime",

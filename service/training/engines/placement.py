@@ -1,8 +1,7 @@
 """Thread placement: keeps helper threads off the caller's processor.
 
-A thread that wakes often goes back to where it ran last, be it the processor whose work it is to
-share. Both then take turns: such steps of an MLP took 2.0 ms instead of 1.65 (two processors, Linux
-6.18).
+A waking thread often returns to the processor where it ran last, even if that is the caller's. Then
+both take turns: such steps of an MLP took 2.0 ms instead of 1.65 (two processors, Linux 6.18).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable
 
 
 class Aside:
-    """Keeps a thread off the caller's processor, where the system can tell which it is."""
+    """Keeps a thread off the caller's processor, if the system can tell which one that is."""
 
     def __init__(self, thread_id: int) -> None:
         self._thread_id = thread_id
@@ -23,14 +22,14 @@ class Aside:
         self._avoided: int | None = None
 
     def step(self) -> None:
-        """Call it before the thread is woken: a microsecond, unless the caller has moved."""
+        """Call this before waking the thread; takes a microsecond, unless the caller has moved."""
         if sys.platform == "linux" and self._processor is not None:
             processor = self._processor()
             if processor != self._avoided:
                 self._avoided = processor
                 try:
                     os.sched_setaffinity(self._thread_id, self._allowed - {processor})
-                except OSError:  # forbidden, or the processors are others by now: it runs anywhere
+                except OSError:  # forbidden, or the processors have changed: it runs anywhere
                     self._processor = None
 
 

@@ -1,4 +1,4 @@
-"""Random numbers that a step is fed with: the same for a seed, however the batch is split."""
+"""Random numbers fed to a step: the same for a seed, however the batch is split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def draw_all(draws: Sequence[Draw], *, seed: int, batch: int, rows: int) -> dict
     """Uniform float32 numbers in [0, 1) for a whole batch.
 
     seed: of the step. batch: its number within the step. Source: Salmon et al. (2011), Parallel
-    random numbers: as easy as 1, 2, 3; every input has a counter of its own.
+    random numbers: as easy as 1, 2, 3; every input has its own counter.
     """
     found: dict[str, Array] = {}
     for place, draw in enumerate(draws):

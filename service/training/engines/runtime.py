@@ -1,6 +1,6 @@
-"""The one door to ONNX Runtime, of whichever package: sessions, their options and their errors.
+"""The only access to ONNX Runtime, from any package: sessions, their options and their errors.
 
-Nothing else imports `onnxruntime`, `onnxruntime.quantization` excepted.
+Nothing else imports `onnxruntime`, except `onnxruntime.quantization`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ with without_training():
 __all__ = ["native", "onnxruntime"]
 
 native = sys.modules[onnxruntime.SessionOptions.__module__]
-"""Its compiled module, where its errors are."""
+"""Its compiled module, which has its exceptions."""
 LOAD_ERRORS = (
     native.EPFail,
     native.Fail,
@@ -31,19 +31,19 @@ LOAD_ERRORS = (
     native.NotImplemented,
     native.RuntimeException,
 )
-"""What a session raises for a model that it cannot run; they share no root of their own."""
+"""Exceptions of a session for a model that it cannot run; they have no common base class."""
 CPU = "CPUExecutionProvider"
 FLOAT32_LEVEL = "1"
-"""Of MatMulNBits, to which newer runtimes turn products with packed weights."""
+"""Accuracy level of MatMulNBits, which newer runtimes use for products with packed weights."""
 MAX_IR_VERSION = 10
-"""Highest IR that 1.19.2 loads."""
+"""Highest IR version that 1.19.2 loads."""
 MIN_OPSET, MAX_OPSET = 12, 21
 """Opsets of the default domain that 1.19.2 trains."""
 IDENTITY = (
     b'\x08\x08:*\n\x10\n\x01x\x12\x01y"\x08Identity\x12\x00Z\t\n\x01x\x12\x04\n\x02\x08\x01'
     b"b\t\n\x01y\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11"
 )
-"""An ONNX model of one node."""
+"""An ONNX model with a single node."""
 
 
 def session_options(
@@ -60,7 +60,7 @@ def session_options(
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
     options.enable_cpu_mem_arena = arena
     options.enable_mem_pattern = pattern
-    # Else newer runtimes quantize what they multiply an unpacked weight with.
+    # Otherwise newer runtimes quantize the other operand of an unpacked weight.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", FLOAT32_LEVEL)
     options.log_severity_level = 3
     return options
@@ -76,7 +76,7 @@ def open_session(
 ) -> Any:
     """An InferenceSession with these options. Raises one of LOAD_ERRORS, MemoryError.
 
-    provider: of execution, with the CPU's for what it cannot do.
+    provider: execution provider, with the CPU's for unsupported operators.
     """
     options = session_options(threads, arena=arena, pattern=pattern)
     try:
@@ -88,11 +88,11 @@ def open_session(
 
 
 def flush_denormals() -> None:
-    """Let this thread, and those that it starts, take numbers below 1e-38 for 0, on x86-64.
+    """Make this thread, and those it starts, treat numbers below 1e-38 as 0, on x86-64.
 
-    Moments of a parameter that gets no gradient any more sink so low, and each such number takes
-    as long as twenty others. The runtime reads this option once in a process, for the thread that
-    opens the first session; call it before there is one. Elsewhere it does nothing (1.31.1, arm64).
+    Moments of a parameter that no longer gets a gradient decay this far, and each such number takes
+    as long as twenty others. The runtime reads this option once per process, for the thread that
+    opens the first session, so call it before that. Elsewhere it does nothing (1.31.1, arm64).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -111,6 +111,6 @@ def foreign_errors(kind: type[HoneError], doing: str) -> Iterator[None]:
 
 
 def check_memory(error: Exception) -> None:
-    """Raises MemoryError if that is what the runtime means."""
+    """Raises MemoryError if the runtime's error means that."""
     if any(words in str(error) for words in ("bad_alloc", "Failed to allocate memory")):
         raise MemoryError(str(error)) from error

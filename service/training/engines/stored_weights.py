@@ -1,4 +1,4 @@
-"""Initializers of an ONNX file, where they lie in it: pages are read when they are used."""
+"""Memory-mapped initializers of an ONNX file: pages are read on use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DTYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 10: np.float16}
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """An initializer. data: its part of the file. start: of the data, in the graph's field."""
+    """An initializer. data: its part of the file. start: of the data, within the graph's field."""
 
     name: str
     shape: tuple[int, ...]
@@ -30,20 +30,20 @@ class StoredTensor:
     start: int
 
     def array(self) -> NDArray[Any]:
-        """Over the file's pages, or a copy where their place does not suit the processor."""
+        """An array on the file's pages, or a copy if its alignment does not suit the processor."""
         found = np.frombuffer(self.data, DTYPES[self.kind]).reshape(self.shape)
         return found if found.flags.aligned else found.copy()
 
 
 def find(graph: memoryview, names: Collection[str]) -> Iterator[StoredTensor]:
-    """Those of a GraphProto's initializers that have these names and raw data."""
+    """The initializers of a GraphProto that have these names and raw data."""
     for number, field, body in fields(graph):
         if number == INITIALIZER and (found := _tensor(body, len(field) - len(body))).name in names:
             yield found
 
 
 def map_weights(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
-    """Arrays over the pages of an ONNX file. Raises ArtifactsUnreadable if one is missing."""
+    """Arrays on the pages of an ONNX file. Raises ArtifactsUnreadable if one is missing."""
     if not names:
         return {}
     graphs = [body for number, _, body in fields(map_file(path)) if number == GRAPH]
@@ -55,7 +55,7 @@ def map_weights(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
 
 
 def _tensor(message: memoryview, at: int) -> StoredTensor:
-    """at: where the message begins in its field."""
+    """at: offset of the message in its field."""
     name, shape, kind, data, start = "", list[int](), 0, message[:0], 0
     for number, field, body in fields(message):
         at += len(field)

@@ -1,4 +1,4 @@
-"""How much work a step is: a count of what its graph computes, made once."""
+"""The work of a step: operations of its graph, counted once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def workload(model: onnx.ModelProto) -> Work:
-    """Of one sample: how much more two are than one. Symbolic axes are of the batch."""
+    """The work per sample: the difference between two and one. Symbolic axes are the batch."""
     one, two = (_count(model, rows) for rows in (1, 2))
     return Work(max(0, two[0] - one[0]), max(0, two[1] - one[1]))
 
 
 def _count(model: onnx.ModelProto, rows: int) -> tuple[int, int]:
-    """Multiplications and elements of a batch of so many rows."""
+    """Multiplications and elements for a batch of this many rows."""
     shapes = _shapes(model, rows)
     multiplications = elements = 0
     for node in model.graph.node:
@@ -47,7 +47,7 @@ def _shapes(model: onnx.ModelProto, rows: int) -> Shapes:
 
 
 def _multiplications(node: onnx.NodeProto, made: int, shapes: Shapes) -> int:
-    """made: the elements that the node gives."""
+    """made: number of elements in the node's result."""
     first, second = (shapes.get(name) for name in (*node.input, "", "")[:2])
     if node.op_type not in PRODUCTS or not first or not second:
         return 0

@@ -1,7 +1,7 @@
-"""Imports of `onnxruntime.training` fail for a while.
+"""Makes imports of `onnxruntime.training` fail temporarily.
 
 `import onnxruntime` looks for its ORTModule; the training build would load its offline tools, onnx
-and protobuf before it finds that torch is missing: 13 MB and 65 ms.
+and protobuf before finding that torch is missing, which takes 13 MB and 65 ms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NAME = "onnxruntime.training"
 
 @contextmanager
 def without_training() -> Iterator[None]:
-    """Let an import of it fail meanwhile."""
+    """Make imports of it fail inside the block."""
     sys.modules[NAME] = None  # type: ignore[assignment]
     try:
         yield

@@ -14,12 +14,12 @@ from storage.disk.durable import is_of_disk
 from storage.errors import Problem
 
 MAX_RATIO = 200
-"""Unpacked ÷ packed bytes of an entry; weights hardly shrink at all."""
+"""Maximum ratio of unpacked to packed bytes of an entry; weights hardly compress at all."""
 MAX_ENTRIES = 64
 
 
 def unpack(source: Path, directory: Path, names: Collection[str]) -> None:
-    """Write the named entries below `directory`. Raises GraphRefused with all that is wrong."""
+    """Write the named entries below `directory`. Raises GraphRefused with every error."""
     try:
         with zipfile.ZipFile(source) as archive:
             entries = _choose(archive.infolist(), names)

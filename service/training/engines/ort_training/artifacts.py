@@ -1,8 +1,8 @@
-"""Artifacts for On-Device Training, from a step of standard operators.
+"""Makes artifacts for On-Device Training from a step of standard operators.
 
-Microsoft's runtimes, those on phones included, train with four files: a training model that adds
-gradients up in buffers, an evaluation model, an optimizer model and a checkpoint. What is written
-here has the names and inputs that `onnxruntime.training.artifacts` gives them.
+Microsoft's runtimes, including those on phones, train with four files: a training model that
+accumulates gradients in buffers, an evaluation model, an optimizer model and a checkpoint. Names
+and inputs are those of `onnxruntime.training.artifacts`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ FILES = {
     "optimizer_model": "optimizer_model.onnx",
     "checkpoint": "checkpoint",
 }
-"""Role → file name, as Microsoft's tools write them."""
+"""Role → file name of Microsoft's tools."""
 MICROSOFT = "com.microsoft"
 RESET = "lazy_reset_grad"
 OVERWRITE = "hone.overwrite"
 ADAMW_EPSILON = 1e-8
 """PyTorch's default; the engine's own is 1e-6."""
 ADAM_MODE_TORCH = 0
-"""The engine's AdamW as in PyTorch; its default, 1, is that of Hugging Face."""
+"""Makes the engine's AdamW the same as PyTorch's; its default, 1, is that of Hugging Face."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerChoice:
-    """What the optimizer model computes. name: `adamw` or `sgd`."""
+    """The optimizer model's settings. name: `adamw` or `sgd`."""
 
     name: str
     weight_decay: float = 0.0
@@ -48,7 +48,7 @@ class OptimizerChoice:
 
 
 def paths(directory: Path) -> Artifacts:
-    """Where the artifacts of a folder lie."""
+    """The paths of the artifacts in a folder."""
     return Artifacts(**{role: str(directory / name) for role, name in FILES.items()})
 
 
@@ -64,7 +64,7 @@ def write(
 ) -> Artifacts:
     """Write the four files.
 
-    values: the forward model's initializers by name. frozen: those that lie in the checkpoint
+    values: the forward model's initializers by name. frozen: those that are in the checkpoint
     although they do not train. output: the tensor that is measured. Raises EngineMissing.
     """
     tools = runtime.training_artifacts()
@@ -94,7 +94,7 @@ def _shared(
     values: Mapping[str, onnx.TensorProto],
     names: Collection[str],
 ) -> list[str]:
-    """Frozen weights that are still initializers of a model, and the same."""
+    """Frozen weights that are still initializers of a model, with unchanged values."""
     kept = [each for model in models for each in model.graph.initializer if each.name in names]
     return sorted({each.name for each in kept if _equal(each, values[each.name])})
 
@@ -106,7 +106,7 @@ def _equal(one: onnx.TensorProto, other: onnx.TensorProto) -> bool:
 
 
 def _feed_in(model: onnx.ModelProto, names: Sequence[str]) -> None:
-    """Let these tensors be the last inputs, in this order; what the model lacks is left out."""
+    """Make these tensors the last inputs, in this order; those that the model lacks are skipped."""
     graph = model.graph
     held = {each.name: each for each in graph.initializer if each.name in names}
     inputs = {each.name: each for each in graph.input}
@@ -119,7 +119,7 @@ def _feed_in(model: onnx.ModelProto, names: Sequence[str]) -> None:
 
 
 def _compute_scale(model: onnx.ModelProto, step: StepModel) -> None:
-    """Let the graph compute what sessions are fed with: 1 / batch."""
+    """Make the graph compute the scale, which sessions are fed: 1 / batch."""
     _drop_inputs(model, [LOSS_SCALE])
     _prepend(
         model,
@@ -146,7 +146,7 @@ def _batch(model: onnx.ModelProto, step: StepModel) -> list[onnx.NodeProto]:
 
 
 def _draw_masks(model: onnx.ModelProto, step: StepModel) -> None:
-    """Let the engine's own Dropout draw each mask, so that its seed makes a step repeatable."""
+    """Make the engine's own Dropout draw each mask, so that its seed makes a step repeatable."""
     if not step.random:
         return
     _drop_inputs(model, [draw.name for draw in step.random])
@@ -162,7 +162,7 @@ def _draw_masks(model: onnx.ModelProto, step: StepModel) -> None:
 def _dropped(
     model: onnx.ModelProto, draw: RandomDraw, compared: onnx.NodeProto
 ) -> list[onnx.NodeProto]:
-    """A Dropout of ones, whose second output is the mask of what it kept."""
+    """A Dropout of ones, whose second output is the mask of kept elements."""
     ends = ("moves", "sizes", "shape", "ones", "rest")
     moves, sizes, shape, ones, rest = (f"{draw.name}.{end}" for end in ends)
     fixed = np.array(draw.shape, np.int64)
@@ -182,7 +182,7 @@ def _dropped(
 
 
 def _accumulate(model: onnx.ModelProto, step: StepModel) -> None:
-    """Add gradients up in buffers that are inputs, and write new statistics over the old ones."""
+    """Accumulate gradients in input buffers, and overwrite statistics with new ones."""
     graph = model.graph
     outputs = {each.name: each for each in graph.output}
     moved = [gradient_of(name) for name in step.parameters]
@@ -242,7 +242,7 @@ def _prepend(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:
 
 
 def _replace(field: Any, items: Sequence[Any]) -> None:
-    """Give a repeated field these messages."""
+    """Replace the messages of a repeated field."""
     copies = [type(each).FromString(each.SerializeToString()) for each in items]
     del field[:]
     field.extend(copies)

@@ -1,4 +1,4 @@
-"""Artifacts made by Microsoft's own tools, taken as they are after checks."""
+"""Accepts artifacts made by Microsoft's own tools, unchanged after checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BASE_MODEL = "base_model.onnx"
 
 
 def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> preparation.Prepared:
-    """Unpack, check, prove by one step, and export version 1.
+    """Unpack and check them, prove them by one step, and export version 1.
 
     Raises GraphRefused, EngineMissing before the zip is opened.
     """
@@ -67,7 +67,7 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
 
 
 def _unpacked(source: Path, artifacts: Artifacts) -> list[onnx.ModelProto]:
-    """The models of training, evaluation and optimizer, out of the zip."""
+    """The training, evaluation and optimizer models from the zip."""
     assert artifacts.optimizer_model is not None
     models = (artifacts.training_model, artifacts.eval_model, artifacts.optimizer_model)
     paths = [Path(path) for path in (*models, artifacts.checkpoint)]
@@ -91,7 +91,7 @@ def _refuse_choices(task: preparation.Prepare) -> None:
 
 
 def _read(path: Path) -> onnx.ModelProto:
-    """A model without external data, stamped so that the engine loads it, written back."""
+    """A model without external data, written back with an IR version that the engine loads."""
     model = parse(path)
     place = pointer("artifacts", path.name)
     refuse_external(model, place)

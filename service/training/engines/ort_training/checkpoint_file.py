@@ -1,7 +1,7 @@
 """Reads the parameters of On-Device Training's checkpoints, without On-Device Training.
 
-They are FlatBuffers, https://flatbuffers.dev/internals, by the schemas checkpoint.fbs and ort.fbs
-of onnxruntime 1.19. A table is read by the numbers of its fields.
+They are FlatBuffers, https://flatbuffers.dev/internals, with the schemas checkpoint.fbs and ort.fbs
+of onnxruntime 1.19. Tables are read by field number.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _parameters(content: bytes) -> Iterator[tuple[str, NDArray[np.float32]]]:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table that begins at a place of a buffer. Fields that are absent read as nothing."""
+    """A table at an offset in a buffer. Absent fields read as empty."""
 
     content: bytes
     at: int
@@ -74,7 +74,7 @@ class _Table:
         return 0 if place is None else _unpack("<i", self.content, place)
 
     def _vector(self, field: int) -> tuple[int, int]:
-        """Where its first item is, and how many there are."""
+        """The offset of the first item, and the number of items."""
         place = self._place(field)
         if place is None:
             return 0, 0

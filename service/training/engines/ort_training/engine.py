@@ -1,4 +1,4 @@
-"""A model in training by ONNX Runtime On-Device Training, version 1.19.2, on the CPU."""
+"""Trains a model with ONNX Runtime On-Device Training, version 1.19.2, on the CPU."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from service.training.protocol.messages.shared import Artifacts
 class OrtEngine:
     """A model in training, from its artifacts and a checkpoint of them.
 
-    output: the tensor that is measured and exported. spinning: whether idle threads burn cycles
-    while they wait. Same threads, same bits.
+    output: the tensor that is measured and exported. spinning: whether idle threads busy-wait. The
+    same thread count gives the same bits.
     Raises ArtifactsUnreadable, CheckpointUnreadable, EngineMissing, MemoryError.
     """
 
@@ -38,7 +38,7 @@ class OrtEngine:
         threads: int,
         spinning: bool = False,
     ) -> None:
-        # The runtime ends the process where an evaluation finds no model; here it is an error.
+        # If a model is missing, the runtime ends the process at evaluation; make it an error here.
         for path in (artifacts.training_model, artifacts.eval_model, artifacts.optimizer_model):
             if path is None or not Path(path).is_file():
                 raise ArtifactsUnreadable(
@@ -72,7 +72,7 @@ class OrtEngine:
 
     @property
     def rounds(self) -> bool:
-        return False  # nothing quantized has a gradient there
+        return False  # no quantized operator has a gradient in this engine
 
     def train_batch(
         self,
@@ -136,14 +136,14 @@ class OrtEngine:
             self._state.parameters[name] = values
 
     def end_training(self) -> None:
-        """Its module evaluates with what it trains with."""
+        """Nothing to free: evaluation uses the same module as training."""
 
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         with foreign_errors(
             ArtifactsUnreadable, f"cannot export {self._output!r} from the eval model"
         ):
             self._module.export_model_for_inferencing(path, [self._output])
-        # Late, as onnx is needed for no step.
+        # Late, since steps do not need onnx.
         from service.training.export.assembly import assemble
 
         assemble(path, self._artifacts, metadata)
@@ -156,7 +156,7 @@ class OrtEngine:
         return any(node.op_type.startswith("SGD") for node in model.graph.node)
 
     def _position_of(self, output: str) -> int:
-        # The module says the names of the mode that it is in.
+        # The module returns the names of its current mode.
         names: list[str] = self._module.eval().output_names()
         if output not in names:
             raise ArtifactsUnreadable(
@@ -168,7 +168,7 @@ class OrtEngine:
 
 @contextmanager
 def _memory_errors() -> Iterator[None]:
-    """Raises MemoryError where the runtime means that."""
+    """Raises MemoryError for the runtime's out-of-memory errors."""
     try:
         yield
     except RuntimeError as error:

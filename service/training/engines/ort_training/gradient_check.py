@@ -1,7 +1,7 @@
 """Checks the engine's gradient against the loss itself.
 
-Some gradients of 1.19.2 are wrong without a word (measured: Conv with `auto_pad`), and a model
-that trains on them ends worse than it began.
+Some gradients of 1.19.2 are silently wrong (measured: Conv with `auto_pad`), and a model that
+trains with them ends worse than it started.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 Array = NDArray[np.float32]
 
 STEPS = (1e-1, 1e-2, 1e-3)
-"""Lengths of the moves along a gradient; one that agrees is enough, kinks may spoil others."""
+"""Step lengths along a gradient; one that agrees is enough, since kinks may spoil others."""
 TOLERANCE = 0.1
-"""Of the slope. A wrong gradient is off by its own size."""
+"""Tolerance relative to the slope. A wrong gradient is off by its own size."""
 ROUNDING = 1e-6
-"""Of the loss: what float32 may lose."""
+"""Rounding error of float32, relative to the loss."""
 MAX_TENSORS = 32
-"""Parameters that are checked, spread evenly over the model."""
+"""Maximum number of parameters checked, evenly spread over the model."""
 
 
 def wrong_gradients(
     parameters: Any, trainable: Sequence[str], loss: Callable[[], float]
 ) -> list[str]:
-    """Names of parameters along whose gradient the loss does not rise as fast as it says.
+    """Names of parameters whose gradient does not match the slope of the loss along it.
 
     parameters: of a checkpoint state, with the gradients of one batch. loss: of that batch.
     """

@@ -1,4 +1,4 @@
-"""Proves artifacts by training with them, in this very process."""
+"""Proves artifacts by training with them, in this process."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from storage.records.signatures import Signature, TargetSpec, TensorSpec
 Array = NDArray[np.generic]
 BATCHES = (1, 3)
 SHAKE = 0.005
-"""How far parameters are moved before the slopes are looked at, in their own units.
+"""How far parameters are moved before slopes are measured, in their own units.
 
-A fresh bias is exactly 0, and so is what a channel of zeros gives: there ReLU has a kink, and no
-slope from both sides agrees with any gradient.
+A fresh bias is exactly 0, and so is the result of a channel of zeros: ReLU has a kink there, and no
+two-sided slope agrees with any gradient.
 """
 
 
@@ -35,8 +35,8 @@ def prove(
 ) -> None:
     """One train step and one eval step with one row and with three.
 
-    check_gradients: against the loss itself, for graphs that are not of our rules.
-    Raises GraphRefused with the engine's sentence, if the loss is not finite, or if the gradient is
+    check_gradients: against the loss itself, for graphs that were not made by our rules.
+    Raises GraphRefused with the engine's message, if the loss is not finite, or if the gradient is
     missing or not that of the loss.
     """
     try:
@@ -45,7 +45,7 @@ def prove(
         for rows in BATCHES:
             feeds = _feeds(module, signature, rows)
             same = _step(module, state.parameters, trainable, feeds=feeds, place=place)
-            # Dropout and batch statistics make the losses differ, and then slopes cannot agree.
+            # With Dropout or batch statistics, the losses differ, and slopes cannot agree.
             if check_gradients and same:
                 _check_slopes(module, state.parameters, trainable, feeds=feeds, place=place)
             optimizer.step()
@@ -75,7 +75,7 @@ def _shake(parameters: Any, trainable: Sequence[str]) -> None:
 def _step(
     module: Any, parameters: Any, trainable: Sequence[str], *, feeds: Sequence[Array], place: str
 ) -> bool:
-    """Leaves the gradients. Returns whether it is the same loss in training and in evaluation."""
+    """Leaves the gradients set. Returns whether training and evaluation give the same loss."""
     module.train()
     trained = _loss(module(*feeds))
     module.eval()
@@ -105,7 +105,7 @@ def _check_slopes(
 
 
 def _loss(outputs: Array | tuple[Array, ...]) -> float:
-    """The engine gives a tuple only if there is more than one output."""
+    """The loss; the engine returns a tuple only if there is more than one output."""
     return float(outputs[0] if isinstance(outputs, tuple) else outputs)
 
 

@@ -1,4 +1,4 @@
-"""Reads loss, output and signature out of artifacts that others generated."""
+"""Reads loss, output and signature from artifacts made by other tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.training.forward.signature import specification_problems
 from storage.errors import Problem
 
 LOSS_NAME, OUTPUT_NAME = "hone.loss", "hone.output"
-"""Metadata of an evaluation model of ours: which loss it computes, of which tensor."""
+"""Metadata keys of our evaluation models: the loss, and the tensor it compares."""
 _GRADIENT_INPUTS = (".accumulation.buffer", "lazy_reset_grad")
 _OPTIMIZER_NODES = {"AdamWOptimizer": "adamw", "SGDOptimizerV2": "sgd"}
 
@@ -93,7 +93,7 @@ def expose(eval_model: onnx.ModelProto, output: str) -> None:
 
 
 def _named(eval_model: onnx.ModelProto) -> tuple[str, str] | None:
-    """What artifacts of ours say of themselves."""
+    """Loss and output from the metadata of our own artifacts."""
     said = {each.key: each.value for each in eval_model.metadata_props}
     return (said[LOSS_NAME], said[OUTPUT_NAME]) if {LOSS_NAME, OUTPUT_NAME} <= said.keys() else None
 
@@ -114,7 +114,7 @@ def _loss(graph: Graph, label: str) -> tuple[str, str] | None:
 
 
 def _logits(graph: Graph, node: onnx.NodeProto, label: str) -> str | None:
-    """x in log(sigmoid(x))·t, as Microsoft's tools write it, or in x·t, as ours do."""
+    """x in log(sigmoid(x))·t, as written by Microsoft's tools, or in x·t, as written by ours."""
     other = next((name for name in node.input if name != label), "")
     log = graph.producer(other)
     if log is None or not is_default(log, "Log"):

@@ -25,7 +25,7 @@ from service.training.errors import EngineMissing
 
 
 def _stand_in() -> None:
-    """Put the bare package in its place."""
+    """Install the bare package."""
     package = ModuleType(NAME)
     package.__path__ = [str(Path(onnxruntime.__file__).parent / "training")]
     sys.modules[NAME] = package
@@ -58,9 +58,9 @@ def _imported(module: str) -> Any:
 def quiet() -> Iterator[None]:
     """Keep the gradient builder's hundreds of INFO lines off stderr.
 
-    They come from a logger of their own that no severity setting reaches (measured with 1.19.2),
-    so the file descriptor itself points elsewhere meanwhile. Not for use in several threads.
-    The Python tools log at INFO too, on the root logger.
+    They come from a separate logger that no severity setting reaches (measured with 1.19.2), so the
+    file descriptor itself is redirected inside the block. Not thread-safe. The Python tools log at
+    INFO as well, on the root logger.
     """
     sys.stderr.flush()
     kept, disabled = os.dup(2), logging.root.manager.disable

@@ -1,4 +1,4 @@
-"""A session's inputs and outputs, bound to where the arrays lie."""
+"""Binds a session's inputs and outputs to the memory of arrays."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from service.training.engines.runtime import check_memory
 
 
 class Binding:
-    """Arrays must lie in one piece. It keeps hold of them, since the runtime does not.
+    """Arrays must be contiguous. It keeps references to them, since the runtime does not.
 
-    An output may lie where an input does, if the nodes that read it come before the one that writes
-    it: https://onnxruntime.ai/docs/api/python/api_summary.html#iobinding says nothing of it, so
-    tests say that it holds.
+    An output may share memory with an input if the nodes that read this come before the one that
+    writes it: https://onnxruntime.ai/docs/api/python/api_summary.html#iobinding does not mention
+    this, but tests verify it.
     """
 
     def __init__(self, session: Any) -> None:
@@ -32,11 +32,11 @@ class Binding:
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
     def allocate(self, name: str) -> None:
-        """Let the runtime make room for an output at the next run."""
+        """Make the runtime allocate an output at the next run."""
         self._binding.bind_output(name, "cpu")
 
     def output(self, place: int) -> Array:
-        """What the last run gave, by the order in which outputs were bound."""
+        """An output of the last run, by the order in which outputs were bound."""
         result: Array = self._binding.get_outputs()[place].numpy()
         return result
 

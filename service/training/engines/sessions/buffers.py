@@ -1,4 +1,4 @@
-"""The flat memory that parameters, gradients and the optimizer's state lie in."""
+"""The flat memory of parameters, gradients and the optimizer's state."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Vector = NDArray[np.float32]
 
 
 class Buffers:
-    """Equal flat buffers, [rows · width] of the layout, which begin as 0.
+    """Flat buffers of equal size, [rows · width] of the layout, which start as 0.
 
-    gradients: one for each share of a batch; they add up. slots: the optimizer's state by name.
+    gradients: one for each share of a batch, to be summed. slots: the optimizer's state by name.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Buffers:
         return buffer[first * width : last * width].reshape(last - first, width)
 
     def further_gradients(self, share: int) -> Vector:
-        """Those of a share's further runs, which `add_further_gradients` adds to its own."""
+        """The buffer for a share's further runs, which `add_further_gradients` adds to its own."""
         if share not in self._further:
             self._further[share] = aligned(self.parameters.size)
         return self._further[share]
@@ -61,14 +61,16 @@ class Buffers:
         np.add(self.gradients[share], self._further[share], out=self.gradients[share])
 
     def put_gradients_by(self) -> None:
-        """Add them to those of the step's earlier batches, before the next batch writes its own."""
+        """Add gradients to those of the step's earlier batches, before the next batch overwrites
+        them.
+        """
         if self._earlier is None:
             self._earlier = aligned(self.parameters.size)
         for each in self.gradients:
             np.add(self._earlier, each, out=self._earlier)
 
     def average_gradients(self, batches: int) -> None:
-        """Make them the mean of the step's batches, of which all but the last were put by."""
+        """Average the gradients of the step's batches, of which all but the last were put by."""
         self.put_gradients_by()
         assert self._earlier is not None
         np.multiply(self._earlier, np.float32(1 / batches), out=self.gradients[0])
@@ -77,7 +79,7 @@ class Buffers:
 
 
 def aligned(size: int) -> Vector:
-    """Zeros that begin at a multiple of 64 bytes."""
+    """Zeros, aligned to 64 bytes."""
     room = np.zeros(size + ALIGNMENT, np.float32)
     start = (-room.ctypes.data % (4 * ALIGNMENT)) // 4
     return room[start : start + size]
@@ -85,7 +87,7 @@ def aligned(size: int) -> Vector:
 
 @lru_cache(maxsize=64)
 def edges(count: int, shares: int) -> tuple[tuple[int, int], ...]:
-    """Where each share of `count` things begins and ends; none is empty, so there may be fewer."""
+    """Start and end of each share of `count` items; none is empty, so there may be fewer."""
     shares = max(1, min(shares, count))
     cuts = [count * each // shares for each in range(shares + 1)]
     return tuple(pairwise(cuts))

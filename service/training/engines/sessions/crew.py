@@ -1,4 +1,4 @@
-"""Threads that carry out native calls at the same time as their caller."""
+"""Threads that run native calls in parallel with their caller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ended = SimpleQueue[BaseException | None]
 
 
 class Crew:
-    """Carries out several calls at once. Threads begin when they are needed first.
+    """Runs several calls in parallel. Threads are started when first needed.
 
     They end with the crew, and before the interpreter does.
     """
@@ -23,9 +23,9 @@ class Crew:
         self._helpers: list[_Helper] = []
 
     def run(self, calls: Sequence[Call]) -> None:
-        """Carry out all calls, the first on the caller's own thread, and return when all are over.
+        """Run all calls, the first on the caller's thread, and return when all have ended.
 
-        Raises what the first of those that failed raised.
+        Raises the first exception by order of calls.
         """
         if len(calls) == 1:
             calls[0]()
@@ -37,7 +37,7 @@ class Crew:
             helper.begin(call)
         try:
             calls[0]()
-        finally:  # they work on the caller's buffers
+        finally:  # they use the caller's buffers
             failures = [helper.wait() for helper in self._helpers[: len(others)]]
         for failure in failures:
             if failure is not None:
@@ -47,8 +47,8 @@ class Crew:
 class _Helper:
     """One thread, one call at a time.
 
-    An executor does the same, but its futures hold the interpreter's lock for 20 to 80 µs longer,
-    of a step of 2 ms (measured).
+    An executor does the same, but its futures hold the interpreter's lock for 20 to 80 µs longer
+    in a step of 2 ms (measured).
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class _Helper:
         self._calls.put(call)
 
     def wait(self) -> BaseException | None:
-        """What the call raised, when it is over."""
+        """Wait for the call; returns the exception that it raised, if any."""
         return self._ended.get()
 
 
@@ -78,12 +78,12 @@ def _serve(calls: SimpleQueue[Call | None], ended: Ended) -> None:
             call()
         except BaseException as error:  # noqa: BLE001 - the caller raises it
             failure = error
-        del call  # it holds the arrays of a step
+        del call  # it has references to the arrays of a step
         ended.put(failure)
         del failure
 
 
 def _end(calls: SimpleQueue[Call | None], thread: threading.Thread) -> None:
     calls.put(None)
-    if thread is not threading.current_thread():  # which may be the one that collects garbage
+    if thread is not threading.current_thread():  # garbage collection may run in this thread
         thread.join()

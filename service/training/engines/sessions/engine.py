@@ -1,4 +1,4 @@
-"""The engine of ordinary inference sessions: forward and backward are one graph, run in shares."""
+"""The session engine: forward and backward pass are one graph, run in shares of a batch."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ PLAIN = LossOptions()
 class SessionsEngine:
     """A model in training.
 
-    checkpoint: what to go on from, by default the values that training starts from. threads: how
-    many work at a step; same threads, same bits. trains: whether it will; else no step is loaded
-    until one is asked for.
+    checkpoint: to continue from, by default the values that training starts from. threads: number
+    for a step; the same number gives the same bits. trains: whether steps will follow; otherwise
+    the step is loaded on demand.
     Raises ArtifactsUnreadable, CheckpointUnreadable, MemoryError.
     """
 
@@ -95,7 +95,7 @@ class SessionsEngine:
             )
 
     def _taught(self, target: Array, teacher: Array | None) -> Array:
-        """Counted by samples, where the loss is divided by their classes' weights."""
+        """The teacher's targets, rescaled to count by samples if classes have weights."""
         if teacher is None:
             assert self._manifest.classes is not None
             return np.zeros((len(target), self._manifest.classes, *target.shape[1:]), np.float32)
@@ -191,7 +191,7 @@ class SessionsEngine:
         loss, parts = 0.0, []
         for start in range(0, rows, at_once):
             some = {name: array[start : start + at_once] for name, array in feeds.items()}
-            for binding in self._evaluation.bindings:  # their room is of the last batch's size
+            for binding in self._evaluation.bindings:  # their buffers have the last batch's size
                 binding.allocate(self.output)
             share, taken = self._evaluation.run(some, rows=min(at_once, rows - start), scale=scale)
             loss += share
@@ -208,7 +208,7 @@ class SessionsEngine:
         self._state.load_parameters(path)
 
     def end_training(self) -> None:
-        for name in ("_training", "_optimizer"):  # which an engine that never steps has not opened
+        for name in ("_training", "_optimizer"):  # not opened if the engine never steps
             vars(self).pop(name, None)
 
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
@@ -244,7 +244,7 @@ class SessionsEngine:
     def _open(
         self, model: Path, bind: Bind, *, pieces: Pieces | None = None, provider: str = CPU
     ) -> Shares:
-        """A session for each share: in one of its own its numbers stay near its processor."""
+        """Open a session for each share, so that its data stay in its processor's cache."""
         threads = self._threads if self._shares == 1 else 1
         sessions = [
             open_session(

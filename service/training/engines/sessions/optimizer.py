@@ -1,4 +1,4 @@
-"""Steps of the optimizer over flat buffers, in place, a share of the rows on each thread."""
+"""Optimizer steps on flat buffers, in place, with a share of the rows on each thread."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from service.training.optimizer.recipe import Recipe
 from service.training.optimizer.rules import RULES, scalar, slots
 
 NORM_EPSILON = 1e-6
-"""What torch.nn.utils.clip_grad_norm_ adds to the norm that it divides by."""
+"""Added to the norm in the divisor by torch.nn.utils.clip_grad_norm_."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A row of the buffers. gradients: add up to the gradient. slots: in the recipe's order.
+    """A row of the buffers. gradients: their sum is the gradient. slots: in the recipe's order.
 
-    rate, decay, square_sum: of this step, without axes; decay as `Optimizer.step` says.
+    rate, decay, square_sum: of this step, without axes; decay: see `Optimizer.step`.
     """
 
     parameter: Vector
@@ -34,7 +34,7 @@ class Block:
 
 
 class Optimizer:
-    """Moves the parameters of the buffers along the sum of their gradients."""
+    """Updates the parameters in the buffers from the sum of their gradients."""
 
     def __init__(self, recipe: Recipe, buffers: Buffers, *, threads: int, crew: Crew) -> None:
         layout = buffers.layout
@@ -59,10 +59,10 @@ class Optimizer:
     def step(self, rate: float, *, number: int) -> None:
         """rate: the learning rate. number: of the step, from 1.
 
-        The gradients are written over. Decay is 1 - rate · weight decay where that is decoupled,
-        else the weight decay.
+        Overwrites the gradients. Decay is 1 - rate · weight decay if that is decoupled, else the
+        weight decay.
         """
-        # What is the same at each step is not written again: small steps are mostly such trifles.
+        # Values that do not change are not written again: small steps are mostly overhead.
         self._is_first = number == 1
         factor, epsilon = self._rule.scalars(self._recipe, number)
         multiply(self._factors, np.float32(rate * factor), self._rates)
@@ -79,7 +79,7 @@ class Optimizer:
         self._crew.run(self._updates)
 
     def _update(self, blocks: Sequence[Block], scratch: Vector) -> None:
-        with np.errstate(all="ignore"):  # What is not finite shows in the next loss.
+        with np.errstate(all="ignore"):  # Values that are not finite show in the next loss.
             for block in blocks:
                 self._move(block, scratch)
 
@@ -103,9 +103,9 @@ class Optimizer:
             add(average, parameter, average)
 
     def _gradient(self, block: Block) -> Vector:
-        """The whole one, clipped; it is put where the first share's was."""
+        """The whole gradient, clipped; it replaces the first share's."""
         gradient, *others = block.gradients
-        if self._recipe.max_grad_norm is None:  # Else the norm has added them up.
+        if self._recipe.max_grad_norm is None:  # Otherwise the norm has already summed them.
             for other in others:
                 add(gradient, other, gradient)
         else:
@@ -134,7 +134,7 @@ class Optimizer:
 
 
 def _sum_squares(blocks: Sequence[Block], scratch: Vector) -> None:
-    """Of each whole gradient, which is put where the first share's was."""
+    """Sum of squares of each block's gradient, which replaces the first share's."""
     with np.errstate(all="ignore"):
         for block in blocks:
             gradient, *others = block.gradients

@@ -1,4 +1,4 @@
-"""Execution providers other than the CPU's: one is used only after a step on it agreed with it."""
+"""Execution providers other than the CPU: used only if a step on one agrees with the CPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.training.engines.runtime import LOAD_ERRORS, check_memory, onnxrunt
 from service.training.engines.sessions.shares import Shares
 
 TOLERANCE = 1e-2
-"""Largest difference, as a share of the largest number of the same tensor."""
+"""Maximum difference, as a share of the largest number in the same tensor."""
 Results = Mapping[str, NDArray[np.float32]]
 
 
@@ -23,7 +23,7 @@ def adopt(
 ) -> tuple[Shares | None, str]:
     """The step's runs on a provider, or None and the reason why it is not used.
 
-    step: losses and gradients of one batch, by name; expected: those of the CPU.
+    step: returns losses and gradients of one batch by name; expected: those of the CPU.
     """
     available = onnxruntime.get_available_providers()
     if provider not in available:

@@ -1,4 +1,4 @@
-"""A batch shared out: sessions of one model, run at the same time on a part of the rows each."""
+"""Splits a batch: parallel sessions of one model, each on a share of the rows."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from service.training.engines.sessions.crew import Call, Crew
 
 LOSS, LOSS_SCALE = "hone.loss", "hone.loss_scale"
 ELEMENTS_AT_ONCE = 1 << 24
-"""What the nodes of a run may give. A row of the CNN in bench/ took one thread 361 µs in runs of
-16, which give so many, and 454 in runs of 64, which the cache does not hold."""
+"""Maximum elements of all results in a run. A row of the CNN in bench/ took one thread 361 µs in
+runs of 16, which have this many, and 454 in runs of 64, which do not fit into the cache."""
 MIN_ROWS = 4
-"""Of a run: in smaller ones a row of MobileNetV2 takes a tenth longer."""
+"""Minimum rows of a run: in smaller ones, a row of MobileNetV2 takes a tenth longer."""
 
 
 SMALL = 1 << 16
-"""Elements of a row. A run of a smaller graph takes 2 µs less with a plan of its memory. For larger
-ones the plan takes as much memory as the first run once more, and saves no time."""
+"""Elements per row. With a memory plan, a run of a smaller graph takes 2 µs less. For larger ones,
+the plan takes as much memory as the first run again, and saves no time."""
 
 
 def is_small(manifest: Manifest) -> bool:
-    """Is a plan of a run's memory worth its room?"""
+    """Is a memory plan of a run worth its memory?"""
     return manifest.work.elements < SMALL
 
 
 def rows_at_once(manifest: Manifest) -> int | None:
     """How many rows a run should take, None for any number.
 
-    More where it gives less than its gradients, which are added up after each run.
+    More if its results are smaller than its gradients, which are added up after each run.
     """
     elements = manifest.work.elements
     if manifest.batch_statistics or not elements:
@@ -47,14 +47,14 @@ def rows_at_once(manifest: Manifest) -> int | None:
 
 
 Bind = Callable[[Binding, int], None]
-"""Binds what stays the same, given the number of the share."""
+"""Binds what does not change between runs, given the number of the share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """How a share of many rows is run piece by piece. rows: of a run, at most.
+    """How a share of many rows is run piece by piece. rows: maximum per run.
 
-    bind: binds all runs but the first. add: adds the results of such a run to those of the first.
+    bind: binds further runs. add: adds the results of a further run to those of the first.
     """
 
     rows: int
@@ -87,9 +87,9 @@ class Shares:
         scale: float,
         weights: Array | None = None,
     ) -> tuple[float, int]:
-        """The loss of the batch, and how many shares it was enough for.
+        """The loss of the batch, and the number of shares that it was split into.
 
-        scale: the factor on the sum of the rows' losses, and weights one for each of them.
+        scale: factor on the sum of the rows' losses. weights: one factor for each row.
         """
         self._scale[...] = scale
         if weights is not None:
@@ -110,7 +110,7 @@ class Shares:
 
     @property
     def takes_weights(self) -> bool:
-        """Whether the loss has a number for each sample."""
+        """Whether the loss takes a factor for each sample."""
         return self._scale.ndim > 0
 
     def _cuts(self, rows: int) -> Sequence[tuple[int, int]]:
@@ -144,6 +144,6 @@ def _feed(binding: Binding, feeds: Mapping[str, Array], first: int, last: int) -
 
 
 def scale_rank(session: Any) -> int:
-    """How many axes the factor on the losses has."""
+    """The number of axes of the factor on the losses."""
     shapes = {each.name: each.shape for each in session.get_inputs()}
     return len(shapes.get(LOSS_SCALE, ()))

@@ -21,7 +21,7 @@ ENGINE = "sessions"
 
 
 class State:
-    """All 0 until it is restored. steps: of the optimizer, done. shares: buffers of gradients."""
+    """All 0 until restored. steps: optimizer steps done. shares: number of gradient buffers."""
 
     def __init__(self, manifest: Manifest, recipe: Recipe, *, threads: int, shares: int) -> None:
         shapes = {each.name: each.shape for each in manifest.parameters}
@@ -50,7 +50,7 @@ class State:
         checkpoint.save(path, head, {**self.parameters, **self.statistics, **self._slots()})
 
     def restore(self, path: Path) -> None:
-        """Take over all of a checkpoint; one without an optimizer's state begins a new one.
+        """Load a whole checkpoint; without optimizer state in it, the optimizer starts afresh.
 
         Raises CheckpointUnreadable.
         """
@@ -68,10 +68,10 @@ class State:
         self.steps, self._fresh = head.steps, head.fresh
 
     def load_parameters(self, path: Path) -> None:
-        """Take over those that the checkpoint's model is measured with, and leave the optimizer.
+        """Load the parameters that the checkpoint's model is measured with; optimizer state stays.
 
-        path: of this engine, or of On-Device Training, with the classes of now or of before; or
-        parameters alone. Raises CheckpointUnreadable.
+        path: a checkpoint of this engine or of On-Device Training, with the current or earlier
+        classes, or a file with only parameters. Raises CheckpointUnreadable.
         """
         if checkpoint_file.is_one(path):
             found = checkpoint_file.read_parameters(path)
@@ -98,7 +98,7 @@ class State:
         checkpoint.load(path, {**kept, **self.statistics}, with_more=True)
 
     def _with_classes(self, found: dict[str, Vector], head: CheckpointHead) -> dict[str, Vector]:
-        """With the rows of the head that the model has now. head: of what was found."""
+        """With rows for the head's current classes. head: metadata of what was found."""
         if self._head is None or not found.keys() >= self._head.axes.keys():
             return found
         now, axes = self._head.classes, self._head.axes
@@ -115,7 +115,7 @@ class State:
         return {**found, **moved}
 
     def export(self, skeleton: Path, path: Path, metadata: Mapping[str, str]) -> None:
-        """Write the inference model, from one that lacks these tensors."""
+        """Write the inference model, from a skeleton without these tensors."""
         model_file.write_with(skeleton, self.measured, path, metadata, self._adapters)
 
     def _slots(self) -> dict[str, Vector]:
