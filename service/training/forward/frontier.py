@@ -45,7 +45,7 @@ class Frontier:
 
 
 def find(graph: Graph, trainable: Iterable[str]) -> Frontier | None:
-    """The frontier of a graph whose nodes have names; None if nothing is before it.
+    """The frontier of a graph with named nodes; None if nothing is before it.
 
     A tensor that depends on no input, or that does not hold rows, is computed after the cut, with
     its inputs. So is an active Dropout right at the cut: it costs nothing there, and stays active.

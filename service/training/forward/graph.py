@@ -28,7 +28,7 @@ class Graph:
         self.constants: set[str] = set()
         """Initializers from Constant nodes: constants of the program, not parameters."""
         self.parameters: set[str] = set()
-        """Initializers that the exporter says were parameters, or were computed from some."""
+        """Initializers that were parameters or computed from some, by the exporter's records."""
         self._count = 0
         self._names: set[str] = set()
         self.refresh()
@@ -81,11 +81,11 @@ class Graph:
         return self._fed
 
     def producer(self, name: str) -> onnx.NodeProto | None:
-        """The node that makes the tensor; None for inputs, initializers and unknown names."""
+        """The node that computes the tensor; None for inputs, initializers and unknown names."""
         return self._producers.get(name)
 
     def consumers(self, name: str) -> list[onnx.NodeProto]:
-        """Nodes that read the tensor, in subgraphs too."""
+        """Nodes that read the tensor, including in subgraphs."""
         return self._consumers.get(name, [])
 
     def elem_type(self, name: str) -> int | None:
@@ -113,7 +113,7 @@ class Graph:
         return None if tensor is None else onnx.numpy_helper.to_array(tensor)
 
     def fresh(self, hint: str) -> str:
-        """A name that nothing in the graph has."""
+        """A name that is not used in the graph."""
         name = hint
         while name in self._names:
             self._count += 1

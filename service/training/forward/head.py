@@ -22,7 +22,7 @@ from service.training.forward.normalize import normalize
 
 PLACE = "/model/graph/output"
 TOLERANCE = 1e-4
-"""Largest difference of an old class's logits, as a share of 1 + the largest of them."""
+"""Maximum difference of an old class's logits, as a share of 1 + the largest of them."""
 POOLS = ("Identity", "Flatten", "Squeeze", "Reshape", "GlobalAveragePool", "ReduceMean", "Dropout")
 """Operators that may follow the layer: none mixes classes if axis 1 stays the class axis."""
 REMEDY = "register a model that has the classes you want under another name, and send the samples"
@@ -67,7 +67,7 @@ def change(
 ) -> tuple[onnx.ModelProto, int]:
     """The model with a row for each of these classes: its own by index, a neutral one for others.
 
-    Also returns how many classes it had.
+    Also returns the previous number of classes.
 
     ids: an id below the number of the upload's classes is the class with this index. Raises
     GraphRefused with the blocking operator, or if an old class's logits would change.

@@ -13,7 +13,7 @@ from service.training.preparation.bounds import require_bounded
 from storage.errors import Problem
 
 MAX_MODEL_BYTES = 1 << 30
-"""Protobuf ends at 2 GiB, and the training model repeats the forward graph."""
+"""Protobuf is limited to 2 GiB, and the training model repeats the forward graph."""
 
 
 def load(path: Path) -> onnx.ModelProto:

@@ -60,7 +60,7 @@ def select_output(
     """Make the chosen tensor the only output and drop nodes that do not lead to it.
 
     output: the name of any float tensor, None for the only output of the graph. loss: a tensor that
-    stays as a second output, since training lowers it.
+    stays as a second output, since training minimizes it.
     Raises GraphRefused if one does not exist, or if there are several to choose from.
     """
     problems = [] if loss is None else [*_problems(graph, loss, "/spec/loss/output", "the loss")]

@@ -1,4 +1,4 @@
-"""A loss that the model computes itself: the input that only it reads, and the model without it."""
+"""Handles a loss that the model computes itself: finds its input, and removes it from the model."""
 
 from __future__ import annotations
 

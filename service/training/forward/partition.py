@@ -88,7 +88,7 @@ class _Cut:
         model = self._model([*b.nodes, *nodes])
         model.graph.input.extend(self._values())
         model.graph.output.extend(self._graph.proto.output)
-        # Measured on the whole graph; the suffix alone may not know the shapes of related tensors.
+        # Measured on the whole graph, since the suffix alone may lack shapes of related tensors.
         suffix = Graph(model)
         suffix.measured = dict(self._graph.measured)
         suffix.constants = set(self._graph.constants)

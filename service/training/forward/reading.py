@@ -87,9 +87,9 @@ def read_forward(
     """The model in its normal form, cut in two if that was requested and pays off.
 
     patterns: names of the parameters that train, or globs over them; None for every weight.
-    lora: adapters, which train too. loss_output: the tensor that is the loss, where that is
-    `output`. divide: cut off what is frozen
-    below the parameters. Raises GraphRefused with every cause.
+    lora: adapters, which train too. loss_output: the tensor that is the loss, if that is
+    `output`. divide: cut off the frozen part below the parameters. Raises GraphRefused with every
+    cause.
     """
     notes: list[str] = []
     graph, output = _open(uploaded, output, notes, loss_output)
@@ -152,7 +152,7 @@ class _Wanted:
 class _Read:
     """The description of a trainable graph. row: shape of one row of the output.
 
-    below: may other parameters lie below the trainable ones?
+    below: may there be other parameters below the trainable ones?
     """
 
     signature: Signature
@@ -226,7 +226,7 @@ def _chosen(
     problems: list[Problem],
     notes: list[str],
 ) -> tuple[tuple[str, ...], bool]:
-    """The parameters that are to train, that the loss reaches; and may others lie below them?"""
+    """The parameters to train that a gradient reaches; and may there be others below them?"""
     patterns = wanted.patterns
     selected = _gather(problems, lambda: trainable.select(graph, patterns))
     if not selected:

@@ -1,4 +1,4 @@
-"""Which parts of a model cannot be trained, and what to do about it."""
+"""Finds the parts of a model that cannot be trained, and says what to do about them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def has_gradient(node: onnx.NodeProto) -> bool:
 def draws(graph: Graph) -> list[Problem]:
     """A problem for each node that draws its own random numbers.
 
-    The runtime seeds them when a session is created: a resumed job would draw others, a sample's
-    features would keep the first draw, and no two versions would give the same answer.
+    The runtime seeds them when a session is created: a resumed job would draw different ones, a
+    sample's features would keep the first draw, and no two versions would give the same output.
     """
     return [
         Problem(

@@ -19,7 +19,7 @@ from service.training.forward.origins import Origins
 from service.training.graph.flow import duplicate
 
 _WITH_BIAS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1}
-"""Operator → the axis of its weight whose length a bias has."""
+"""Operator → the axis of its weight that has the length of its bias."""
 
 _COMPUTED = "onnx::"
 """Prefix of TorchScript's exporter for values computed from parameters."""
@@ -40,7 +40,7 @@ def restore(model: onnx.ModelProto) -> None:
 
 
 def _split_merged(model: onnx.ModelProto, origins: Origins) -> None:
-    """Where a call names another parameter than the initializer that its node reads."""
+    """Split an initializer if a call names another parameter than the one that its node reads."""
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     values = {value.name: value for value in model.graph.value_info}
     readers = Counter(name for node in model.graph.node for name in set(node.input))
@@ -122,7 +122,7 @@ def _bias_size(node: onnx.NodeProto, weight: onnx.TensorProto) -> int:
 
 
 def _split_copies(model: onnx.ModelProto) -> None:
-    """Initializers in place of the Identity that TorchScript's exporter writes for equal ones.
+    """Replace Identities that TorchScript's exporter writes for equal initializers with copies.
 
     Tensors of differing values stay tied, as the author may have tied them, unless they are read in
     modules whose names differ only by a number: copied layers, as in nn.TransformerEncoder.
@@ -167,7 +167,7 @@ def _are_copies(first: str, second: str) -> bool:
 
 
 def _tie_transposed(model: onnx.ModelProto, origins: Origins) -> None:
-    """A Transpose in place of each matrix that is a copy of another one."""
+    """Replace each matrix that is a transposed copy of another one by a Transpose."""
     matrices = [
         (tensor.name, numpy_helper.to_array(tensor))
         for tensor in model.graph.initializer

@@ -31,7 +31,7 @@ def run_all(
 ) -> list[list[Array]]:
     """All outputs for each of the feeds, one thread, no graph optimization.
 
-    Raises GraphRefused with the engine's sentence if the model does not load or run.
+    Raises GraphRefused with the engine's message if the model does not load or run.
     """
     try:
         loaded = session(model)

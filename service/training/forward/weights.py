@@ -30,7 +30,7 @@ STATISTICS_SLOTS = (3, 4)
 """Running mean and variance of BatchNormalization: they never train."""
 
 MASK_FROM = 1e4
-"""Weights are smaller than this, values that a mask adds are larger."""
+"""Weights are smaller than this; values that a mask adds are larger."""
 
 _OTHER_FLOATS = {
     onnx.TensorProto.FLOAT16: "float16",
@@ -40,7 +40,7 @@ _OTHER_FLOATS = {
 _ELEMENTWISE = ("Add", "Mul")
 LINEAR = ("MatMul", "Conv", "ConvTranspose", "Gemm", "Einsum")
 _WAVES = ("Cos", "Sin")
-"""Names of positions: tables of the program."""
+"""Operators that compute position tables, which belong to the program."""
 PASS_THROUGH = frozenset(
     ("Transpose", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Concat", "Slice", "Expand")
 )
@@ -142,7 +142,7 @@ def _is_elementwise_weight(
 
 
 def is_mask(graph: Graph, name: str) -> bool:
-    """Does it hold minus infinity or substitutes for it, as attention masks do?"""
+    """Does it contain minus infinity or a substitute for it, like attention masks?"""
     value = graph.array(name)
     return value is not None and not bool(np.all(np.abs(value.astype(np.float32)) < MASK_FROM))
 

@@ -26,7 +26,7 @@ def unbroadcast(gradient: Tensor, result: Tensor, source: Tensor) -> Tensor:
 
 
 def _is_told(own: Dim, other: Dim) -> bool:
-    """Do the sizes say whether this axis was repeated?"""
+    """Do the sizes determine whether this axis was repeated?"""
     return isinstance(own, int) or (own is not None and own == other)
 
 

@@ -1,4 +1,4 @@
-"""Writes nodes, constants and types of a graph; equal nodes and equal constants are one."""
+"""Writes nodes, constants and types of a graph, merging equal nodes and equal constants."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Builder:
         return self._tensors[name]
 
     def constant(self, value: Array) -> Tensor:
-        """An array; requested twice, it is the same tensor."""
+        """An array; equal arrays give the same tensor."""
         value = np.asarray(value)
         key = (value.tobytes(), value.dtype.str, value.shape)
         if key not in self._numbers:

@@ -118,7 +118,7 @@ def schemas() -> list[defs.OpSchema]:
 
 
 def verdict(schema: defs.OpSchema) -> tuple[str, str]:
-    """Rule, lowered or none, and why or how. Raises KeyError for an unknown operator."""
+    """`rule`, `lowered` or `none`, and how or why. Raises KeyError for an unknown operator."""
     name = schema.name
     if name in LOWERED:
         return "lowered", HOW.get(name, "by ONNX's own definition")

@@ -22,7 +22,7 @@ def backward(
 ) -> dict[str, Tensor]:
     """The gradient of each source; zeros where the loss does not depend on it.
 
-    seeds: known from the start, the gradients of the tensors that the loss reads.
+    seeds: the known gradients of the tensors that the loss reads.
     Raises GraphRefused with every node that has no gradient.
     """
     sources = list(sources)

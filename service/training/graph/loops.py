@@ -65,7 +65,7 @@ def scan(
 def _as_graph(
     inner: Builder, name: str, fed: Sequence[Tensor], given: Sequence[Tensor]
 ) -> onnx.GraphProto:
-    """Every result needs its own name, so each passes through an Identity."""
+    """The body's graph. Every result needs its own name, so each passes through an Identity."""
     nodes = list(inner.nodes)
     results = [inner.fresh("result") for _ in given]
     nodes += [

@@ -39,8 +39,8 @@ def compare(
     """Write the loss and its gradient.
 
     output: float, axis 0 the batch. target: int64 without the class axis for cross entropy, else of
-    the output's shape. scale: float, (1 or batch, 1, …). class_vectors: float, (classes,), and
-    teacher, one of the output's shape, of a loss that is by_class.
+    the output's shape. scale: float, (1 or batch, 1, …). For a by_class loss, class_vectors: float,
+    (classes,), and teacher: one of the output's shape.
     """
     if loss.name == "cross_entropy":
         axis = output.axis(loss.class_axis)
@@ -110,7 +110,7 @@ def _cross_entropy(loss: Loss, logits: Tensor, wanted: Tensor, scale: Tensor) ->
 
 
 def _towards(teacher: Tensor, logits: Tensor, axis: int) -> Tensor:
-    """The gradient of T²·Σ t·(log t - log softmax(logits/T)), that of a distillation.
+    """The gradient of the distillation loss T²·Σ t·(log t - log softmax(logits/T)).
 
     teacher: t, times the weight of the distillation. T² makes its gradients as large
     as those of the labels, whatever T is: Hinton et al. (2015), Distilling the Knowledge in a

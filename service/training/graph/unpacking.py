@@ -33,10 +33,10 @@ def unpacked_late(matrix: Tensor, g: Tensor) -> Tensor:
 
 
 def late(packed: Tensor, g: Tensor) -> Tensor:
-    """The same tensor, which does not exist before g does.
+    """The same tensor, made to depend on g.
 
     ONNX Runtime may run nodes that depend only on initializers at any time. It knows neither the
-    size of g's batch, nor that its difference with itself is 0.
+    size of g's batch, nor that the size minus itself is 0.
     """
     batch = g.size(0)
     if packed.shape is None or batch.value is not None:

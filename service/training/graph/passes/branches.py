@@ -1,6 +1,6 @@
 """Replaces an If with a constant condition by its branch.
 
-TorchScript's exporter writes an If for `squeeze` of an axis whose size it did not know.
+TorchScript's exporter writes an If for `squeeze` of an axis of unknown size.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _branch(model: onnx.ModelProto, node: onnx.NodeProto, which: str) -> list[on
 
 
 def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    """Also in subgraphs, which may read outer tensors."""
+    """Rename tensors of a node, including in subgraphs, which may read outer tensors."""
     node.input[:] = [names.get(name, name) for name in node.input]
     node.output[:] = [names.get(name, name) for name in node.output]
     for graph in subgraphs(node):

@@ -16,7 +16,7 @@ from service.training.graph.passes.inference import bring_back, set_aside
 IR_VERSION = 10
 """The newest that onnxruntime 1.19.2 loads."""
 TRAINING_MODE_SINCE = 14
-"""Opset. Before it, a BatchNormalization with more than one output was in training mode."""
+"""Opset before which a BatchNormalization with more than one output was in training mode."""
 
 
 def drop_listed_initializers(model: onnx.ModelProto) -> None:
@@ -35,7 +35,7 @@ def convert(model: onnx.ModelProto, oldest: int, newest: int) -> onnx.ModelProto
         return model
     if version < TRAINING_MODE_SINCE <= target:
         _drop_statistics(model)
-    # Since IR 4 an initializer need not be an input; the converter goes by the stamped IR version.
+    # Since IR 4, an initializer need not be an input; the converter uses the stamped IR version.
     model.ir_version = max(model.ir_version, 4)
     weights = set_aside(model)
     try:

@@ -1,6 +1,6 @@
 """Writes operators of com.microsoft, ONNX Runtime's own, as standard ones.
 
-Each becomes a call of a function with its own text, which is inlined before any other pass. Source:
+Each becomes a call of a function that is defined here and inlined before any other pass. Source:
 docs/ContribOperators.md of ONNX Runtime.
 """
 
@@ -25,7 +25,7 @@ None if the node uses an unsupported feature.
 
 
 def write_out(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without the operators that have a text here."""
+    """The model without the operators that are defined here."""
     found = False
     for index, node in enumerate(model.graph.node):
         lines = _lines(node)
@@ -40,7 +40,7 @@ def write_out(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def is_written_out(node: onnx.NodeProto) -> bool:
-    """Is there a text for this node, with the inputs and attributes that it has?"""
+    """Is there a definition for this node, with its inputs and attributes?"""
     return _lines(node) is not None
 
 
@@ -108,7 +108,7 @@ def _quick_gelu(_: onnx.NodeProto, attributes: dict[str, Any]) -> str:
 
 
 def _fused_matmul(_: onnx.NodeProto, attributes: dict[str, Any]) -> str | None:
-    """The last two axes are transposed by Einsum, which need not know the rank."""
+    """Transposes the last two axes by Einsum, which works for any rank."""
     if attributes.get("transBatchA") or attributes.get("transBatchB"):
         return None
     left = "...ji" if attributes.get("transA") else "...ij"
@@ -123,7 +123,7 @@ def _fused_matmul(_: onnx.NodeProto, attributes: dict[str, Any]) -> str | None:
 
 
 def _skip_layer_normalization(node: onnx.NodeProto, attributes: dict[str, Any]) -> str | None:
-    """Of the sum of a and b, and perhaps a bias e; c scales, d shifts. The sum may be output 3."""
+    """Normalizes a + b, and perhaps a bias e; c scales, d shifts. The sum may be output 3."""
     if any(node.output[1:3]):
         return None
     lines = "s0 = Add(a, b)\n"
@@ -150,7 +150,7 @@ def _simplified_layer_normalization(node: onnx.NodeProto, attributes: dict[str, 
 
 
 def _skip_simplified(node: onnx.NodeProto, attributes: dict[str, Any]) -> str | None:
-    """Of the sum of a and b, and perhaps a bias d; c scales. The sum may be output 3."""
+    """Normalizes a + b, and perhaps a bias d; c scales. The sum may be output 3."""
     if any(node.output[1:3]):
         return None
     lines = "s0 = Add(a, b)\n" + ("s = Add(s0, d)\n" if _has(node, 3) else "s = Identity(s0)\n")

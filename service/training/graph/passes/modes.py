@@ -68,7 +68,7 @@ BatchNormalization <epsilon, momentum>
     new_variance = Add(old_variance, part_variance)
 }
 """
-"""By the batch's own statistics. The stored variance is unbiased, as in PyTorch."""
+"""Uses the batch's own statistics. The stored variance is unbiased, as in PyTorch."""
 
 
 DEFAULTS = {"epsilon": 1e-5, "momentum": 0.9}

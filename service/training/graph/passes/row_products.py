@@ -26,11 +26,11 @@ class Windowed:
 
     @property
     def steps(self) -> list[int]:
-        """From one result's first number to the next one's, by axis."""
+        """Distance from one result's first number to the next one's, by axis."""
         return [s * c for s, c in zip(self.windows.strides, self.cells, strict=True)]
 
     def starts(self, cell: Sequence[int], place: Sequence[int]) -> list[int]:
-        """Where the first result's number is that this position of a kernel reads."""
+        """Position of the first number that this place of a kernel reads."""
         w = self.windows
         each = zip(cell, w.strides, place, w.dilations, strict=True)
         return [c * stride + p * dilation for c, stride, p, dilation in each]
@@ -159,7 +159,7 @@ class KernelView:
         return "*".join(map(str, (*self._of.counts, self._batch)))
 
     def _bordered(self, x: Tensor) -> Tensor:
-        """With its pads, and enough more that the strides divide it."""
+        """With its pads, extended so that the strides divide it."""
         w, pads = self._of.windows, [0] * (2 * x.rank)
         sizes = x.sizes_of(self._axes)
         for i, axis in enumerate(self._axes):

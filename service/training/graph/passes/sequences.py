@@ -17,7 +17,7 @@ OPENED = ("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SplitToSeque
 def open_sequences(model: onnx.ModelProto) -> None:
     """Replace SplitToSequence, SequenceConstruct, SequenceAt and ConcatFromSequence.
 
-    Only if the graph determines what is taken from where; constants must be initializers.
+    Only if the graph determines which tensor is read where; constants must be initializers.
     """
     constants = {t.name: t for t in model.graph.initializer}
     made = {name: node for node in model.graph.node for name in node.output}

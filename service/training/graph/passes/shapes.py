@@ -1,4 +1,4 @@
-"""Follows sizes through a graph, further than ONNX's inference: past a batch axis with only a name.
+"""Propagates sizes through a graph further than ONNX's inference: past a symbolic batch axis.
 
 Exporters compute a Reshape's target from pieces of shapes. A known piece becomes a constant, and a
 Reshape whose only unknown size is the batch gets a constant target.
@@ -160,7 +160,7 @@ READERS: dict[str, Callable[..., Array]] = {
 def _follow(
     node: onnx.NodeProto, types: Types, sizes: dict[str, Array], graph: onnx.GraphProto
 ) -> None:
-    """What a computed target implies for the result's shape."""
+    """Apply what a computed target implies for the result's shape."""
     at = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Resize": 3}.get(node.op_type)
     if at is None or len(node.input) <= at or node.input[at] not in sizes:
         return

@@ -14,13 +14,13 @@ from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.tensor import Tensor
 
 STEEP = 3e38
-"""Makes 1 or more of every float32 above 0 that is not denormal."""
+"""Times this, every float32 above 0 that is not denormal becomes 1 or more."""
 SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 Attribute: TypeAlias = Callable[[str, float], float]
 
 
 def _mask(condition: Tensor, like: Tensor) -> Tensor:
-    """1 where it holds, else 0: a product with it is faster than Where."""
+    """1 where the condition holds, else 0: a product with it is faster than Where."""
     return condition.cast_like(like)
 
 
@@ -108,7 +108,7 @@ def prelu(node: Node, g: Tensor) -> Gradients:
 
 
 def dropout(node: Node, g: Tensor) -> Gradients:
-    """Inactive as a node of the graph: in training its mask is a Mul."""
+    """As a node of the graph it is inactive: in training its mask is a Mul."""
     if (training := node.optional(2)) is not None and (
         training.value is None or bool(training.value)
     ):

@@ -26,7 +26,7 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
     "Sigmoid": lambda y: y * (1 - y),
     "Tanh": lambda y: 1 - y * y,
 }
-"""By the activation's result."""
+"""Derivative of each activation, from its result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Elementwise operators of one or two inputs: a line is a rule, g is the gradient of output y."""
+"""Elementwise operators of one or two inputs: each line is a rule, g the gradient of output y."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "Exp": (lambda g, y, x: g * y,),
     "Identity": (lambda g, y, x: g,),
     "Log": (lambda g, y, x: g / x,),
-    # Of floats, where y = a - b·trunc(a/b).
+    # For floats, where y = a - b·trunc(a/b).
     "Mod": (lambda g, y, a, b: g, lambda g, y, a, b: g * (y - a) / b),
     "Mul": (lambda g, y, a, b: g * b, lambda g, y, a, b: g * a),
     "Neg": (lambda g, y, x: -g,),

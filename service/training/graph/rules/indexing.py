@@ -27,7 +27,7 @@ def gather(node: Node, g: Tensor) -> Gradients:
 
 
 def _added_rows(g: Tensor, x: Tensor, places: Tensor, axis: int) -> Tensor:
-    """The axis goes to the front, and back; slices become rows."""
+    """Moves the axis to the front and back, so that slices become rows."""
     graph, rank = g.graph, places.rank
     front = [*range(axis, axis + rank)]
     rest = [a for a in range(g.rank) if a not in front]
@@ -48,7 +48,7 @@ def _added_rows(g: Tensor, x: Tensor, places: Tensor, axis: int) -> Tensor:
 
 
 def _summed_rows(rows: Tensor, places: Tensor, count: Tensor, width: Tensor) -> Tensor:
-    """Rows added up by place, (count, width). places: (n, 1).
+    """Rows summed by place, (count, width). places: (n, 1).
 
     ScatterND would do it in one step, but ONNX Runtime's loses sums when its threads collide.
     """

@@ -1,4 +1,4 @@
-"""Normalizations: of a batch by stored statistics, of a layer, of an instance, of neighbours."""
+"""Normalizations: batch (by stored statistics), layer, instance and local response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.training.graph.tensor import Tensor
 def standardized_gradient(
     g: Tensor, standard: Tensor, inverse: Tensor, axes: Sequence[int]
 ) -> Tensor:
-    """By x of (x - mean)/deviation, where both are x's own over some axes.
+    """The gradient by x of (x - mean)/deviation, where both are x's own over some axes.
 
     g: the gradient of the standardized x. inverse: 1/deviation, broadcast over the axes.
     """

@@ -31,7 +31,7 @@ def max_pool(node: Node, g: Tensor) -> Gradients:
 
 
 def _to_firsts(node: Node, g: Tensor, kernel: tuple[int, ...]) -> Tensor:
-    """By descending numbers in each window: the largest of those at its maximum, so the first.
+    """To the first maximum: numbers fall within a window, so its largest at a maximum is the first.
 
     Faster than requesting indices: pooling with them takes ten times as long as without.
     """
@@ -60,7 +60,7 @@ def _repeated(tensor: Tensor, kernel: tuple[int, ...]) -> Tensor:
 
 
 def max_unpool(node: Node, g: Tensor) -> Gradients:
-    """What is at the places that the input was put to."""
+    """The parts of g at the places that the input was put to."""
     flat, places = g.graph.ints([-1]), node.given(1)
     taken = g.op("Reshape", flat).op("Gather", places.op("Reshape", flat), axis=0)
     return [taken.reshape_like(node.x)]

@@ -44,7 +44,7 @@ def quantize_by_range(node: Node, g: Tensor, *_: Tensor | None) -> Gradients:
 
 
 def matmul_integer(node: Node, g: Tensor) -> Gradients:
-    """By A it is g·(B - zero point)'."""
+    """The gradient by A is g·(B - zero point)'."""
     if node.wants(1):
         raise NotDifferentiable("its second matrix is no constant")
     matrix, zero = node.given(1), node.optional(3)
@@ -55,7 +55,7 @@ def matmul_integer(node: Node, g: Tensor) -> Gradients:
 
 
 def matmul_four_bits(node: Node, g: Tensor) -> Gradients:
-    """MatMulNBits: x·W' of blocks of four bits, with a scale each; by x it is g·W."""
+    """MatMulNBits: x·W' in blocks of four bits with a scale each; the gradient by x is g·W."""
     rows, columns, block = (node.attribute(name) for name in ("N", "K", "block_size"))
     if node.attribute("bits", 4) != 4 or any(node.optional(i) is not None for i in (4, 5)):
         raise NotDifferentiable("only weights of four bits in their own order have a gradient here")
