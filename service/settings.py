@@ -64,7 +64,7 @@ class Settings(BaseSettings):
     port: int = Field(
         8471, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one."
     )
-    tcp: bool = Field(True, description="Whether to listen on TCP, beside the Unix socket.")
+    tcp: bool = Field(True, description="Whether to listen on TCP besides the Unix socket.")
     socket: Path | None = Field(
         None,
         description="Unix socket to listen on (Linux). Default: api.sock in `$RUNTIME_DIRECTORY` "
@@ -77,7 +77,7 @@ class Settings(BaseSettings):
         "named.",
     )
     tls_certificate: Path | None = Field(
-        None, description="Certificate for TCP, with those that it is signed by: a PEM file."
+        None, description="Certificate for TCP, followed by its chain: a PEM file."
     )
     tls_key: Path | None = Field(
         None, description="The certificate's private key: a PEM file without a password."
@@ -94,7 +94,7 @@ class Settings(BaseSettings):
     )
     allowed_origins: tuple[Annotated[str, AfterValidator(page_origin)], ...] = Field(
         (),
-        description="Origins of web apps that may ask, with a narrow token; never `*`.",
+        description="Origins of web apps that may make requests, with a narrow token; never `*`.",
     )
     data_dir: Path = Field(
         default_factory=default_data_dir,
@@ -151,8 +151,8 @@ class Settings(BaseSettings):
     )
     training_providers: tuple[str, ...] = Field(
         (),
-        description="ONNX Runtime's execution providers that jobs may step on, in order: the first "
-        "is used whose step on a batch of the job agrees with the CPU's.",
+        description="ONNX Runtime's execution providers that jobs may train on, in order: the "
+        "first is used whose step on a batch of the job agrees with the CPU's.",
     )
     checkpoint_interval_s: float = Field(
         60.0, gt=0, le=86400, description="Seconds between two checkpoints of a running job."
