@@ -93,7 +93,7 @@ def _model(scope: Scope) -> str | None:
 def _path(scope: Scope, kind: EntryKind) -> str:
     """The path, without the id of an exported sample, so that reads of many make one entry."""
     path: str = scope["path"]
-    sample_id = scope["path_params"].get("sample_id")
+    sample_id = scope.get("path_params", {}).get("sample_id")
     if kind == "export" and sample_id is not None:
         path = path.replace(f"/samples/{sample_id}/", "/samples/{sample_id}/")
     return path[:MAX_PATH]
