@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from service.training.engines.manifest import ClassHead
 from storage.errors import Problem
 from storage.records.signatures import TargetSpec
+
+if TYPE_CHECKING:
+    from service.training.engines.manifest import ClassHead
 
 Kind = Literal["prototype", "knn", "linear", "full"]
 COMPUTED = ("prototype", "knn")
