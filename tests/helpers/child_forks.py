@@ -33,8 +33,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from daemon_process import environment_of_forks
+
 from service.processes.seccomp import ARCHITECTURES, CLONE
-from service.training.limits import THREAD_VARIABLES
 
 OF_DAEMONS = (
     "service.training",
@@ -136,8 +137,7 @@ def _started(import_path: list[str], preloaded: list[str]) -> Iterator[socket.so
                 stdin=subprocess.DEVNULL,
                 pass_fds=[number],
                 env={
-                    **os.environ,
-                    **dict.fromkeys(THREAD_VARIABLES, "1"),
+                    **environment_of_forks(),
                     "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path))),
                 },
             )

@@ -78,7 +78,7 @@ class Forked:
         self._process = context.Process(
             target=_run, args=(arguments, dict(environment), log, import_path()), daemon=True
         )
-        with _one_thread_each():
+        with _environment(environment_of_forks()):
             context.set_forkserver_preload(PRELOADED)
             self._process.start()
         assert self._process.pid is not None
@@ -111,11 +111,22 @@ def import_path() -> list[str]:
     return path
 
 
+def environment_of_forks() -> dict[str, str]:
+    """The environment for a process that forks.
+
+    numpy has one thread: a fork would not have the others. /proc shows this environment for each
+    fork, so it has no setting of a test.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HONED_")}
+    return kept | dict.fromkeys(THREAD_VARIABLES, "1")
+
+
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """What begins here loads numpy with one thread: a fork would not have the others."""
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """The environment of what is started within the block."""
     before = dict(os.environ)
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    os.environ.clear()
+    os.environ.update(variables)
     try:
         yield
     finally:
