@@ -72,13 +72,14 @@ class Tab:
 
     def __init__(self, browser: Any, served: Served, **options: Any) -> None:
         self.served = served
-        self.complaints: list[str] = []
+        self.heard: list[str] = []
+        self.forgiven: list[str] = []
         self.context = browser.new_context(**options)
         self.context.set_default_timeout(WAIT_MS)
         self.page = self.context.new_page()
         self.page.add_init_script(REPORT_VIOLATIONS)
         self.page.on("console", self._hear)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("pageerror", lambda error: self.heard.append(str(error)))
 
     def open(self, place: str = "", token: str | None = None) -> Any:
         """A page of the console, once the token is accepted. place: as `/models`."""
@@ -92,11 +93,14 @@ class Tab:
         self.page.get_by_role("button", name="Open").click()
 
     def forgive(self, *said: str) -> None:
-        """Complaints that the test has provoked."""
-        self.complaints = [
-            each for each in self.complaints if not any(part in each for part in said)
-        ]
+        """Expect these complaints, which the test provokes: the browser reports some late."""
+        self.forgiven.extend(said)
+
+    @property
+    def complaints(self) -> list[str]:
+        """What the console reported and the test does not expect."""
+        return [each for each in self.heard if not any(part in each for part in self.forgiven)]
 
     def _hear(self, message: Any) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.heard.append(message.text)
