@@ -15,6 +15,14 @@ from onnx import TensorProto, helper, numpy_helper
 WORDS, BUCKETS, WIDTH, INNER = 16, 2048, 64, 128
 OPSET, IR_VERSION = 17, 8
 Floats = NDArray[np.float32]
+CONSTANTS = {
+    "nothing": np.array(0, np.int64),
+    "second": np.array([1], np.int64),
+    "last": np.array([2], np.int64),
+    "far": np.array(-1e4, np.float32),
+    "one": np.array(1, np.float32),
+    "scale": np.array(1 / sqrt(WIDTH), np.float32),
+}
 
 
 def tokenize(text: str) -> list[int]:
@@ -74,20 +82,12 @@ def network(weights: dict[str, Floats]) -> onnx.ModelProto:
         _node("ReduceMax", ["said"], "features", axes=[1], keepdims=0),
         _node("Gemm", ["features", "head.weight", "head.bias"], "logits"),
     ]
-    constants = {
-        "nothing": np.array(0, np.int64),
-        "second": np.array([1], np.int64),
-        "last": np.array([2], np.int64),
-        "far": np.array(-1e4, np.float32),
-        "one": np.array(1, np.float32),
-        "scale": np.array(1 / sqrt(WIDTH), np.float32),
-    }
     graph = helper.make_graph(
         nodes,
         "voice commands",
         [helper.make_tensor_value_info("tokens", TensorProto.INT64, ["N", WORDS])],
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", None])],
-        [numpy_helper.from_array(a, n) for n, a in (constants | weights).items()],
+        [numpy_helper.from_array(a, n) for n, a in (CONSTANTS | weights).items()],
     )
     opset = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=opset)
