@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,15 @@ def begin(data_dir: Path, database: Path) -> Path:
     data_dir.mkdir(mode=0o700)
     shutil.copy(database, data_dir / "hone.db")
     return data_dir
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """A data folder from a zip, which only its owner may read."""
+    with zipfile.ZipFile(archive) as content:
+        content.extractall(folder)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    return folder
 
 
 def adopt(store: Store, content: bytes) -> FileRecord:

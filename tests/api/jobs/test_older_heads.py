@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from stored import unpacked
 from support import Served, blobs
 
 FOLDER = Path(__file__).parent / "folders" / "before_heads.zip"
@@ -19,12 +19,7 @@ FEATURES = {"whole": 6, "cut": 64}
 @pytest.fixture
 def old(serve: Callable[..., Served], tmp_path: Path) -> Served:
     """A daemon on a data folder of commit fbaf356."""
-    folder = tmp_path / "old"
-    with zipfile.ZipFile(FOLDER) as archive:
-        archive.extractall(folder)
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o700 if path.is_dir() else 0o600)
-    return serve(folder)
+    return serve(unpacked(FOLDER, tmp_path / "old"))
 
 
 def right(served: Served, model: str, job: dict[str, Any]) -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from stored import unpacked
 from support import Served
 
 from service.training.engines.packages import has_on_device_training
@@ -27,12 +27,7 @@ without_the_wheel = pytest.mark.skipif(
 @pytest.fixture
 def old(serve: Callable[..., Served], tmp_path: Path) -> Served:
     """A daemon on a data folder of commit 0bfae8b, whose job 3 is paused at step 156."""
-    folder = tmp_path / "old"
-    with zipfile.ZipFile(FOLDER) as archive:
-        archive.extractall(folder)
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o700 if path.is_dir() else 0o600)
-    return serve(folder)
+    return serve(unpacked(FOLDER, tmp_path / "old"))
 
 
 def get(served: Served, path: str) -> dict[str, Any]:
