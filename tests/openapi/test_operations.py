@@ -26,7 +26,7 @@ from pictures import PREPROCESS, image_model, photo
 from recordings import tone, written
 from support import HELPERS, Served, blobs, mlp, npz
 
-from service.access.principal import Scope
+from service.access.principal import DEVICE_WIDE, Scope
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -35,6 +35,11 @@ SEED = int(os.environ.get("HONE_OPENAPI_SEED", random.getrandbits(31) if CASES e
 FEW = 2
 CONFIG = HERE / "schemathesis.toml"
 SAMPLES = blobs(100, 2, 2)
+
+NARROW = [(each, None) for each in Scope] + [
+    (each, ["taking"]) for each in Scope if each not in DEVICE_WIDE
+]
+"""Scopes of tokens for all models, and of those that can be bound to one."""
 
 at_length = pytest.mark.skipif(not CASES, reason="make test-openapi asks")
 pytestmark = pytest.mark.skipif(
@@ -179,8 +184,7 @@ def test_many_chains_of_requests(prepared: Served, ask: Callable[..., Asked]) ->
 
 
 @at_length
-@pytest.mark.parametrize("models", [None, ["taking"]], ids=["all models", "one model"])
-@pytest.mark.parametrize("scope", list(Scope), ids=lambda scope: scope.value)
+@pytest.mark.parametrize(("scope", "models"), NARROW)
 def test_a_token_of_one_scope(
     scope: Scope, models: list[str] | None, prepared: Served, ask: Callable[..., Asked]
 ) -> None:
