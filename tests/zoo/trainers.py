@@ -76,12 +76,12 @@ class Gradients:
         self._model = prepare(graph.model, parameters=names)
         tensors = {t.name: t for t in self._model.graph.initializer}
         self._values = {n: onnx.numpy_helper.to_array(tensors[n]).copy() for n in names}
-        self._scale, self._scale_rank = step.scalars[0], step.scale_rank
+        self._target, self._scale, self._scale_rank = step.target, step.scalars[0], step.scale_rank
         self._session = _session(step.model)
 
     def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:
         scale = np.full((1,) * self._scale_rank, 1 / len(target), np.float32)
-        feeds = {**inputs, **self._values, "target": target, self._scale: scale}
+        feeds = {**inputs, **self._values, str(self._target): target, self._scale: scale}
         read = {value.name for value in self._session.get_inputs()}
         feeds = {name: array for name, array in feeds.items() if name in read}
         _, *gradients = self._session.run(None, feeds)

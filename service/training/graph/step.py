@@ -25,7 +25,7 @@ LOSS = "hone.loss"
 LOSS_SCALE = "hone.loss_scale"
 SCALES = "hone.scales"
 """Name of the first axis of the scale: 1 or the batch."""
-TARGET = "target"
+TARGET = "hone.target"
 
 
 @dataclass(frozen=True, slots=True)

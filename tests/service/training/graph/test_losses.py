@@ -40,7 +40,7 @@ def loss_and_gradient(
 ) -> tuple[float, Array]:
     step = build_step(forward(*x.shape[1:]), loss=loss, parameters=["w"])
     # The reference evaluator takes what it is given; targets of the graph are float32.
-    feeds = {"x": x, "target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
+    feeds = {"x": x, "hone.target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
     value, gradient = reference(step.model).run(None, feeds)
     return float(value), gradient
 
@@ -158,13 +158,13 @@ def test_the_step_says_what_it_takes_and_gives_and_runs_on_the_engine() -> None:
     model = forward(3, kind=onnx.TensorProto.FLOAT)
     step = build_step(model, loss=Loss("cross_entropy"), parameters=["w"])
     names = [v.name for v in step.model.graph.input]
-    assert names == ["x", "target", "hone.loss_scale", "w"]
+    assert names == ["x", "hone.target", "hone.loss_scale", "w"]
     assert [v.name for v in step.model.graph.output] == ["hone.loss", "hone.gradient.w"]
     onnx.checker.check_model(step.model, full_check=True)
     rng = np.random.default_rng(0)
     feeds = {
         "x": rng.normal(size=(4, 3)).astype(np.float32),
-        "target": np.array([0, 1, 2, 0]),
+        "hone.target": np.array([0, 1, 2, 0]),
         "hone.loss_scale": np.full((1, 1), 0.25, np.float32),
         "w": np.zeros(3, np.float32),
     }
@@ -173,6 +173,24 @@ def test_the_step_says_what_it_takes_and_gives_and_runs_on_the_engine() -> None:
     evaluated = run(evaluation, feeds)
     np.testing.assert_allclose(trained["hone.loss"], evaluated["hone.loss"], rtol=1e-6)
     np.testing.assert_array_equal(evaluated["logits"], feeds["x"])
+
+
+@pytest.mark.parametrize("place", ["input", "inner"])
+def test_the_model_may_have_a_tensor_called_target(place: str) -> None:
+    model = forward(3, kind=onnx.TensorProto.FLOAT)
+    if place == "input":
+        model.graph.input[0].name = model.graph.node[0].input[0] = "target"
+    else:
+        model.graph.node.insert(0, helper.make_node("Neg", ["x"], ["target"], name="negative"))
+        model.graph.node[1].input[0] = "target"
+    step = build_step(model, loss=Loss("cross_entropy"), parameters=["w"])
+    feeds = {
+        model.graph.input[0].name: normal(2, 3).astype(np.float32),
+        str(step.target): np.array([0, 2]),
+        "hone.loss_scale": np.full((1, 1), 0.5, np.float32),
+        "w": np.zeros(3, np.float32),
+    }
+    assert np.any(run(step.model, feeds)["hone.gradient.w"])
 
 
 def test_every_operator_without_a_gradient_is_named_at_once() -> None:
@@ -206,7 +224,7 @@ def test_options_that_are_fed_by_class_are_those_that_are_written_into_the_graph
         forward(*x.shape[1:]), loss=Loss("cross_entropy", by_class=True), parameters=["w"]
     )
     vectors = {name: each.astype(np.float64) for name, each in written.class_vectors(3).items()}
-    feeds = {"x": x, "target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
+    feeds = {"x": x, "hone.target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
     feeds |= vectors | {TEACHER: np.zeros_like(x)}
     expected = loss_and_gradient(written, x, target, w, scale)
     for found, wanted in zip(reference(step.model).run(None, feeds), expected, strict=True):
@@ -222,7 +240,7 @@ def test_the_gradient_of_a_distillation_is_that_of_its_definition(shape: tuple[i
     loss = Loss("cross_entropy", by_class=True)
     step = build_step(forward(*shape[1:]), loss=loss, parameters=["w"])
     vectors = Loss("cross_entropy").class_vectors(4)
-    feeds = {"x": x, "target": target, "hone.loss_scale": scales(0.2, x.ndim), "w": w}
+    feeds = {"x": x, "hone.target": target, "hone.loss_scale": scales(0.2, x.ndim), "w": w}
     feeds |= {name: vector.astype(np.float64) for name, vector in vectors.items()}
 
     def gradient(teacher: Array) -> Array:
