@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from service.training.forward.graph import FLOAT, Graph, is_default
 from service.training.graph.flow import reads
@@ -29,6 +32,12 @@ WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
 STATISTICS_SLOTS = (3, 4)
 """Running mean and variance of BatchNormalization: they never train."""
 
+_INITIAL_STATES = (5, 6)
+"""Of recurrent operators: usually zeros, sometimes learned."""
+
+_COMPUTED = re.compile(r"\d+|onnx::.*|/.*|val_\d+")
+"""Names that PyTorch's exporters give to results; parameters and buffers keep theirs."""
+
 MASK_FROM = 1e4
 """Weights are smaller than this; values that a mask adds are larger."""
 
@@ -39,6 +48,7 @@ _OTHER_FLOATS = {
 }
 _ELEMENTWISE = ("Add", "Mul")
 LINEAR = ("MatMul", "Conv", "ConvTranspose", "Gemm", "Einsum")
+_RECURRENT = ("GRU", "LSTM", "RNN")
 _WAVES = ("Cos", "Sin")
 """Operators that compute position tables, which belong to the program."""
 PASS_THROUGH = frozenset(
@@ -49,8 +59,10 @@ PASS_THROUGH = frozenset(
 def is_weight(graph: Graph, name: str) -> bool:
     """Does it train by default?"""
     if name in graph.parameters:
-        return graph.elem_type(name) == FLOAT and bool(graph.consumers(name))
-    return name not in graph.constants and _could_train(graph, name)
+        trains = graph.elem_type(name) == FLOAT and bool(graph.consumers(name))
+    else:
+        trains = name not in graph.constants and _could_train(graph, name)
+    return trains and not _is_wave_table(graph, name)
 
 
 def other_precisions(graph: Graph) -> dict[str, str]:
@@ -89,6 +101,8 @@ def _could_train(graph: Graph, name: str) -> bool:
 def _weighs(graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str) -> bool:
     if is_default(node, *WEIGHT_SLOTS):
         slots = () if _is_group_step(graph, node) else WEIGHT_SLOTS[node.op_type]
+        if is_default(node, *_RECURRENT) and _has_name_of_program(graph, initializer):
+            slots = (*slots, *_INITIAL_STATES)
         return any(i < len(node.input) and node.input[i] == tensor for i in slots)
     if is_default(node, *_ELEMENTWISE):
         return _is_elementwise_weight(graph, node, tensor, initializer)
@@ -136,9 +150,35 @@ def _is_elementwise_weight(
     after_linear = any(other is not None and is_default(other, *LINEAR) for other in others)
     if after_linear and is_default(node, "Add"):
         return True
-    return int(np.prod(graph.initializers[initializer].dims)) > 1 and not is_mask(
-        graph, initializer
-    )
+    size = int(np.prod(graph.initializers[initializer].dims))
+    if size == 1 and not _has_name_of_program(graph, initializer):
+        return False
+    return size > 0 and not is_mask(graph, initializer)
+
+
+def _has_name_of_program(graph: Graph, name: str) -> bool:
+    """Does TorchScript's exporter call it as the program does? Then it is no literal number."""
+    by_pytorch = graph.model.producer_name == "pytorch" and not graph.parameters
+    return by_pytorch and not _COMPUTED.fullmatch(name)
+
+
+def _is_wave_table(graph: Graph, name: str) -> bool:
+    """Does it contain sines and cosines of positions, which PyTorch does not train?"""
+    shape = graph.initializers[name].dims
+    readers = graph.consumers(name)
+    if len(shape) < 2 or shape[-1] < 4 or any(is_default(node, *LINEAR) for node in readers):
+        return False
+    value = graph.array(name)
+    assert value is not None
+    rows = value.reshape(-1, shape[-1])
+    return len(rows) > 1 and _are_waves(rows[:2]) and _are_waves(rows)
+
+
+def _are_waves(rows: NDArray[np.generic]) -> bool:
+    """Of each pair, the squares sum up to 1, in whichever order the pairs are."""
+    squares = np.square(rows, dtype=np.float32)
+    half = rows.shape[1] / 2
+    return bool(squares.max() <= 1.0001 and np.allclose(squares.sum(1), half, rtol=1e-4))
 
 
 def is_mask(graph: Graph, name: str) -> bool:
