@@ -88,8 +88,24 @@ def product(node: Node, g: Tensor) -> Gradients:
 
 def softmax(node: Node, g: Tensor) -> Gradients:
     """y·(g - Σ g·y)."""
-    y, axis = node.y, node.x.axis(node.attribute("axis", -1))
+    y, axis = _without_nan(node), node.x.axis(node.attribute("axis", -1))
     return [y * (g - (g * y).sum([axis], keep=True))]
+
+
+def _without_nan(node: Node) -> Tensor:
+    """The output, or by what the graph replaces it where it is NaN, as in attention.
+
+    There g is 0, which times NaN would be NaN.
+    """
+    checks = {
+        each.output[0]
+        for each in node.graph.nodes
+        if each.op_type == "IsNaN" and each.input[0] == node.y.name
+    }
+    for each in node.graph.nodes:
+        if each.op_type == "Where" and each.input[0] in checks and each.input[2] == node.y.name:
+            return node.graph.tensor(each.output[0])
+    return node.y
 
 
 def log_softmax(node: Node, g: Tensor) -> Gradients:

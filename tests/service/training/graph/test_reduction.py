@@ -7,6 +7,7 @@ import pytest
 from gradients import FEW, Array, check, gradients, one_node, weighted
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper, numpy_helper
 
 REDUCTIONS = [
     "ReduceL1",
@@ -73,6 +74,24 @@ def test_softmax_along_any_axis(op_type: str, axis: int | None) -> None:
     x = normal(2, 3, 4)
     attributes = {} if axis is None else {"axis": axis}
     check(one_node(op_type, [x], symbolic=(0,), **attributes), {"x0": x})
+
+
+def test_attention_rows_that_a_mask_excludes_as_a_whole_have_no_gradient() -> None:
+    """PyTorch's attention replaces their softmax, which is NaN; as with padding on the left."""
+    x = normal(2, 3, 4)
+    with np.errstate(divide="ignore"):
+        mask = np.log([[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
+    model = one_node("Softmax", [x], symbolic=(0,))
+    constants = {"mask": mask, "zero": np.array(0.0)}
+    model.graph.initializer.extend(
+        numpy_helper.from_array(value, name) for name, value in constants.items()
+    )
+    model.graph.node[0].input[0], model.graph.node[0].output[0] = "masked", "shares"
+    model.graph.node.insert(0, helper.make_node("Add", ["x0", "mask"], ["masked"]))
+    model.graph.node.append(helper.make_node("IsNaN", ["shares"], ["empty"]))
+    model.graph.node.append(helper.make_node("Where", ["empty", "zero", "shares"], ["y0"]))
+    with np.errstate(invalid="ignore"):  # The reference subtracts infinity from infinity.
+        check(model, {"x0": x})
 
 
 @pytest.mark.parametrize("order", [1, 2])
