@@ -49,11 +49,12 @@ def tokens(length: int = 12, limit: int = VOCABULARY) -> dict[str, Draw]:
     return {"input_ids": integers(limit, length)}
 
 
-def padding(length: int) -> Draw:
-    """An attention mask: ones, then zeros from a place of its own in each row."""
+def padding(length: int, *, left: bool = False) -> Draw:
+    """An attention mask: ones, then zeros from a place of its own in each row; or zeros first."""
 
     def draw(rows: int) -> Tensor:
         ends = torch.randint(length // 2, length + 1, (rows, 1))
-        return (torch.arange(length) < ends).long()
+        mask = (torch.arange(length) < ends).long()
+        return mask.flip(1) if left else mask
 
     return draw

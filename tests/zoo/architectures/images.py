@@ -139,7 +139,6 @@ ARCHITECTURES = {
     "maxvit": _timm("test_maxvit", size=64, head="head.fc", img_size=64),
     "edgenext": _timm("edgenext_xx_small", size=64, head="head.fc"),
     "poolformer": Architecture(_poolformer, image(64), head="head.fc"),
-    "nfnet": _timm("test_nfnet", head="head.fc"),
     "byobnet": _timm("test_byobnet", head="head.fc"),
     "mambaout": _timm("test_mambaout", head="head.fc"),
     "starnet": _timm("starnet_s050"),

@@ -57,9 +57,9 @@ class Positions(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, input_ids: Tensor) -> Tensor:
-        logits = self.model(input_ids=input_ids, use_cache=False, return_dict=False)[0]
-        return logits.transpose(1, 2)
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        read = {"input_ids": input_ids, "attention_mask": attention_mask}
+        return self.model(**read, use_cache=False, return_dict=False)[0].transpose(1, 2)
 
 
 class Encoded(nn.Module):
@@ -126,15 +126,16 @@ def _sequence(model: str, config: str, head: str = "model.classifier", **more: A
     )
 
 
+MASKED = {**tokens(), "attention_mask": padding(LENGTH)}
+ALIGNED = {**tokens(), "attention_mask": padding(LENGTH, left=True)}
+"""Without a mask, decoders look for packed sequences, which TorchScript cannot export."""
 ARCHITECTURES = {
     "bert": _sequence("BertForSequenceClassification", "BertConfig"),
     "bert_masked": Architecture(
-        lambda: _masked("sdpa"), {**tokens(), "attention_mask": padding(LENGTH)},
-        head="model.classifier",
+        lambda: _masked("sdpa"), MASKED, head="model.classifier"
     ),
     "bert_eager": Architecture(
-        lambda: _masked("eager"), {**tokens(), "attention_mask": padding(LENGTH)},
-        head="model.classifier",
+        lambda: _masked("eager"), MASKED, head="model.classifier"
     ),
     "distilbert": Architecture(
         lambda: _classifier("DistilBertForSequenceClassification", "DistilBertConfig", **DISTIL),
@@ -152,14 +153,14 @@ ARCHITECTURES = {
         "DebertaV2ForSequenceClassification", "DebertaV2Config",
         relative_attention=True, position_biased_input=False, pos_att_type=["p2c", "c2p"],
     ),
-    "llama": Architecture(lambda: Logits(_llama(), last=True), tokens(), head="model.lm_head"),
+    "llama": Architecture(lambda: Logits(_llama(), last=True), ALIGNED, head="model.lm_head"),
     "llama_grouped": Architecture(
-        lambda: Positions(_llama(num_key_value_heads=1)), tokens(), head="model.lm_head"
+        lambda: Positions(_llama(num_key_value_heads=1)), MASKED, head="model.lm_head"
     ),
     "gpt2": Architecture(
-        lambda: Logits(_gpt2(tied=False), last=True), tokens(), head="model.lm_head"
+        lambda: Logits(_gpt2(tied=False), last=True), ALIGNED, head="model.lm_head"
     ),
-    "gpt2_tied": Architecture(lambda: Positions(_gpt2(tied=True)), tokens()),
+    "gpt2_tied": Architecture(lambda: Positions(_gpt2(tied=True)), MASKED),
     "t5_encoder": Architecture(_t5, tokens(), head="classifier"),
     "wav2vec": Architecture(_wav2vec, {"inputs": floats(400)}, head="classifier"),
 }  # fmt: skip
