@@ -37,21 +37,30 @@ class Trainer(Protocol):
 
 
 class Prepared:
-    """A prepared model in training; its export is run by another session."""
+    """A prepared model in training; its export is run by another session.
+
+    If only named parameters train, the frozen part is cut off and runs in a session of its own.
+    """
 
     def __init__(self, prepare: Prepare, path: Path, *, threads: int, **wanted: Any) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="hone-zoo-")
+        wanted["divide"] = wanted["trainable"] is not None
         order = preparation.Prepare(
             str(path), "forward", self._folder.name, optimizer="sgd", **wanted
         )
         self._made = prepare(path, order)
+        prefix = self._made.artifacts.prefix_model
+        self._prefix = None if prefix is None else _session(onnx.load_model(prefix))
         self._names = [each.name for each in self._made.signature.inputs]
         self._engine = open_engine(
             self._made.artifacts, output=self._made.output, threads=threads, recipe=Recipe("sgd")
         )
 
     def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:
-        self._engine.train_batch([inputs[name] for name in self._names], target)
+        rows = [inputs[name] for name in self._names]
+        if self._prefix is not None:
+            rows = self._prefix.run(None, dict(zip(self._names, rows, strict=True)))
+        self._engine.train_batch(rows, target)
         self._engine.step(learning_rate)
 
     def outputs(self, inputs: dict[str, Array]) -> Array:
