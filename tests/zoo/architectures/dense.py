@@ -22,7 +22,7 @@ class Activations(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.ModuleList([nn.Linear(FEATURES, 4) for _ in ACTIVATIONS])
-        settings = {nn.Threshold: (0.1, -0.2), nn.Softmin: (-1,)}
+        settings = {nn.Threshold: (0.0, 0.0), nn.Softmin: (-1,)}
         self.kinds = nn.ModuleList([kind(*settings.get(kind, ())) for kind in ACTIVATIONS])
         self.head = nn.LazyLinear(CLASSES)
 
@@ -60,6 +60,26 @@ class Dlrm(nn.Module):
         parts = torch.stack([dense, self.user(user), self.bag(items).mean(1)], 1)
         products = (parts @ parts.transpose(1, 2)).flatten(1)[:, self.pairs]
         return self.top(torch.cat([dense, products], 1))
+
+
+class DeepFm(nn.Module):
+    """Guo and others (2017): products of all pairs of fields, a perceptron, one global bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("starts", torch.tensor([0, 10, 20, 30]))
+        self.embed, self.weight = nn.Embedding(40, 8), nn.Embedding(40, 1)
+        self.bias = nn.Parameter(torch.zeros(1))
+        self.deep = nn.Sequential(
+            nn.Linear(32, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(), nn.Linear(16, 1)
+        )
+
+    def forward(self, fields: Tensor) -> Tensor:
+        fields = fields + self.starts
+        embedded = self.embed(fields)
+        squares = embedded.sum(1) ** 2 - (embedded**2).sum(1)
+        wide = self.weight(fields).sum(1) + self.bias
+        return wide + squares.sum(1, keepdim=True) / 2 + self.deep(embedded.flatten(1))
 
 
 class Factorization(nn.Module):
@@ -151,7 +171,7 @@ class Experts(nn.Module):
         every = torch.einsum("bf,efo->beo", vector, self.weight)
         mixed = torch.einsum("be,beo->bo", self.gate(vector).softmax(-1), every)
         mixed = mixed * torch.rsqrt(mixed.pow(2).mean(-1, keepdim=True) + 1e-6) * self.norm
-        return self.head(torch.where(mixed > 0, mixed, torch.expm1(mixed)))
+        return self.head(torch.where(mixed > 0, mixed, torch.exp(mixed) - 1))
 
 
 def _perceptron() -> nn.Module:
@@ -184,6 +204,7 @@ ARCHITECTURES = {
         "bce_with_logits",
         head="top.2",
     ),
+    "deepfm": Architecture(DeepFm, {"fields": integers(10, 4)}, "bce_with_logits", head="deep.4"),
     "factorization": Architecture(Factorization, RATING, "mse", head="item_bias"),
     "variational": Architecture(Variational, VECTOR, "mse", head="decode.2"),
     "pointnet": Architecture(PointNet, {"points": floats(3, 20)}, head="head.2"),

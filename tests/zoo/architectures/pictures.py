@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.zoo.architectures.architecture import CLASSES, Architecture, image
+from tests.zoo.architectures.architecture import CLASSES, Architecture, floats, image
 
 
 def _block(before: int, after: int) -> nn.Sequential:
@@ -146,6 +146,14 @@ class Patches(nn.Module):
         return self.head(F.avg_pool2d(image, 4).flatten(1))
 
 
+def _volumes() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv3d(1, 8, 3, padding=1), nn.BatchNorm3d(8), nn.ReLU(), nn.MaxPool3d(2),
+        nn.Conv3d(8, 16, 3), nn.InstanceNorm3d(16, affine=True), nn.ReLU(),
+        nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(16, CLASSES),
+    )  # fmt: skip
+
+
 def _super_resolution() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(3, 16, 5, padding=2),
@@ -192,5 +200,6 @@ ARCHITECTURES = {
     "autoencoder": Architecture(_convolutional_autoencoder, image(16), "mse"),
     "spatial_transformer": Architecture(SpatialTransformer, image(16), head="head"),
     "patches": Architecture(Patches, image(16), head="head"),
+    "volumes": Architecture(_volumes, {"volume": floats(1, 8, 8, 8)}, head="9"),
     "vgg": Architecture(_vgg, image(), head="10"),
 }

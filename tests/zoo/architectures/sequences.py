@@ -155,6 +155,46 @@ class Translator(nn.Module):
         return self.head(steps).transpose(1, 2)
 
 
+class EncoderDecoder(nn.Module):
+    """Bahdanau and others (2015): a GRU both ways, another one that starts at its last state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, 12)
+        self.encode = nn.GRU(12, 8, bidirectional=True, batch_first=True)
+        self.bridge, self.keys = nn.Linear(16, 12), nn.Linear(16, 12, bias=False)
+        self.decode = nn.GRU(12, 12, batch_first=True)
+        self.head = nn.Linear(28, CLASSES)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        read, ends = self.encode(self.embed(source))
+        start = torch.tanh(self.bridge(torch.cat([ends[0], ends[1]], -1))).unsqueeze(0)
+        steps, _ = self.decode(self.embed(target), start)
+        weights = torch.softmax(steps @ self.keys(read).transpose(1, 2), -1)
+        return self.head(torch.cat([steps, weights @ read], -1)).transpose(1, 2)
+
+
+class Forecaster(nn.Module):
+    """A transformer over positions as sines and cosines, behind an LSTM with a learned start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start = nn.Parameter(torch.randn(2, 1, 1, 16) * 0.3)
+        self.cell = nn.LSTM(FEATURES, 16, batch_first=True)
+        angles = torch.arange(20).unsqueeze(1) / 10000 ** (torch.arange(8) / 8)
+        waves = torch.stack([angles.sin(), angles.cos()], -1)
+        self.register_buffer("positions", waves.reshape(1, 20, 16))
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.gate = nn.Parameter(torch.tensor([0.5]))
+        self.head = nn.Linear(16, CLASSES)
+
+    def forward(self, sequence: Tensor) -> Tensor:
+        start = self.start.expand(-1, -1, sequence.shape[0], -1)
+        steps, _ = self.cell(sequence, (start[0].contiguous(), start[1].contiguous()))
+        attended = self.layer(steps + self.positions[:, : steps.shape[1]])
+        return self.head((steps + self.gate * attended).mean(1))
+
+
 def _group_normed() -> nn.Module:
     return nn.Sequential(
         nn.Conv1d(FEATURES, 16, 5, stride=2, padding=2), nn.GroupNorm(4, 16), nn.GELU(),
@@ -196,6 +236,12 @@ ARCHITECTURES = {
     "text_cnn": Architecture(TextCnn, tokens(), head="head"),
     "crnn": Architecture(Crnn, {"image": floats(1, 8, 24)}, head="head"),
     "conformer": Architecture(Conformer, {"sequence": floats(LENGTH, FEATURES)}, head="head"),
+    "encoder_decoder": Architecture(
+        EncoderDecoder,
+        {"source": integers(VOCABULARY, 7), "target": integers(VOCABULARY, 5)},
+        head="head",
+    ),
+    "forecaster": Architecture(Forecaster, {"sequence": floats(LENGTH, FEATURES)}, head="head"),
     "translator": Architecture(
         Translator,
         {"source": integers(VOCABULARY, 7), "target": integers(VOCABULARY, LENGTH)},
