@@ -43,13 +43,13 @@ def _split_merged(model: onnx.ModelProto, origins: Origins) -> None:
     """Split an initializer if a call names another parameter than the one that its node reads."""
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     values = {value.name: value for value in model.graph.value_info}
-    readers = Counter(name for node in model.graph.node for name in set(node.input))
+    reads = Counter(name for node in model.graph.node for name in node.input)
     known = _names(model.graph)
     copied: set[str] = set()
     for node in model.graph.node:
         arguments = origins.arguments(node)
         for index, name in enumerate(node.input):
-            if name not in tensors or readers[name] < 2 or name in copied:
+            if name not in tensors or reads[name] < 2 or name in copied:
                 continue
             if tensors[name].data_type != onnx.TensorProto.FLOAT:
                 continue
@@ -79,13 +79,16 @@ def _meant(
     """The parameter or buffer that the call took and the graph lacks; None if it reads its own."""
     name = node.input[index]
     sources = origins.sources(name)
+    missing = [each for each in arguments if each not in known]
+    held = [each for each in arguments if each in origins.parameters | origins.buffers]
+    in_order = node.op_type in _IN_ORDER and len(held) + 1 == len(node.input)
+    if in_order and index and name in held and held[index - 1] in missing:
+        return held[index - 1]  # The node reads another one of its own parameters here.
     if not sources.isdisjoint(arguments):
         return None
-    missing = [each for each in arguments if each not in known]
     if not origins.is_parameter(name) and name not in origins.buffers:
         return None  # A constant of the program, such as the ones inside a GroupNorm.
-    held = [each for each in arguments if each in origins.parameters | origins.buffers]
-    if node.op_type in _IN_ORDER and len(held) + 1 == len(node.input):
+    if in_order:
         return held[index - 1] if index and held[index - 1] in missing else None
     lasts = {each.rpartition(".")[2] for each in sources}
     alike = [each for each in missing if each.rpartition(".")[2] in lasts]

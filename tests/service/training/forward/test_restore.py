@@ -62,6 +62,26 @@ def test_a_transposed_copy_of_a_named_matrix_is_tied_to_it(graphs: Any) -> None:
     ) == {"encoder"}
 
 
+def test_statistics_that_were_merged_with_the_norms_own_parameters_are_parted(graphs: Any) -> None:
+    """Of a fresh BatchNormalization: a bias and a mean of zeros, a scale and a variance of ones."""
+    norm = node("BatchNormalization", ["x", "n.weight", "n.bias", "n.bias", "n.weight"], ["y"])
+    held = {"p_weight": "n.weight", "p_bias": "n.bias", "b_mean": "n.mean", "b_var": "n.var"}
+    call = norm.metadata_props.add()
+    call.key = "pkg.torch.onnx.fx_node"
+    call.value = f"%y = call_function[target=batch_norm](args = (%x, %{', %'.join(held)}, 1e-05))"
+    weights = {"n.weight": np.ones(3, np.float32), "n.bias": np.zeros(3, np.float32)}
+    model = graphs.model([norm], weights, x=("batch", 3))
+    signature = model.graph.metadata_props.add()
+    signature.key = "pkg.torch.export.ExportedProgram.graph_signature"
+    kinds = {"p": "PARAMETER", "b": "BUFFER"}
+    signature.value = "\n".join(f"{a}: {kinds[a[0]]} target='{name}'" for a, name in held.items())
+
+    graph = normalize(model, [])
+
+    assert list(graph.proto.node[0].input) == ["x", "n.weight", "n.bias", "n.mean", "n.var"]
+    assert set(select(graph, None)) == {"n.weight", "n.bias"}
+
+
 @pytest.mark.parametrize(("producer", "size"), [("tf2onnx", 8), ("pytorch", 16)])
 def test_the_second_bias_that_keras_has_not_stays_zero(
     producer: str, size: int, graphs: Any
