@@ -25,13 +25,17 @@ MOST_ROWS, MOST_BYTES = 2048, 16 << 20
 """Limits on the samples whose features a version stores."""
 NEAR = 1e-4
 """Minimum squared distance, as a share of the mean squared distance from the centre of all."""
+EQUALLY_NEAR = 1e-5
+"""Samples vote if they are farther than the k-th by no more than this share of the squared lengths:
+rounding decides which of equally near ones are first, and is a hundredth of it.
+"""
 PREFIX = "hone.knn."
 
 
 @dataclass(frozen=True)
 class Neighbours:
     """rows: (samples, width), relative to `middle`. votes: (samples, classes), a sample's weight in
-    the column of its class. k: number of neighbours that vote.
+    the column of its class. k: number of neighbours that vote, with all as near as the last.
     """
 
     features: HeadFeatures
@@ -69,10 +73,11 @@ class Neighbours:
         """The logits: the logarithm of each class's share of the votes. (batch, classes)."""
         away = self.features.read(inputs) - self.middle
         nearness = away @ (2 * self.rows.T) - self._norms
-        chosen = np.argpartition(-nearness, self.k - 1, axis=1)[:, : self.k]
-        squares = (away**2).sum(axis=1, keepdims=True) - np.take_along_axis(nearness, chosen, 1)
-        pull = 1 / np.sqrt(np.maximum(squares, self._nearest))
-        votes = (pull[:, :, None] * self.votes[chosen]).sum(axis=1)
+        length = (away**2).sum(axis=1, keepdims=True)
+        last = -np.partition(-nearness, self.k - 1, axis=1)[:, self.k - 1 : self.k]
+        chosen = nearness >= last - EQUALLY_NEAR * (length + self._norms.mean())
+        pull = 1 / np.sqrt(np.maximum(length - nearness, self._nearest))
+        votes = np.where(chosen, pull, 0) @ self.votes
         logits: NDArray[Any] = np.log(
             votes / votes.sum(axis=1, keepdims=True) * self._own + self._spread
         )
@@ -108,9 +113,11 @@ class Neighbours:
                 "norms": self._norms,
                 "votes": self.votes,
                 "k": np.array([self.k], np.int64),
+                "last": np.array([self.k - 1], np.int64),
                 "width": np.array([-1, width], np.int64),
-                "each": np.array([-1, 1, self.k], np.int64),
-                "classes": np.array([-1, classes], np.int64),
+                "mean": self._norms.mean(),
+                "margin": np.array(EQUALLY_NEAR, np.float32),
+                "none": np.zeros((), np.float32),
                 "sum_width": np.ones((width, 1), np.float32),
                 "sum_classes": np.ones((classes, 1), np.float32),
                 "nearest": self._nearest,
@@ -133,12 +140,14 @@ class Neighbours:
         away = node("Sub", rows, PREFIX + "middle")
         nearness = node("Sub", node("MatMul", away, PREFIX + "rows"), PREFIX + "norms")
         top = node("TopK", nearness, PREFIX + "k", axis=-1, largest=1)
+        last = node("Gather", top, PREFIX + "last", axis=1)
         length = node("MatMul", node("Mul", away, away), PREFIX + "sum_width")
-        squares = node("Max", node("Sub", length, top), PREFIX + "nearest")
-        pull = node("Reshape", node("Reciprocal", node("Sqrt", squares)), PREFIX + "each")
-        votes = node("MatMul", pull, node("Gather", PREFIX + "votes", f"{top}.at", axis=0))
-        flat = node("Reshape", votes, PREFIX + "classes")
-        shares = node("Div", flat, node("MatMul", flat, PREFIX + "sum_classes"))
+        margin = node("Mul", node("Add", length, PREFIX + "mean"), PREFIX + "margin")
+        chosen = node("GreaterOrEqual", nearness, node("Sub", last, margin))
+        squares = node("Max", node("Sub", length, nearness), PREFIX + "nearest")
+        pull = node("Where", chosen, node("Reciprocal", node("Sqrt", squares)), PREFIX + "none")
+        votes = node("MatMul", pull, PREFIX + "votes")
+        shares = node("Div", votes, node("MatMul", votes, PREFIX + "sum_classes"))
         node("Log", node("Add", node("Mul", shares, PREFIX + "own"), PREFIX + "spread"), to=output)
         return made
 

@@ -162,6 +162,23 @@ def test_one_neighbour_knows_what_it_has_seen(served: Served) -> None:
     assert (logits.argmax(axis=1) == data["label"]).all()
 
 
+def test_all_samples_that_are_equally_near_vote(served: Served) -> None:
+    x = np.indices((3, 3, 3, 3)).reshape(4, -1).T.astype(np.float32)
+    labels = np.random.default_rng(1).integers(0, 3, len(x))
+    served.register("whole-numbers", mlp(4, 3), gate=ALWAYS)
+    served.upload("whole-numbers", "train", x=x, label=labels).raise_for_status()
+
+    job = served.train("whole-numbers", head={"kind": "knn"})
+
+    (logits,) = run(exported(served, "whole-numbers", job), x, "logits")
+    distances = ((x[:, None] - x) ** 2).sum(axis=2)
+    near = np.maximum(distances, 1e-4 * x.var(axis=0).sum())
+    pull = (distances <= np.sort(distances)[:, 4:5]) / np.sqrt(near)
+    votes = pull @ np.eye(3)[labels]
+    expected = np.log((5 * votes / votes.sum(axis=1, keepdims=True) + 1 / 3) / 6)
+    assert np.allclose(logits, expected, atol=1e-3)
+
+
 def test_a_linear_head_trains_and_nothing_else_does(served: Served) -> None:
     register(served, "linear", "whole")
     job = served.train("linear", head={"kind": "linear"}, epochs=3, weight_decay=0.1)
