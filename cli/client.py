@@ -28,7 +28,13 @@ ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 def model_path(name: str, *parts: object) -> str:
-    """The path of a model, or of a part of it: `model_path("digits", "versions", 2)`."""
+    """The path of a model, or of a part of it: `model_path("digits", "versions", 2)`.
+
+    Raises Failure for a name that leads elsewhere: from `…/aliases/..` a request goes to the model.
+    """
+    for part in (name, *parts):
+        if part in ("", ".", ".."):
+            raise Failure(f"{part!r} names nothing; give the name of what is meant")
     return "/".join(["/v1/models", *(quote(str(part), safe="") for part in (name, *parts))])
 
 

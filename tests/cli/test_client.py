@@ -30,6 +30,9 @@ def test_the_settings_say_where_the_daemon_is(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_name_cannot_leave_its_place_in_the_path() -> None:
     assert model_path("a/b?c", "versions", 2) == "/v1/models/a%2Fb%3Fc/versions/2"
+    for dropped in ("", ".", ".."):
+        with pytest.raises(Failure, match="names nothing"):
+            model_path("digits", "aliases", dropped)
 
 
 def test_the_token_file_of_this_machine_is_used(

@@ -49,3 +49,9 @@ def test_an_unknown_class_is_named(honed: Callable[..., Any], model: str) -> Non
     refused = honed("classes", "remove", model, "ö")
     assert refused.returncode == 1
     assert "has no class 'ö'; there are 'a', 'b'" in refused.stderr
+
+
+def test_a_name_that_a_url_drops_removes_no_model(honed: Callable[..., Any], model: str) -> None:
+    refused = [honed(kind, "remove", model, "..") for kind in ("classes", "aliases")]
+    assert [each.returncode for each in refused] == [1, 1]
+    assert honed("models", "show", model).returncode == 0
