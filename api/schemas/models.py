@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
 
 from api.schemas.base import Body, Request, Text
 from api.schemas.federation import ConsentBody, FederationSettings
@@ -65,6 +67,18 @@ class LossOutput(Request):
 
 Duplicates = Literal["merge", "keep"]
 """Whether samples with equal inputs are one sample of a model."""
+
+
+def _fits_a_path(name: str) -> str:
+    """Refuse names with which no request can name the class: URLs drop `..`, routes line breaks."""
+    if name in (".", "..") or CONTROL.search(name):
+        told = "a class name is not '.' or '..', and has no line breaks or other control characters"
+        raise PydanticCustomError("class_name", told)
+    return name
+
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+ClassName = Annotated[Text, AfterValidator(_fits_a_path)]
 Features = Annotated[list[Text] | None, Field(min_length=1, max_length=1_000_000)]
 
 
@@ -122,7 +136,7 @@ class ModelSpecBody(Request):
     trainable: Annotated[list[Trainable] | None, BeforeValidator(_listed)] = Field(
         None, min_length=1, max_length=10_000
     )
-    classes: list[Text] | None = Field(None, min_length=1, max_length=1_000_000)
+    classes: list[ClassName] | None = Field(None, min_length=1, max_length=1_000_000)
     hyperparameters: ModelHyperparameters = ModelHyperparameters()
     gate: GateSettings = GateSettings()
     retention: RetentionSettings = RetentionSettings()
@@ -156,7 +170,7 @@ class ModelPatch(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"hyperparameters": {"epochs": 10}}]})
 
     hyperparameters: JobHyperparameters | None = None
-    classes: list[Text] | None = None
+    classes: list[ClassName] | None = None
     gate: GateSettings | None = None
     retention: RetentionSettings | None = None
     quota: QuotaSettings | None = None
@@ -173,7 +187,7 @@ class ClassNamed(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "otter"}]})
 
-    name: Text
+    name: ClassName
 
 
 class ClassMerge(Request):
