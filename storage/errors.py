@@ -30,6 +30,12 @@ class HoneError(Exception):
         self.problems = tuple(problems)
 
 
+def in_full(error: HoneError) -> str:
+    """An error's message with its problems, in one line."""
+    places = [f"{each.pointer}: {each.detail}" for each in error.problems]
+    return "; ".join([error.detail, *places])
+
+
 def in_words(error: BaseException) -> str:
     """An error's message for people: an error of the system without its number and quotes."""
     if isinstance(error, OSError) and error.strerror:

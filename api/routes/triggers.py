@@ -15,6 +15,7 @@ from api.routing import Route
 from api.schemas import Page
 from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
 from service.access.principal import Scope
+from service.jobs.enqueue import check_recipe
 from service.triggers.rule import Rule, change, checked_rule
 from service.triggers.schedule import next_time
 from storage.errors import NotFound
@@ -35,6 +36,7 @@ def make_trigger(
     model: TheModel, store: TheStore, request: TriggerRequest, response: Response
 ) -> TriggerBody:
     """It asks for a job unless one of the model waits; the policy says when that runs."""
+    _check_hyperparameters(model, request)
     trigger = store.triggers.add(_new(model, request))
     response.headers["Location"] = f"/v1/models/{model.name}/triggers/{trigger.id}"
     return _body(trigger)
@@ -69,6 +71,8 @@ def change_trigger(
     known = _of(model, store, trigger_id)
     changes = patch.model_dump(exclude_unset=True)
     whole = TriggerRequest.model_validate({**_shown(known), **_default_name(known), **changes})
+    if "hyperparameters" in changes:
+        _check_hyperparameters(model, whole)
     return _body(change(store, known, _new(model, whole)))
 
 
@@ -86,6 +90,12 @@ def _of(model: Model, store: Store, trigger_id: int) -> Trigger:
     if trigger.model_id != model.id:
         raise NotFound(f"model {model.name!r} has no trigger {trigger_id}")
     return trigger
+
+
+def _check_hyperparameters(model: Model, asked: TriggerFields) -> None:
+    """Raises InvalidInput if no job of the model could have them, whatever its samples."""
+    given = asked.hyperparameters.model_dump(exclude_none=True)
+    check_recipe(model, given, at="/hyperparameters")
 
 
 def _new(model: Model, asked: TriggerFields) -> NewTrigger:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
+from service.errors import InvalidInput
 from service.jobs import enqueue
 from service.logs import event
 from service.policy.observer import Look
@@ -14,7 +15,7 @@ from service.samples.drift import EVENT as DRIFTED
 from service.training.errors import NoSamples
 from service.triggers.due import is_due, is_rested
 from service.triggers.rule import UNUSABLE, Rule
-from storage.errors import NotFound, StateConflict
+from storage.errors import NotFound, StateConflict, in_full
 from storage.records.jobs import Trigger
 from storage.store import Store
 
@@ -96,8 +97,8 @@ class Asking:
                 trigger=trigger.name,
                 priority=trigger.priority,
             )
-        except (NoSamples, NotFound, StateConflict) as error:
-            self._leave(trigger, error.detail)
+        except (InvalidInput, NoSamples, NotFound, StateConflict) as error:
+            self._leave(trigger, in_full(error))
             return
         self._store.triggers.fired(trigger, job_id=job.id, labelled=labelled)
         event(logger, logging.INFO, "trigger.fired", trigger=trigger.id, job=job.id)

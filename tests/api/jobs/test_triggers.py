@@ -45,6 +45,14 @@ def test_a_trigger_is_made_listed_shown_changed_and_deleted(served: Served, mode
         ({"cron": "0 3 * * *", "time_zone": "Berlin"}, "/time_zone"),
         ({"new_samples": 0}, "/new_samples"),
         ({"new_samples": 5, "hyperparameters": {"epochs": 0}}, "/hyperparameters/epochs"),
+        (
+            {"new_samples": 5, "hyperparameters": {"class_weights": [1]}},
+            "/hyperparameters/class_weights",
+        ),
+        (
+            {"new_samples": 5, "hyperparameters": {"optimizer": "lion", "momentum": 0.9}},
+            "/hyperparameters/momentum",
+        ),
         ({"eligible_after": "soon"}, "/eligible_after"),
         ({"eligible_after": "9999-12-31T23:59:59-01:00"}, "/eligible_after"),
         ({"cron": "0 0 31 2 *"}, "/cron"),
@@ -58,6 +66,16 @@ def test_a_trigger_that_cannot_work_is_refused_with_its_place(
 
     assert answer.status_code == 422
     assert pointer in [fault["pointer"] for fault in answer.json()["errors"]]
+
+
+def test_a_change_to_hyperparameters_that_no_job_can_have_is_refused(
+    served: Served, model: str
+) -> None:
+    made = served.http.post(f"/v1/models/{model}/triggers", json={"new_samples": 10**6})
+    one = made.headers["Location"]
+    refused = served.http.patch(one, json={"hyperparameters": {"class_weights": [1]}})
+    assert refused.status_code == 422
+    assert served.http.get(one).json() == made.json()
 
 
 def test_a_trigger_of_another_model_is_not_found(served: Served, model: str) -> None:

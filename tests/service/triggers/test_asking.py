@@ -155,3 +155,15 @@ def test_a_rule_that_cannot_be_read_here_says_so_and_holds_nobody_up(
     assert causes(store) == ["samples"]
     assert "Mars/Base" in store.triggers.get(broken.id).outcome
     assert "moon" in store.triggers.get(unknown.id).outcome
+
+
+def test_hyperparameters_that_no_job_can_have_are_told_and_hold_nobody_up(
+    store, shop, model, add, asking
+):
+    wrong = add(Rule(new_samples=1), name="wrong", hyperparameters={"replay": 0.5})
+    add(Rule(new_samples=1), name="right")
+    shop.add_samples(model, 1)
+    asking.check()
+    assert causes(store) == ["right"]
+    outcome = store.triggers.get(wrong.id).outcome
+    assert outcome.startswith("asked for nothing: the job has nothing to replay; /replay: ")
