@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from service.errors import ChildDied
+from service.errors import ChildDied, InvalidInput
 from service.federation.parameters import check_parameters
 from service.jobs.child import Child
 from service.jobs.enqueue import merge
 from service.jobs.tasks import short_task_limits, train_task
 from service.processes.children import Children
 from service.settings import Settings
-from service.training.errors import NoSamples
+from service.training.errors import LossNotFinite, NoSamples
 from service.training.protocol.messages.shared import Failed
 from service.training.protocol.messages.training import Train, Validated
 from storage.database.codec import utc_now
@@ -25,6 +25,10 @@ from storage.records.models import Model
 from storage.store import Store
 
 EVERY_SAMPLE = 2**63 - 1
+NOT_FINITE = (
+    "the parameters cannot be measured: the model's loss with them is not finite; send some that"
+    " were trained, most likely smaller ones"
+)
 
 
 class Measuring:
@@ -78,6 +82,8 @@ class Measuring:
                 if isinstance(message, Failed):
                     if message.code == NoSamples.code:
                         raise NoSamples(message.detail)
+                    if message.code == LossNotFinite.code:
+                        raise InvalidInput(NOT_FINITE)
                     raise ChildDied(f"the parameters cannot be measured: {message.detail}")
         finally:
             await child.close()

@@ -139,6 +139,13 @@ def test_parameters_are_measured_on_the_local_validation_samples(device):
     assert len(jobs) == 1
 
 
+def test_parameters_with_which_the_loss_is_not_finite_are_refused(device):
+    large = {name: each * np.float32(1e30) for name, each in device.parameters().items()}
+    answer = device.measure(large)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+    assert "smaller" in answer.json()["detail"]
+
+
 def test_a_federation_alone_needs_consent_to_send_and_to_measure(device, served):
     made = served.http.post("/v1/tokens", json={"name": "bridge", "scopes": ["federate"]})
     header = {"Authorization": f"Bearer {made.json()['secret']}", **BINARY}
