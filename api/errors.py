@@ -83,6 +83,9 @@ NEVER_ANSWERED = frozenset(
 
 READS = ("GET", "HEAD")
 METHODS = (*READS, "POST", "PUT", "PATCH", "DELETE")
+NO_OBJECT = frozenset({"dataclass_type", "dict_type", "model_attributes_type", "model_type"})
+"""pydantic's errors whose texts name Python's types."""
+OBJECT = "Input should be a JSON object"
 OF_STATUS = {404: "not_found", 405: "method_not_allowed", 416: "range_not_satisfiable"}
 
 
@@ -208,21 +211,25 @@ def problems_of(
 ) -> list[Problem]:
     """pydantic's errors as problems, with pointers into the body, or `/query/…`, `/path/…`.
 
-    All errors at one place become one problem. kind: the type of the body, with whose fields a
+    All errors at one place become one problem; of a union's members, the one that the value comes
+    closest to tells what is wrong within it. kind: the type of the body, with whose fields a
     mistyped one is compared.
     """
     found: dict[str, list[str]] = {}
     for fault in faults:
         place = list(fault["loc"])
+        is_lacking = fault["type"] == "missing" and place == ["body"]
+        message = OBJECT if is_lacking or fault["type"] in NO_OBJECT else fault["msg"]
         if place[:1] == ["body"]:
             place = _in_body(place[1:], body, missing=fault["type"] == "missing")
         elif prefix:
             place = _in_body(place, body, missing=fault["type"] == "missing")
         details = found.setdefault(prefix + pointer(place), [])
         hint = meant(kind, place) if fault["type"] == "extra_forbidden" else ""
-        if fault["msg"] + hint not in details:
-            details.append(fault["msg"] + hint)
-    return [Problem(at, ", or: ".join(details)) for at, details in found.items()]
+        if message + hint not in details:
+            details.append(message + hint)
+    outer = {at[:end] for at in found for end, letter in enumerate(at) if letter == "/"}
+    return [Problem(at, ", or: ".join(found[at])) for at in found if at not in outer]
 
 
 def _in_body(place: list[Any], body: Any, *, missing: bool) -> list[Any]:

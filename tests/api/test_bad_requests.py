@@ -100,3 +100,25 @@ def test_half_a_surrogate_pair_is_refused_and_nothing_is_stored(
     assert answer.json()["code"] == "invalid_input"
     assert served.http.get(f"/v1/models/{model}/samples").json()["items"] == []
     assert served.http.get("/v1/policy").json()["blocking_processes"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "detail"),
+    [
+        ("[]", "", "a JSON object"),
+        ('{"head": 3}', "/head", "'auto', or: Input should be a JSON object"),
+        ('{"head": {"kind": "svm"}}', "/head/kind", "'prototype', 'knn', 'linear' or 'full'"),
+        ('{"head": {"kind": "knn", "k": 2.5}}', "/head/k", "valid integer"),
+    ],
+)
+def test_a_value_of_another_kind_is_told_once_and_in_words_of_json(
+    body: str, pointer: str, detail: str, served: Served, model: str
+) -> None:
+    answer = send(served, "POST", f"/v1/models/{model}/jobs", body, "application/json")
+    ((at, told),) = pointers(answer).items()
+    assert (at, detail in told) == (pointer, True), told
+
+
+def test_a_body_that_is_missing_is_asked_for(served: Served, model: str) -> None:
+    answer = send(served, "POST", f"/v1/models/{model}/classes", "", "application/json")
+    assert pointers(answer) == {"": "Input should be a JSON object"}
