@@ -216,7 +216,8 @@ def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = ""
         merged = Hyperparameters(**merge(model, given, seed=0))
         classes = target.num_classes if model.loss == "cross_entropy" else None
         found += problems(merged.recipe, list(given), parameters=model.trainable)
-        found += loss_problems(merged.loss_options, list(given), classes=classes)
+        options = merged.loss_options
+        found += loss_problems(options, list(given), loss=model.loss, classes=classes)
     if found:
         placed = [Problem(at + each.pointer, each.detail) for each in found]
         raise InvalidInput("the model cannot train so", problems=placed)

@@ -87,7 +87,8 @@ def _wav_format(chunk: bytes) -> tuple[int, int, int]:
         what = f"coding {coding} of {bits} bits"
         raise Unreadable(f"it has {what}; send PCM of 8 to 32 bits, floats, A-law or mu-law")
     if channels == 0 or frame_bytes != channels * bits // 8:
-        raise Unreadable(f"{channels} channels of {bits} bits do not take {frame_bytes} bytes")
+        size = f"{channels} channels of {bits} bits in {frame_bytes} bytes"
+        raise Unreadable(f"its header tells of {size}; write it anew")
     return rate, channels, frame_bytes
 
 

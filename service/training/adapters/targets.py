@@ -152,13 +152,12 @@ def _fits(target: Target, pattern: str) -> bool:
 
 
 def _unmatched(pattern: str, every: Sequence[Target]) -> str:
+    fits = f'"{pattern}" fits no weight and no node of MatMul, Gemm or 1x1 Conv'
+    if not every:
+        return f"{fits}: the graph has none that could get an adapter; name weights to train whole"
     names = [each.weight for each in every]
     near = difflib.get_close_matches(pattern.strip("*"), names, n=5, cutoff=0.3) or names[:5]
-    listed = f"the nearest weights: {', '.join(near)}" if near else "the graph has none of them"
-    return (
-        f'"{pattern}" fits no weight and no node of MatMul, Gemm or 1x1 Conv; {listed}; '
-        '"*" takes all of them'
-    )
+    return f'{fits}; the nearest weights: {", ".join(near)}; "*" takes all of them'
 
 
 def _too_small(target: Target, rank: int) -> str:

@@ -48,8 +48,8 @@ def load_samples(task: Train, reader: SampleReader) -> tuple[Batches, Batches]:
     train_set = reader.read(Split.TRAIN, watermark=task.watermark, base=base)
     if len(train_set) == len(base_positions(task, train_set)):
         raise NoSamples(
-            f"the model has no labelled training samples up to sample {task.watermark};"
-            " upload some, or give labels to those that wait for one"
+            "the model has no labelled training samples; upload some, or give labels to those that"
+            " wait for one"
         )
     seen = train_set.ids if task.hyperparameters.epochs != 0 else train_set.ids[:0]
     ids = b64encode(encode(seen)).decode()

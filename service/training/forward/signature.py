@@ -101,7 +101,8 @@ def target_spec(
             + (_turned(output_shape) if len(classes) == output_shape[-1] else ""),
         )
     if classes is not None and len(set(classes)) != len(classes):
-        raise refuse("/spec/classes", "a class name occurs twice; names must differ")
+        twice = next(name for at, name in enumerate(classes) if name in classes[:at])
+        raise refuse("/spec/classes", f"class {twice!r} is named twice; names must differ")
     return TargetSpec(name, "int64", tuple(output_shape[1:]), count, classes)
 
 

@@ -149,16 +149,18 @@ class Recipe:
 
 
 def loss_problems(
-    options: LossOptions, given: Collection[str] = (), *, classes: int | None
+    options: LossOptions, given: Collection[str] = (), *, loss: str, classes: int | None
 ) -> list[Problem]:
     """Every error in a job's options.
 
-    given: names of the requested ones. classes: None unless the loss is cross entropy.
+    given: names of the requested ones. classes: None unless the loss is cross_entropy.
     """
     plain = LossOptions()
     if classes is None:
         return [
-            Problem(f"/{name}", f"{name} is of cross_entropy, the model's loss is another")
+            Problem(
+                f"/{name}", f"{name} is of cross_entropy, the model's loss is {loss}; leave it out"
+            )
             for name in (each.name for each in fields(options))
             if name in given or getattr(options, name) != getattr(plain, name)
         ]

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from onnx.helper import make_node
+from onnx.numpy_helper import from_array
 from quantized import CLASSES, FEATURES, STORED, network
+from step_models import model_of
 from support import Served
 
 LORA = {"lora": {"rank": 2, "alpha": 4, "targets": ["*.w"]}}
@@ -71,6 +74,25 @@ def test_what_does_not_fit_is_refused_and_nothing_is_stored(
     assert list(found) == [pointer]
     assert said in found[pointer]
     assert served.http.get("/v1/models/unfit").status_code == 404
+
+
+def test_a_graph_of_which_nothing_can_get_an_adapter_says_so(served: Served) -> None:
+    kernels = from_array(np.ones((3, 1, 3, 3), np.float32), "kernels")
+    nodes = [
+        make_node("Conv", ["x", "kernels"], ["maps"], "conv"),
+        make_node("GlobalAveragePool", ["maps"], ["pooled"], "pool"),
+        make_node("Flatten", ["pooled"], ["logits"], "flatten"),
+    ]
+    shapes = {"x": ["batch", 1, 8, 8]}, {"logits": ["batch", 3]}
+    content = model_of(nodes, *shapes, [kernels]).SerializeToString()
+    spec = {"name": "unfit", "loss": "cross_entropy", "trainable": {"lora": {"targets": ["*"]}}}
+    answer = served.http.post(
+        "/v1/models", data={"spec": json.dumps(spec)}, files={"model": ("m.onnx", content)}
+    )
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith(
+        "the graph has none that could get an adapter; name weights to train whole"
+    )
 
 
 @pytest.mark.parametrize("base", ["int8", "float32"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from greedy import REFUSED
 from onnx import TensorProto, helper, numpy_helper
-from support import Served, wait_until
+from support import Served, mlp, wait_until
 
 LAYERS = 3_000
 """So many that checking them takes seconds."""
@@ -86,6 +86,14 @@ def test_a_small_file_that_asks_for_much_is_refused_before_it_runs(
     assert (answer.status_code, answer.json()["code"]) == (422, "graph_refused")
     assert words in answer.json()["detail"]
     assert served.http.get("/v1/models/greedy").status_code == 404
+
+
+def test_a_class_that_is_named_twice_is_told(served: Served) -> None:
+    spec = json.dumps({"name": "twice", "loss": "cross_entropy", "classes": ["a", "b", "b"]})
+    answer = served.http.post(
+        "/v1/models", data={"spec": spec}, files={"model": ("m.onnx", mlp(4, 3))}
+    )
+    assert "class 'b' is named twice" in answer.json()["detail"]
 
 
 def test_two_checks_run_at_once(served: Served, slow: bytes) -> None:
