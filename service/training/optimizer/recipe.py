@@ -148,6 +148,10 @@ class Recipe:
         return self.weight_decay if chosen else 0.0
 
 
+LARGEST_WEIGHT = 1e6
+"""Of a class. In float32, the sum of a batch's loss must stay finite."""
+
+
 def loss_problems(
     options: LossOptions, given: Collection[str] = (), *, loss: str, classes: int | None
 ) -> list[Problem]:
@@ -169,8 +173,11 @@ def loss_problems(
     if weights is not None and len(weights) != classes:
         detail = f"{len(weights)} weights are given, the model has {classes} classes"
         found.append(Problem("/class_weights", detail))
-    if weights is not None and not all(weight >= 0 and isfinite(weight) for weight in weights):
-        found.append(Problem("/class_weights", "weights must be finite and at least 0"))
+    if weights and not all(0 <= weight <= LARGEST_WEIGHT for weight in weights):
+        detail = f"weights are numbers from 0 to {LARGEST_WEIGHT:g}"
+        found.append(Problem("/class_weights", detail))
+    elif weights and not any(weights):
+        found.append(Problem("/class_weights", "all weights are 0; give a class another"))
     if options.ignore_index is not None and options.ignore_index >= classes:
         detail = f"the model has the classes 0 to {classes - 1}"
         found.append(Problem("/ignore_index", detail))

@@ -139,6 +139,9 @@ def test_options_of_cross_entropy_that_do_not_fit_are_refused_by_name(
         "/class_weights",
         "/ignore_index",
     ]
+    for wrong in ([1.0, 1.0, 1e39], [0.0, 0.0, 0.0]):
+        answer = served.http.post(f"/v1/models/{model}/jobs", json={"class_weights": wrong})
+        assert [each["pointer"] for each in answer.json()["errors"]] == ["/class_weights"]
     served.register("recipes-mse", mlp(6, 8, 3), loss="mse")
     served.upload("recipes-mse", x=np.ones((4, 6)), label=np.ones((4, 3)), split="train")
     answer = served.http.post("/v1/models/recipes-mse/jobs", json={"label_smoothing": 0.1})
