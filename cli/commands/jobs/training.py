@@ -146,7 +146,7 @@ def _echo_end(client: Client, job: dict[str, Any]) -> None:
             ("baseline", scalars(metrics.get("baseline"))),
             ("base set", made and on_base_set(made)),
             ("gate", made and made["reason"]),
-            ("apps fetch", fetched and _fetched(job, fetched)),
+            ("apps fetch", fetched and made and _fetched(made, fetched)),
         ]
     )
 
@@ -168,8 +168,11 @@ def _headline(
     )
 
 
-def _fetched(job: dict[str, Any], fetched: dict[str, Any]) -> str:
-    """The metrics of what apps fetch; the baseline is of the same samples as the job's version."""
-    is_new = fetched["version"] == job["version"]
-    figures = scalars(job["metrics"].get("validation" if is_new else "baseline"))
+def _fetched(made: dict[str, Any], fetched: dict[str, Any]) -> str:
+    """The metrics of what apps fetch, as the gate measured both on the same samples.
+
+    The baseline of the job itself is of what it began with, which may be another version.
+    """
+    is_new = fetched["version"] == made["version"]
+    figures = scalars(made["metrics" if is_new else "baseline"])
     return f"version {fetched['version']}" + (f": {figures}" if figures else "")

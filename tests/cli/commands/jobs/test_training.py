@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support import DEADLINE_S
 
-from cli.client import Client
+from cli.client import Client, model_path
 
 QUICK = ("--epochs", 2, "--seed", 1, "--batch-size", 16)
 
@@ -43,6 +43,20 @@ def test_a_version_that_the_gate_refused_is_no_success_to_see(
     assert "not promoted, worse" in refused
     assert "accuracy" in refused
     assert "registered" in registered
+
+
+def test_what_apps_fetch_is_told_as_the_gate_measured_it(
+    honed: Callable[..., Any], client: Client, add_model: Callable[..., str]
+) -> None:
+    name = add_model(samples=200)
+    honed("train", name, "--epochs", 20, "--learning-rate", 0.005, "--seed", 1, "--watch")
+    honed("promote", name, 2)
+    honed("gate", name, "mode=manual")
+    done = honed("train", name, *QUICK, "--from", "base", "--max-steps", 1, "--watch")
+    (told,) = [line for line in done.stdout.splitlines() if line.startswith("apps fetch  ")]
+    accuracy = client.get(model_path(name, "versions", 3))["baseline"]["accuracy"]
+    assert told.startswith("apps fetch  version 2: ")
+    assert f"accuracy={accuracy:.4g}," in told
 
 
 def test_a_job_for_a_script_is_one_json_document(
