@@ -135,7 +135,7 @@ def in_spite(job: dict[str, Any]) -> str:
 def _steps(job: dict[str, Any]) -> str | None:
     progress = job["progress"] or {}
     step, total = progress.get("step"), progress.get("total_steps")
-    return None if step is None else f"{step}/{total or '?'}"
+    return None if step is None else f"{step}/{'?' if total is None else total}"
 
 
 def _echo_job(job: dict[str, Any], *, as_json: bool) -> None:

@@ -59,6 +59,15 @@ def test_what_apps_fetch_is_told_as_the_gate_measured_it(
     assert f"accuracy={accuracy:.4g}," in told
 
 
+def test_a_computed_head_takes_no_steps_of_none(
+    honed: Callable[..., Any], add_model: Callable[..., str]
+) -> None:
+    name = add_model(samples=100)
+    done = honed("train", name, "--head", "knn:3", "--watch", "--json")
+    assert json.loads(done.stdout)["hyperparameters"]["head"] == {"kind": "knn", "k": 3}
+    assert " 0/0 " in honed("jobs", "list", "--model", name).stdout
+
+
 def test_a_job_for_a_script_is_one_json_document(
     honed: Callable[..., Any], add_model: Callable[..., str]
 ) -> None:
