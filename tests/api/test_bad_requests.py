@@ -109,6 +109,8 @@ def test_half_a_surrogate_pair_is_refused_and_nothing_is_stored(
         ('{"head": 3}', "/head", "'auto', or: Input should be a JSON object"),
         ('{"head": {"kind": "svm"}}', "/head/kind", "'prototype', 'knn', 'linear' or 'full'"),
         ('{"head": {"kind": "knn", "k": 2.5}}', "/head/k", "valid integer"),
+        ('{"head": {"kind": "knn", "k": "5"}}', "/head/k", "valid integer"),
+        ('{"head": {"kind": "knn", "k": true}}', "/head/k", "valid integer"),
     ],
 )
 def test_a_value_of_another_kind_is_told_once_and_in_words_of_json(

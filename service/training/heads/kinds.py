@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from storage.errors import Problem
 from storage.records.signatures import TargetSpec
@@ -27,6 +27,16 @@ NO_BIAS = (
 )
 
 
+class JsonInteger:
+    """Marks a number that must be one in JSON: pydantic else reads it from "5" and true too.
+
+    A class of our own, because the training child does not import pydantic.
+    """
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: Callable[[Any], Any]) -> Any:
+        return {**handler(kind), "strict": True}
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """How the last layer is made: `prototype` and `knn` compute it from features, `linear` trains
@@ -36,7 +46,7 @@ class Head:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     kind: Kind
-    k: int | None = None
+    k: Annotated[int, JsonInteger()] | None = None
 
     @property
     def is_computed(self) -> bool:
