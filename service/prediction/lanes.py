@@ -22,6 +22,8 @@ QUICK_S = 0.2
 """Maximum duration of a quick answer."""
 REMEMBERED = 4
 """Answers remembered per file, since a single one may be slow by chance."""
+FILES_REMEMBERED = 64
+"""Files whose answers are remembered, those asked last: each promotion brings another file."""
 MAX_WAITING = 256
 """Maximum number of waiting questions; each holds its inputs in memory."""
 DEPTH = 4
@@ -120,8 +122,7 @@ class Lanes:
         try:
             answer = await lane.worker.ask(question)
             if alone and question.tensors:
-                took = self._took.setdefault(_file(question), deque(maxlen=REMEMBERED))
-                took.append((time.monotonic() - began, _size_bytes(question)))
+                self._remember(question, time.monotonic() - began)
             return answer
         finally:
             lane.asking -= 1
@@ -131,6 +132,14 @@ class Lanes:
         self._answering.discard(answering)
         if not answering.cancelled():
             answering.exception()  # the caller may be gone
+
+    def _remember(self, question: Frame, seconds: float) -> None:
+        file = _file(question)
+        took = self._took.pop(file, None) or deque(maxlen=REMEMBERED)
+        took.append((seconds, _size_bytes(question)))
+        self._took[file] = took
+        while len(self._took) > FILES_REMEMBERED:
+            self._took.pop(next(iter(self._took)))
 
     def _is_quick(self, question: Frame) -> bool:
         """Whether the answer is expected soon; larger questions take longer."""

@@ -7,11 +7,15 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from stored import adopt
 from support import DEADLINE_S, until
+
+from service.prediction.lanes import FILES_REMEMBERED
 
 X = {"x": np.eye(4, dtype=np.float32)}
 
@@ -134,5 +138,22 @@ def test_a_question_that_is_given_up_leaves_its_turn_to_the_next(
             await asyncio.gather(*asked[1::2])
             await until(lambda: here.predictor.waiting == 0, "every turn")
             await here.predictor.predict("m", X)
+
+    asyncio.run(scenario())
+
+
+def test_only_the_files_asked_last_are_remembered(
+    shop: Any, running: Callable[..., Any], model_bytes: Callable[[int], bytes]
+) -> None:
+    model = shop.add("m", model_bytes(0))
+    first = shop.store.versions.get(model.id, 1)
+    files = [adopt(shop.store, model_bytes(seed)) for seed in range(FILES_REMEMBERED + 5)]
+
+    async def scenario() -> None:
+        async with running() as here:
+            for file in files:
+                await here.predictor.predict_with(replace(first, file=file), X, of=model)
+            remembered = list(here.predictor._lanes._took)
+            assert remembered == [file.sha256 for file in files[-FILES_REMEMBERED:]]
 
     asyncio.run(scenario())
