@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
+from weakref import WeakValueDictionary
 
 from storage.blobs.sharing import SharedLock
 from storage.database.connection import Readers, sqlite3
@@ -61,7 +61,8 @@ class Packs:
         self._readers = readers
         self.require_sound = require_sound
         self._guard = threading.Lock()
-        self._locks: defaultdict[int, SharedLock] = defaultdict(SharedLock)
+        # Weak: a lock that nobody holds or waits for goes, so deleted models leave none.
+        self._locks: WeakValueDictionary[int, SharedLock] = WeakValueDictionary()
 
     def lock(self, model_id: int) -> AbstractContextManager[None]:
         """Lock the model's packs exclusively: no other thread appends, erases or removes."""
@@ -73,7 +74,7 @@ class Packs:
 
     def _lock(self, model_id: int) -> SharedLock:
         with self._guard:
-            return self._locks[model_id]
+            return self._locks.setdefault(model_id, SharedLock())
 
     def path(self, model_id: int, pack: int) -> Path:
         return self.folder / str(model_id) / f"{pack}.pack"

@@ -1,10 +1,12 @@
 import ctypes
+import gc
 import sys
 
 import pytest
 from stored import set_quota
 from support import DEADLINE_S, wait_until
 
+from storage.blobs.sharing import SharedLock
 from storage.records.models import Quota
 from storage.records.samples import Split
 from storage.store import Store
@@ -94,3 +96,15 @@ def test_a_writer_at_rest_gives_its_page_cache_back(store, add_model, upload, us
         upload(store, model, [1] * 5000, first=5000 * number)
     assert used_bytes() > 2 * 2**20
     wait_until(lambda: used_bytes() < 2**20, "the cache to be given back")
+
+
+def test_a_deleted_model_leaves_no_lock_of_its_packs(store, add_model, upload):
+    def locks():
+        gc.collect()
+        return sum(isinstance(each, SharedLock) for each in gc.get_objects())
+
+    before = locks()
+    for number in range(5):
+        upload(store, add_model(store, f"model{number}"), [1, 2])
+        store.models.delete(f"model{number}")
+    assert locks() == before
