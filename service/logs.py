@@ -58,7 +58,7 @@ class RepeatLimit(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._since = 0.0
-        self._counts: Counter[tuple[object, ...]] = Counter()
+        self._counts: Counter[int] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to log the record; each minute begins anew."""
@@ -69,12 +69,9 @@ class RepeatLimit(logging.Filter):
             self._since, self._counts = record.created, Counter()
             if held_back:
                 event(logger, logging.WARNING, "log.repeats_held_back", lines=held_back)
-        line = (
-            record.name,
-            record.levelno,
-            record.getMessage(),
-            repr(getattr(record, "fields", "")),
-        )
+        fields = repr(getattr(record, "fields", ""))
+        # Its hash only: of a minute's lines nothing else is kept.
+        line = hash((record.name, record.levelno, record.getMessage(), fields))
         self._counts[line] += 1
         return self._counts[line] <= MAX_REPEATS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,3 +76,16 @@ def test_each_line_of_json_is_one_object() -> None:
 
     assert (line["event"], line["by"], line["level"]) == ("job.paused", ["battery"], "warning")
     assert line["file"] == "base.onnx"
+
+
+def test_lines_that_were_logged_are_not_kept() -> None:
+    limit = RepeatLimit()
+    tracemalloc.start()
+    try:
+        for number in range(1000):
+            limit.filter(record("job.failed", job=number, detail="why " * 500))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 200 * 1000
