@@ -159,7 +159,10 @@ class JobRunner:
     async def _hold_back(self, run: JobRun, shortage: Blocker) -> None:
         """Pause a job that found no room, and hold it back for a while."""
         event(logger, logging.WARNING, "job.held_back", job=run.job.id, by=shortage.condition)
-        self._held_back[run.job.id] = (self._monotonic() + SHORTAGE_RETRY_S, shortage)
+        now_s = self._monotonic()
+        # Jobs that were cancelled meanwhile never ask whether they may try again.
+        held = [each for each in list(self._held_back.items()) if each[1][0] > now_s]
+        self._held_back = {**dict(held), run.job.id: (now_s + SHORTAGE_RETRY_S, shortage)}
         asyncio.get_running_loop().call_later(SHORTAGE_RETRY_S, self._on_free)
         await self._write_end(run, lambda: run.pause_for(shortage))
 

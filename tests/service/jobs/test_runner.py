@@ -72,22 +72,29 @@ def test_a_fault_of_ours_fails_the_job_and_frees_the_runner(
     assert row.error["code"] == "internal"
 
 
-def test_a_job_without_memory_for_a_process_waits_for_it(
+async def shortage_of_memory(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> Callable[[], Job]:
+    """From now on no process starts; returns what claims a job."""
+
     async def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
-    async def scenario(runner: JobRunner) -> None:
-        upload = tmp_path / "model.onnx"
-        upload.write_bytes(mlp(4, 4, 2))
-        settings = load_settings(data_dir=store.data_dir)
-        registry = Registry(store, settings, Children(memory_cap_bytes=None))
-        model = await registry.register(ModelSpec("m", "mse"), upload, form="forward")
-        job = start_job(store, model.id)
-        monkeypatch.setattr(children, "RETRY_DELAYS_S", (0.0, 0.0))
-        monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    upload = tmp_path / "model.onnx"
+    upload.write_bytes(mlp(4, 4, 2))
+    settings = load_settings(data_dir=store.data_dir)
+    registry = Registry(store, settings, Children(memory_cap_bytes=None))
+    model = await registry.register(ModelSpec("m", "mse"), upload, form="forward")
+    monkeypatch.setattr(children, "RETRY_DELAYS_S", (0.0, 0.0))
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    return lambda: start_job(store, model.id)
 
+
+def test_a_job_without_memory_for_a_process_waits_for_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(runner: JobRunner) -> None:
+        job = (await shortage_of_memory(store, tmp_path, monkeypatch))()
         runner.start(job)
         await runner.finish()
 
@@ -96,6 +103,21 @@ def test_a_job_without_memory_for_a_process_waits_for_it(
         assert "Cannot allocate memory" in shortage.detail
         row = store.jobs.get(job.id)
         assert (row.state, row.blocked_by) == (JobState.PAUSED, (shortage,))
+
+    play(store, tmp_path, scenario)
+
+
+def test_jobs_that_were_held_back_and_never_asked_again_are_forgotten(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHORTAGE_RETRY_S", 0.0)
+
+    async def scenario(runner: JobRunner) -> None:
+        claim = await shortage_of_memory(store, tmp_path, monkeypatch)
+        for job in (claim(), claim(), claim()):
+            runner.start(job)
+            await runner.finish()
+        assert list(runner._held_back) == [job.id]
 
     play(store, tmp_path, scenario)
 
