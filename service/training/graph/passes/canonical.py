@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper, version_converter
+from onnx import defs, helper, numpy_helper, version_converter
 
 from service.training.errors import refuse
 from service.training.graph.builder import STANDARD
@@ -33,6 +33,9 @@ def convert(model: onnx.ModelProto, oldest: int, newest: int) -> onnx.ModelProto
     target = min(max(version, oldest), newest)
     if version == target:
         return model
+    if _means_the_same(model, version, target):
+        _import(model, target)
+        return model
     if version < TRAINING_MODE_SINCE <= target:
         _drop_statistics(model)
     # Since IR 4, an initializer need not be an input; the converter uses the stamped IR version.
@@ -49,6 +52,26 @@ def convert(model: onnx.ModelProto, oldest: int, newest: int) -> onnx.ModelProto
         ) from None
     bring_back(converted, weights)
     return converted
+
+
+def _means_the_same(model: onnx.ModelProto, version: int, target: int) -> bool:
+    """Whether no operator of the model has changed between the two opsets.
+
+    To convert even three nodes takes 9 ms.
+    """
+    used = {(n.domain, n.op_type) for node in model.graph.node for n in _all_nodes(node)}
+    return all(
+        domain in STANDARD
+        and all(defs.has(name, each, "") for each in (version, target))
+        and len({defs.get_schema(name, each, "").since_version for each in (version, target)}) == 1
+        for domain, name in used
+    )
+
+
+def _import(model: onnx.ModelProto, version: int) -> None:
+    for imported in model.opset_import:
+        if imported.domain in STANDARD:
+            imported.version = version
 
 
 def _drop_statistics(model: onnx.ModelProto) -> None:
