@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import defs, helper, numpy_helper, shape_inference
+from onnx import defs, helper, numpy_helper
 
 from service.training.graph.tensor import Array, Dim, Shape, Tensor
+from service.training.graph.types import infer_outputs, type_of
 
 DATA_BYTES = 4096
 """Larger constants are weights; no shape depends on their values."""
@@ -117,14 +118,16 @@ class Builder:
         """All outputs of a standard operator's node; an equal existing node is reused."""
         names = [t.name if t is not None else "" for t in inputs]
         node = helper.make_node(op_type, names, [""] * outputs, **attributes)
-        found = self._written.get(key_of(node))
+        key = key_of(node)
+        found = self._written.get(key)
         if found is not None and len(found) >= outputs and all(found[:outputs]):
             return [self._tensors[name] for name in found[:outputs]]
         node.name = self.fresh(op_type)
         node.output[:] = [f"{node.name}:{i}" if i else node.name for i in range(outputs)]
         self._infer(node, inputs)
         self.nodes.append(node)
-        self._written[key_of(node)] = tuple(node.output)
+        if op_type not in RANDOM:
+            self._written[key] = tuple(node.output)
         return [self._tensors[name] for name in node.output]
 
     def append(
@@ -164,15 +167,13 @@ class Builder:
         return known
 
     def _infer(self, node: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> None:
-        schema = defs.get_schema(node.op_type, self.opset, "")
         given = [t for t in inputs if t is not None]
-        types = {t.name: helper.make_tensor_type_proto(t.dtype, t.shape) for t in given}
-        data = {t.name: self.constants[t.name] for t in given if t.value is not None}
-        found = shape_inference.infer_node_outputs(
-            schema, node, types, data, opset_imports=[helper.make_opsetid("", self.opset)]
-        )
-        for name in node.output:
-            self._tensors.setdefault(name, Tensor(self, name, *type_of(found[name])))
+        types = {t.name: (t.dtype, t.shape) for t in given}
+        values = {t.name: self.constants[t.name] for t in given if t.value is not None}
+        found = infer_outputs(node, self.opset, types, values)
+        for name, kind in zip(node.output, found, strict=True):
+            if name:
+                self._tensors.setdefault(name, Tensor(self, name, *kind))
 
     def _element_type(self, node: onnx.NodeProto, index: int) -> int:
         """The type of an output that inference left open: that of the inputs declared like it."""
@@ -192,21 +193,6 @@ def key_of(node: onnx.NodeProto) -> bytes:
     own = node.output[0] if node.op_type in RANDOM and node.output else ""
     parts = [node.domain, node.op_type, own, *node.input]
     return b"\0".join([*(part.encode() for part in parts), b"\1", *attributes])
-
-
-def type_of(proto: onnx.TypeProto) -> tuple[int, Shape | None]:
-    if not proto.HasField("tensor_type"):
-        return 0, None
-    tensor = proto.tensor_type
-    if not tensor.HasField("shape"):
-        return tensor.elem_type, None
-    return tensor.elem_type, tuple(_dim(d) for d in tensor.shape.dim)
-
-
-def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
-    if dim.HasField("dim_value"):
-        return int(dim.dim_value)
-    return str(dim.dim_param) if dim.dim_param else None
 
 
 def _constant(builder: Builder, tensor: onnx.TensorProto) -> Tensor:

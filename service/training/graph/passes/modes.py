@@ -8,8 +8,9 @@ import onnx
 from onnx import helper, inliner, numpy_helper, parser
 
 from service.training.errors import pointer, refusal
-from service.training.graph.builder import STANDARD, type_of
+from service.training.graph.builder import STANDARD
 from service.training.graph.tensor import Shape
+from service.training.graph.types import type_of
 from storage.errors import Problem
 
 DOMAIN = "hone"

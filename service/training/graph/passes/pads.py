@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from service.training.graph.builder import STANDARD, type_of
+from service.training.graph.builder import STANDARD
+from service.training.graph.types import type_of
 
 
 def all_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[int]:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 import onnx
-from onnx import defs, helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper, shape_inference
 
-from service.training.graph.builder import STANDARD, type_of
+from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, subgraphs
 from service.training.graph.passes.folding import fold
 from service.training.graph.passes.inference import infer
 from service.training.graph.tensor import Array, Dim, Shape
+from service.training.graph.types import infer_outputs, type_of
 
 Types = dict[str, tuple[int, "Shape | None"]]
 """Element type and shape by name."""
@@ -83,20 +84,12 @@ def _infer(
     if node.domain not in STANDARD or any(subgraphs(node)) or not known:
         return
     version = next(o for o in model.opset_import if o.domain in STANDARD).version
-    given = {n: helper.make_tensor_type_proto(*types[n]) for n in node.input if n}
     try:
-        found = shape_inference.infer_node_outputs(
-            defs.get_schema(node.op_type, version, ""),
-            node,
-            given,
-            {name: constants[name] for name in node.input if name in constants},
-            opset_imports=[helper.make_opsetid("", version)],
-        )
+        found = infer_outputs(node, version, types, constants)
     except (shape_inference.InferenceError, onnx.checker.ValidationError):
         return  # The engine reports the error when it loads the graph.
-    for name in filter(None, node.output):
-        if name in found:
-            kind, shape = type_of(found[name])
+    for name, (kind, shape) in zip(node.output, found, strict=True):
+        if name and kind:
             types[name] = kind, _better(shape, types[name][1])
 
 
