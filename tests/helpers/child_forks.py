@@ -136,10 +136,7 @@ def _started(import_path: list[str], preloaded: list[str]) -> Iterator[socket.so
                 [sys.executable, "-c", BESIDE, given],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[number],
-                env={
-                    **environment_of_forks(),
-                    "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path))),
-                },
+                env=environment_of_forks(),
             )
         try:
             yield ours
@@ -151,6 +148,7 @@ def _started(import_path: list[str], preloaded: list[str]) -> Iterator[socket.so
 def beside() -> NoReturn:
     """The main of a process that is started to fork."""
     number, import_path, preloaded = json.loads(sys.argv[1])
+    gc.disable()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for module in preloaded:

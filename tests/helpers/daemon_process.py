@@ -112,13 +112,14 @@ def import_path() -> list[str]:
 
 
 def environment_of_forks() -> dict[str, str]:
-    """The environment for a process that forks.
+    """The environment for a process that forks, which finds what this one imports.
 
     numpy has one thread: a fork would not have the others. /proc shows this environment for each
     fork, so it has no setting of a test.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HONED_")}
-    return kept | dict.fromkeys(THREAD_VARIABLES, "1")
+    found = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
+    return kept | dict.fromkeys(THREAD_VARIABLES, "1") | {"PYTHONPATH": found}
 
 
 @contextmanager
