@@ -13,44 +13,36 @@ from typing import Any
 
 from bench.table import show
 
-NAMES = (
-    "throughput",
-    "footprint",
-    "jobs",
-    "upload",
-    "scale",
-    "frameworks",
-    "growth",
-    "defaults",
-    "skew",
-    "classes",
-    "heads",
-    "augmentation",
-    "samples",
-    "crowd",
-    "load",
-    "images",
-    "preemption",
-    "politeness",
-    "lora",
-    "federated",
-)
+BENCHMARKS = {
+    "training": ("throughput", "frameworks", "growth", "lora"),
+    "device": ("footprint", "jobs", "scale", "images", "preemption", "politeness"),
+    "requests": ("upload", "samples", "crowd", "load", "prediction", "delivery"),
+    "learning": ("defaults", "skew", "classes", "heads", "augmentation"),
+    "federation": ("federated",),
+}
+"""By folder."""
+FOLDERS = {name: folder for folder, names in BENCHMARKS.items() for name in names}
+BY_NAME_ONLY = ("delivery",)
+"""It needs nginx, wrk and curl."""
 
 
 def main() -> None:
     """Run, print a table for each, keep the figures as JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FOLDERS)}")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     chosen = parser.parse_args()
+    for name in chosen.names:
+        if name not in FOLDERS:
+            parser.error(f'no benchmark is named "{name}"')
     results: dict[str, Any] = {
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "load": f"{os.getloadavg()[0]:.1f} at the start",
         "date": date.today().isoformat(),
     }
     print(f"{results['machine']}, load {results['load']}")
-    for name in chosen.names or NAMES:
-        rows = importlib.import_module(f"bench.{name}").run()
+    for name in chosen.names or [each for each in FOLDERS if each not in BY_NAME_ONLY]:
+        rows = importlib.import_module(f"bench.{FOLDERS[name]}.{name}").run()
         show(name, rows)
         results[name] = rows
     if chosen.json:

@@ -1,1 +1,1 @@
-"""Parts of `bench federated`: devices in data folders, Flower's simulation, FedAvg in PyTorch."""
+"""Federations: devices in data folders, Flower's simulation, FedAvg in PyTorch."""

@@ -23,7 +23,7 @@ PAUSES = 10
 RECIPE = {"max_steps": 800, "batch_size": 64, "seed": 5, "schedule": "cosine"}
 SHORT = {**RECIPE, "max_steps": 400}
 STOPS_WITHIN_S = 5.0
-"""Far above the second that bench/preemption.py measures: the machine may be busy."""
+"""Far above the second that bench/device/preemption.py measures: the machine may be busy."""
 
 
 def test_unplugging_pauses_the_job_with_the_reason_and_plugging_in_lets_it_finish(

@@ -1,7 +1,7 @@
 """The baseline: a bare training loop over the engine on the whole graph, with data in memory.
 
-python -m bench.bare_loop MODEL.onnx DATA.npz INPUT EPOCHS BATCH_SIZE THREADS [PATTERN] prints one
-JSON object; PATTERN chooses what trains.
+python -m bench.training.bare_loop MODEL.onnx DATA.npz INPUT EPOCHS BATCH_SIZE THREADS [PATTERN]
+prints one JSON object; PATTERN chooses what trains.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from statistics import median
 
 import numpy as np
 
-from bench import torch_env
 from bench.environment import ROOT, Environment
 from bench.federation.devices import accuracy, kept_back, make_devices, outcome_of, start
 from bench.table import Row
+from bench.training import torch_env
 
 FLOWER = Environment(
     folder=".venv-bench-flower",
@@ -103,7 +103,7 @@ def _torch(folder: Path) -> list[float]:
     with np.load(folder / "devices.npz") as file:
         given = {f"start.{name}": values for name, values in start(folder).items()}
         np.savez(task, **dict(file), **given, kept_x=kept.images, kept_label=kept.labels)
-    side = Path(__file__).with_name("federation") / "fedavg_torch.py"
+    side = Path(__file__).with_name("fedavg_torch.py")
     numbers = map(str, (ROUNDS, EPOCHS, BATCH_SIZE, LEARNING_RATE))
     command = [str(torch_env.python()), str(side), str(task), *numbers]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)

@@ -16,7 +16,7 @@ from statistics import median, quantiles
 import numpy as np
 
 from bench.daemon import Served, mlp, served
-from bench.plain_http import Connection, PlainHttp
+from bench.requests.plain_http import Connection, PlainHttp
 from bench.table import Row
 
 RATES = (25, 50, 100, 150, 200, 250, 300, 400, 500)

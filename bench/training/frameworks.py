@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from bench import torch_env, watched
+from bench import watched
 from bench.daemon import Served, served, train
 from bench.table import Row
-from bench.tasks import task
+from bench.training import torch_env
+from bench.training.tasks import task
 
 LEARNING_RATE = 1e-3
 HELD = 500
@@ -106,7 +107,7 @@ def _round(case: Case, model: Path, data: Path) -> Round:
     }
     bare, bare_peak = watched.run(
         [
-            *(sys.executable, "-m", "bench.bare_loop", str(model), str(data), "x"),
+            *(sys.executable, "-m", "bench.training.bare_loop", str(model), str(data), "x"),
             *map(str, (case.epochs, case.batch_size, max(case.threads))),
             *case.trainable,
         ]

@@ -1,6 +1,6 @@
 """Writes docs/performance.svg and the table of docs/performance.md from a run's figures.
 
-python -m bench frameworks growth --json bench/results.json && python -m bench.report
+python -m bench frameworks growth --json bench/results.json && python -m bench.training.report
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.table import Row, text
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results.json"
 PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import frameworks
 from bench.daemon import served
 from bench.table import Row
-from bench.tasks import task
+from bench.training import frameworks
+from bench.training.tasks import task
 
 SIZES = (1_000, 10_000, 100_000)
 CHUNK = 20_000

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.daemon import served
-from bench.defaults import digits, trained
+from bench.learning.defaults import digits, trained
 from bench.table import Row
 
 SEEDS = (0, 1, 2)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from statistics import median
 
 from bench.daemon import Served, mlp, served
-from bench.plain_http import Connection, PlainHttp
+from bench.requests.plain_http import Connection, PlainHttp
 from bench.table import Row
 
 UPLOADING, READING = 180, 20

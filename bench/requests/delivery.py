@@ -46,7 +46,7 @@ def run() -> list[Row]:
     for program in ("nginx", "wrk", "curl"):
         if shutil.which(program) is None:
             raise SystemExit(
-                f"bench.delivery needs {program}: apt-get install nginx-light wrk curl"
+                f"python -m bench delivery needs {program}: apt-get install nginx-light wrk curl"
             )
     with served() as daemon:
         daemon.register("small", mlp(784, 128, 10))

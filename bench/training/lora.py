@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from bench import torch_env, watched
+from bench import watched
 from bench.daemon import served, train
 from bench.table import Row
+from bench.training import torch_env
 
 VOCABULARY, CLASSES, TOKENS, BATCH, RANK = 1000, 10, 64, 8, 8
 """As in lora_torch.py, which cannot be imported without torch."""

@@ -1,4 +1,4 @@
-"""PyTorch's side of bench/lora.py, run by the interpreter of an environment that has torch.
+"""PyTorch's side of lora.py, run by the interpreter of an environment that has torch.
 
 python lora_torch.py export MODEL.onnx writes the transformer, and prints its parameters.
 python lora_torch.py full|lora STEPS THREADS trains it, and prints one JSON object.

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 
 from bench.daemon import Served, mlp, served
-from bench.scale import seconds_to_first_step
+from bench.device.scale import seconds_to_first_step
 from bench.table import Row
 
 FEATURES, CHUNK, LABELLED = 16, 50_000, 10_000

@@ -142,7 +142,7 @@ def _cpu_s(daemon: Served) -> float:
 
 def tasks() -> list[Task]:
     """Digits with a frozen backbone and with the demo's whole network; tables with a frozen one."""
-    sys.path.insert(0, str(Path(__file__).parent.parent / "examples/frozen_backbone"))
+    sys.path.insert(0, str(Path(__file__).parents[2] / "examples/frozen_backbone"))
     from network import INPUT, SIDE, network  # type: ignore[import-not-found]
 
     with np.load(folder() / "device.npz") as arrays:

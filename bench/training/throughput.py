@@ -48,8 +48,9 @@ def _compare(
         model_file, data_file = Path(folder) / "model.onnx", Path(folder) / "data.npz"
         model_file.write_bytes(model)
         np.savez(data_file, **{input_name: x, "label": y})
-        bare_command = [sys.executable, "-m", "bench.bare_loop", str(model_file), str(data_file)]
-        bare_command += [input_name, str(epochs), str(BATCH_SIZE), str(THREADS)]
+        bare_command = [sys.executable, "-m", "bench.training.bare_loop"]
+        bare_command += [str(model_file), str(data_file), input_name]
+        bare_command += [str(epochs), str(BATCH_SIZE), str(THREADS)]
         ours, bare = [], []
         for _ in range(ROUNDS):
             job = daemon.train(name, epochs=epochs, batch_size=BATCH_SIZE)

@@ -1,0 +1,1 @@
+"""What jobs learn from real data sets, compared with manual recipes."""
