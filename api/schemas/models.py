@@ -67,17 +67,17 @@ class LossOutput(Request):
 
 Duplicates = Literal["merge", "keep"]
 """Whether samples with equal inputs are one sample of a model."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def _fits_a_path(name: str) -> str:
     """Refuse names with which no request can name the class: URLs drop `..`, routes line breaks."""
-    if name in (".", "..") or CONTROL.search(name):
+    if name in (".", "..") or _CONTROL.search(name):
         told = "a class name is not '.' or '..', and has no line breaks or other control characters"
         raise PydanticCustomError("class_name", told)
     return name
 
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 ClassName = Annotated[Text, AfterValidator(_fits_a_path)]
 Features = Annotated[list[Text] | None, Field(min_length=1, max_length=1_000_000)]
 

@@ -10,6 +10,7 @@ from onnx import helper
 
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
+from service.training.graph.flow import subgraphs
 from service.training.graph.losses import LossAndGradient, compare, total
 from service.training.graph.passes.accumulation import accumulate
 from service.training.graph.passes.canonical import stamp
@@ -25,7 +26,9 @@ LOSS = "hone.loss"
 LOSS_SCALE = "hone.loss_scale"
 SCALES = "hone.scales"
 """Name of the first axis of the scale: 1 or the batch."""
-TARGET = "hone.target"
+TARGET = "target"
+OTHER_TARGET = "hone.target"
+"""For models that have a tensor called that. Apps on phones feed artifacts by these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,8 @@ def build_step(
     users = tuple(v.name for v in prepared.graph.input if v.name != loss.target)
     prepared, draws, updated = _in_training(prepared, parameters, batch_statistics=batch_statistics)
     graph = read_model(prepared)
-    compared, fed = _append_loss(graph, output, loss)
+    target = loss.target or _target_name(model)
+    compared, fed = _append_loss(graph, output, loss, target)
     found = backward(graph, {loss.tensor or output: compared.gradient}, parameters)
     results = {LOSS: compared.loss}
     results.update((gradient_of(name), found[name]) for name in parameters)
@@ -99,7 +103,7 @@ def build_step(
         model=write(graph, prepared, inputs=names, frozen=kept, outputs=results),
         loss=loss,
         inputs=users,
-        target=loss.target or (TARGET if TARGET in by_name else None),
+        target=target if loss.target or target in by_name else None,
         scalars=(LOSS_SCALE,),
         random=draws,
         parameters=tuple(parameters),
@@ -135,7 +139,7 @@ def build_evaluation(
     prepared = prepare(model, None if loss.tensor else output, parameters=parameters)
     users = [v.name for v in prepared.graph.input if v.name != loss.target]
     graph = Builder(prepared)
-    compared, fed = _append_loss(graph, output, loss)
+    compared, fed = _append_loss(graph, output, loss, _target_name(model))
     names = [*users, *(t.name for t in fed), *parameters]
     results = {LOSS: compared.loss, output: graph.tensor(output)}
     kept = [name for name in frozen if name in graph.constants]
@@ -196,8 +200,22 @@ def write(
     return model
 
 
-def _append_loss(graph: Builder, output: str, loss: Loss) -> tuple[LossAndGradient, list[Tensor]]:
-    """The loss, and the inputs that it adds to the graph."""
+def _target_name(model: onnx.ModelProto) -> str:
+    """The name of the target, unless a tensor of the model has it."""
+    return OTHER_TARGET if TARGET in _tensors(model.graph) else TARGET
+
+
+def _tensors(graph: onnx.GraphProto) -> set[str]:
+    names = {each.name for each in (*graph.input, *graph.initializer)}
+    for node in graph.node:
+        names.update(node.output, *(_tensors(inner) for inner in subgraphs(node)))
+    return names
+
+
+def _append_loss(
+    graph: Builder, output: str, loss: Loss, target: str
+) -> tuple[LossAndGradient, list[Tensor]]:
+    """The loss, and the inputs that it adds to the graph. target: the name of the target's."""
     value = graph.tensor(loss.tensor or output)
     shape = value.shape
     assert shape is not None, f'the rank of "{value.name}" is not known'
@@ -206,7 +224,7 @@ def _append_loss(graph: Builder, output: str, loss: Loss) -> tuple[LossAndGradie
     if loss.target:
         fed.append(graph.tensor(loss.target))
     elif loss.name != "output":
-        fed.append(_target(graph, loss, value.dtype, (batch, *shape[1:])))
+        fed.append(_target(graph, target, loss, value.dtype, (batch, *shape[1:])))
     of_samples: Shape = (SCALES, *[1] * (len(shape) - 1)) if shape else ()
     scale = graph.input(LOSS_SCALE, value.dtype, of_samples)
     if loss.name == "output":
@@ -229,11 +247,11 @@ def _own(graph: Builder, value: Tensor, scale: Tensor) -> LossAndGradient:
     return LossAndGradient(total(value, scale), scale.expand_like(value))
 
 
-def _target(graph: Builder, loss: Loss, kind: int, shape: Shape) -> Tensor:
+def _target(graph: Builder, name: str, loss: Loss, kind: int, shape: Shape) -> Tensor:
     if loss.name != "cross_entropy":
-        return graph.input(TARGET, kind, shape)
+        return graph.input(name, kind, shape)
     axis = loss.class_axis % len(shape)
-    return graph.input(TARGET, INT64, (*shape[:axis], *shape[axis + 1 :]))
+    return graph.input(name, INT64, (*shape[:axis], *shape[axis + 1 :]))
 
 
 def _batch(graph: Builder) -> Dim:

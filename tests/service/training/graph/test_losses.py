@@ -40,7 +40,7 @@ def loss_and_gradient(
 ) -> tuple[float, Array]:
     step = build_step(forward(*x.shape[1:]), loss=loss, parameters=["w"])
     # The reference evaluator takes what it is given; targets of the graph are float32.
-    feeds = {"x": x, "hone.target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
+    feeds = {"x": x, "target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
     value, gradient = reference(step.model).run(None, feeds)
     return float(value), gradient
 
@@ -158,13 +158,13 @@ def test_the_step_says_what_it_takes_and_gives_and_runs_on_the_engine() -> None:
     model = forward(3, kind=onnx.TensorProto.FLOAT)
     step = build_step(model, loss=Loss("cross_entropy"), parameters=["w"])
     names = [v.name for v in step.model.graph.input]
-    assert names == ["x", "hone.target", "hone.loss_scale", "w"]
+    assert names == ["x", "target", "hone.loss_scale", "w"]
     assert [v.name for v in step.model.graph.output] == ["hone.loss", "hone.gradient.w"]
     onnx.checker.check_model(step.model, full_check=True)
     rng = np.random.default_rng(0)
     feeds = {
         "x": rng.normal(size=(4, 3)).astype(np.float32),
-        "hone.target": np.array([0, 1, 2, 0]),
+        "target": np.array([0, 1, 2, 0]),
         "hone.loss_scale": np.full((1, 1), 0.25, np.float32),
         "w": np.zeros(3, np.float32),
     }
@@ -224,7 +224,7 @@ def test_options_that_are_fed_by_class_are_those_that_are_written_into_the_graph
         forward(*x.shape[1:]), loss=Loss("cross_entropy", by_class=True), parameters=["w"]
     )
     vectors = {name: each.astype(np.float64) for name, each in written.class_vectors(3).items()}
-    feeds = {"x": x, "hone.target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
+    feeds = {"x": x, "target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
     feeds |= vectors | {TEACHER: np.zeros_like(x)}
     expected = loss_and_gradient(written, x, target, w, scale)
     for found, wanted in zip(reference(step.model).run(None, feeds), expected, strict=True):
@@ -240,7 +240,7 @@ def test_the_gradient_of_a_distillation_is_that_of_its_definition(shape: tuple[i
     loss = Loss("cross_entropy", by_class=True)
     step = build_step(forward(*shape[1:]), loss=loss, parameters=["w"])
     vectors = Loss("cross_entropy").class_vectors(4)
-    feeds = {"x": x, "hone.target": target, "hone.loss_scale": scales(0.2, x.ndim), "w": w}
+    feeds = {"x": x, "target": target, "hone.loss_scale": scales(0.2, x.ndim), "w": w}
     feeds |= {name: vector.astype(np.float64) for name, vector in vectors.items()}
 
     def gradient(teacher: Array) -> Array:

@@ -65,7 +65,7 @@ def test_a_mask_of_unknown_size_is_refused_by_name() -> None:
 
 def feeds(x: Array, target: Array, **more: Array) -> dict[str, Array]:
     scale = np.full((1,) * x.ndim, 1 / len(x), np.float32)
-    return {"x": x, "hone.target": target, "hone.loss_scale": scale, **more}
+    return {"x": x, "target": target, "hone.loss_scale": scale, **more}
 
 
 NAMES = ("scale", "shift", "mean", "variance")

@@ -154,6 +154,18 @@ def test_all_files_load_with_the_engines_ir_and_opsets(
         assert {opset.domain for opset in model.opset_import} <= used
 
 
+@pytest.mark.parametrize(("own", "name"), [("t", "target"), ("target", "hone.target")])
+def test_the_target_has_one_name_in_both_models_which_apps_rely_on(
+    own: str, name: str, mlp: onnx.ModelProto, accept: Callable[..., Prepared]
+) -> None:
+    for each in mlp.graph.node:
+        each.input[:] = [own if read == "g" else read for read in each.input]
+        each.output[:] = [own if written == "g" else written for written in each.output]
+    artifacts = accept(mlp).artifacts
+    for path in (artifacts.training_model, artifacts.eval_model):
+        assert onnx.load(path).graph.input[1].name == name
+
+
 def test_generating_writes_nothing_to_stderr(
     mlp: onnx.ModelProto, accept: Callable[..., Prepared], capfd: pytest.CaptureFixture[str]
 ) -> None:
