@@ -38,12 +38,13 @@ def infer_outputs(
         output=[f"out{number}" if name else "" for number, name in enumerate(node.output)],
         attribute=node.attribute,
     )
-    return _infer(
+    found = _infer(
         unnamed.SerializeToString(),
         opset,
         tuple((names[name], *types[name]) for name in names),
         tuple((names[name], _value_of(constants[name])) for name in names if name in constants),
     )
+    return list(found)
 
 
 @lru_cache(maxsize=KEPT_ANSWERS)
@@ -52,7 +53,7 @@ def _infer(
     opset: int,
     types: tuple[tuple[str, int, Shape | None], ...],
     values: tuple[tuple[str, bytes], ...],
-) -> list[Type]:
+) -> tuple[Type, ...]:
     unnamed = onnx.NodeProto.FromString(node)
     found = shape_inference.infer_node_outputs(
         defs.get_schema(unnamed.op_type, opset, ""),
@@ -61,7 +62,7 @@ def _infer(
         {name: onnx.TensorProto.FromString(value) for name, value in values},
         opset_imports=[helper.make_opsetid("", opset)],
     )
-    return [type_of(found[name]) if name in found else (0, None) for name in unnamed.output]
+    return tuple(type_of(found[name]) if name in found else (0, None) for name in unnamed.output)
 
 
 def _value_of(tensor: onnx.TensorProto) -> bytes:
