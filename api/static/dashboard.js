@@ -3559,7 +3559,9 @@ function gridView(app, model2, listed) {
   const { items } = listed;
   const { columns, rows, height, first, last: last2 } = windowOf(items.length, isImage ? PICTURE2 : VALUES);
   if (last2 > rows - ROWS_AHEAD) loadMore(app, model2.name, listed);
-  const shown2 = items.slice(first * columns, last2 * columns);
+  const start = first * columns;
+  const shown2 = items.slice(start, last2 * columns);
+  const size = listed.next === null ? items.length : -1;
   return h(
     "div",
     {
@@ -3577,7 +3579,7 @@ function gridView(app, model2, listed) {
     h(
       "div",
       { class: isImage ? "grid pictures" : "grid values", role: "presentation", "data-key": "cells" },
-      shown2.map((sample) => cell2(app, model2, sample))
+      shown2.map((sample, at) => cell2(app, model2, sample, { place: start + at + 1, size }))
     ),
     spacer((rows - last2) * height, "below")
   );
@@ -3601,7 +3603,7 @@ function activeOf(app, model2, shown2) {
   const { active } = workOf(app, model2.name);
   return shown2.some(({ id }) => id === active) ? `sample-${active}` : null;
 }
-function cell2(app, model2, sample) {
+function cell2(app, model2, sample, { place, size }) {
   const work = workOf(app, model2.name);
   const { id } = sample;
   const isSelected = work.selected.has(id);
@@ -3619,6 +3621,8 @@ function cell2(app, model2, sample) {
       role: "option",
       "aria-selected": isSelected ? "true" : "false",
       "aria-label": `Sample ${id}, ${labelText(model2, sample)}`,
+      "aria-posinset": place,
+      "aria-setsize": size,
       "data-key": `sample-${id}`,
       title: sample.quarantine,
       onclick: choose

@@ -31,7 +31,10 @@ export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
   const { items } = listed;
   const { columns, rows, height, first, last } = windowOf(items.length, isImage ? PICTURE : VALUES);
   if (last > rows - ROWS_AHEAD) loadMore(app, model.name, listed);
-  const shown = items.slice(first * columns, last * columns);
+  const start = first * columns;
+  const shown = items.slice(start, last * columns);
+  // -1: unknown while more pages may follow.
+  const size = listed.next === null ? items.length : -1;
   return h(
     "div",
     {
@@ -49,7 +52,7 @@ export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
     h(
       "div",
       { class: isImage ? "grid pictures" : "grid values", role: "presentation", "data-key": "cells" },
-      shown.map((sample) => cell(app, model, sample)),
+      shown.map((sample, at) => cell(app, model, sample, { place: start + at + 1, size })),
     ),
     spacer((rows - last) * height, "below"),
   );
@@ -79,7 +82,8 @@ function activeOf(app: App, model: Model, shown: Sample[]): string | null {
   return shown.some(({ id }) => id === active) ? `sample-${active}` : null;
 }
 
-function cell(app: App, model: Model, sample: Sample): HTMLElement {
+/** place, size: in the whole list, for screen readers, since most of it is not rendered. */
+function cell(app: App, model: Model, sample: Sample, { place, size }: { place: number; size: number }): HTMLElement {
   const work = workOf(app, model.name);
   const { id } = sample;
   const isSelected = work.selected.has(id);
@@ -97,6 +101,8 @@ function cell(app: App, model: Model, sample: Sample): HTMLElement {
       role: "option",
       "aria-selected": isSelected ? "true" : "false",
       "aria-label": `Sample ${id}, ${labelText(model, sample)}`,
+      "aria-posinset": place,
+      "aria-setsize": size,
       "data-key": `sample-${id}`,
       title: sample.quarantine,
       onclick: choose,
