@@ -34,7 +34,7 @@ def test_a_person_adds_a_model_labels_trains_and_rolls_back(
     page = tab(served, viewport=screen).open()
     page.get_by_role("navigation", name="Console").get_by_role("link", name="Models").click()
     page.get_by_role("link", name="Add a model").click()
-    page.get_by_label("Choose a file").set_input_files(files / "lamp.onnx")
+    choose(page, "Choose a file", files / "lamp.onnx")
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Classes, with commas").fill("dark, bright")
     page.get_by_label("Samples are").select_option("gray")
@@ -66,8 +66,15 @@ def test_a_person_adds_a_model_labels_trains_and_rolls_back(
     assert served.http.get(f"/v1/models/{name}/latest").json()["version"] == 2
 
 
+def choose(page: Any, title: str, file: Path) -> None:
+    """Choose a model's file, and wait for the form: each file has fresh fields."""
+    page.get_by_label(title).set_input_files(file)
+    page.get_by_role("group", name="The file").get_by_text(file.name).wait_for()
+
+
 def label_all(page: Any) -> None:
     """Give each picture its class by keys."""
+    page.locator("[role=option][aria-setsize='48']").first.wait_for()
     page.get_by_role("listbox", name="Samples").focus()
     page.keyboard.press("ArrowRight")
     for at in range(48):
@@ -109,7 +116,7 @@ def test_a_file_that_cannot_train_says_why_beside_its_fields(
         "this is not a whole ONNX file"
     ).wait_for()
 
-    page.get_by_label("Choose another").set_input_files(files / "lamp.onnx")
+    choose(page, "Choose another", files / "lamp.onnx")
     page.get_by_label("Name", exact=True).fill("two words")
     page.get_by_role("button", name="Register the model").click()
     page.locator("[data-key=name] .problem").wait_for()
