@@ -3557,7 +3557,7 @@ var CLASS_KEYS = "1234567890";
 function gridView(app, model2, listed) {
   const isImage = showsPictures(model2);
   const { items } = listed;
-  const { columns, rows, height, first, last: last2 } = windowOf(items.length, isImage ? PICTURE2 : VALUES);
+  const { columns, rows, height, first, last: last2 } = windowOf(items.length, sizeOf(model2));
   if (last2 > rows - ROWS_AHEAD) loadMore(app, model2.name, listed);
   const start = first * columns;
   const shown2 = items.slice(start, last2 * columns);
@@ -3583,6 +3583,9 @@ function gridView(app, model2, listed) {
     ),
     spacer((rows - last2) * height, "below")
   );
+}
+function sizeOf(model2) {
+  return showsPictures(model2) ? PICTURE2 : VALUES;
 }
 function windowOf(count2, { width, height, gap }) {
   const grid2 = document.getElementById("grid");
@@ -3657,7 +3660,7 @@ function press2(app, model2, items, columns, event) {
   const classes = model2.target.num_classes ?? 0;
   const digit = CLASS_KEYS.indexOf(event.key);
   if (event.altKey || event.ctrlKey && event.key !== "z") return;
-  if (move !== void 0) step(app, work, items, move);
+  if (move !== void 0) step(app, model2, items, columns, move);
   else if (event.key === " " && work.active !== null) toggle(work.selected, work.active);
   else if (event.key === "u" || event.key === "z") void undo(app, model2);
   else if (event.key === "Delete") askDelete(app, model2);
@@ -3665,19 +3668,24 @@ function press2(app, model2, items, columns, event) {
   else if (digit >= 0 && digit < classes && chosen2(app, model2).length > 0) {
     const isOne = work.selected.size === 0;
     void label(app, model2, chosen2(app, model2), digit);
-    if (isOne) step(app, work, items, 1);
+    if (isOne) step(app, model2, items, columns, 1);
   } else return;
   event.preventDefault();
   app.draw();
 }
-function step(app, work, items, by) {
+function step(app, model2, items, columns, by) {
+  const work = workOf(app, model2.name);
   const now = items.findIndex(({ id }) => id === work.active);
   const next = now < 0 ? 0 : Math.min(items.length - 1, Math.max(0, now + by));
   work.active = items[next]?.id ?? null;
   app.draw();
-  requestAnimationFrame(() => {
-    document.getElementById(`sample-${work.active}`)?.scrollIntoView({ block: "nearest" });
-  });
+  requestAnimationFrame(() => reveal(`sample-${work.active}`, Math.floor(next / columns) * sizeOf(model2).height));
+}
+function reveal(id, top) {
+  const cell3 = document.getElementById(id);
+  const above = document.getElementById("grid")?.getBoundingClientRect().top ?? 0;
+  if (cell3 === null) window.scrollBy(0, above + top - window.innerHeight / 2);
+  else cell3.scrollIntoView({ block: "nearest" });
 }
 
 // src/views/samples/upload.ts

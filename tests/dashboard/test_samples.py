@@ -126,6 +126,28 @@ def test_samples_are_filtered_and_deleted(
         assert page.evaluate(LOW_CONTRAST) == []
 
 
+def test_keys_that_are_faster_than_frames_keep_their_sample_in_view(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("hurried", mlp(4, 3))
+    values = np.arange(1_600, dtype=np.float32).reshape(-1, 4)
+    served.upload("hurried", x=values, label=np.zeros(len(values), np.int64))
+    page = tab(served).open("/models/hurried/samples")
+    page.locator(OPTIONS).first.wait_for()
+    page.get_by_role("listbox", name="Samples").focus()
+    page.evaluate("""() => {
+        for (let times = 0; times < 301; times += 1) {
+            const event = new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true });
+            document.getElementById("grid").dispatchEvent(event);
+        }
+    }""")
+    active = page.locator("[role=option].active[aria-posinset='301']")
+    active.wait_for()
+    box = active.bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] < page.evaluate("innerHeight")
+
+
 def test_ten_thousand_samples_scroll_with_two_hundred_on_the_page(
     tab: Callable[..., Tab], served: Served
 ) -> None:

@@ -29,7 +29,7 @@ interface Window {
 export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
   const isImage = showsPictures(model);
   const { items } = listed;
-  const { columns, rows, height, first, last } = windowOf(items.length, isImage ? PICTURE : VALUES);
+  const { columns, rows, height, first, last } = windowOf(items.length, sizeOf(model));
   if (last > rows - ROWS_AHEAD) loadMore(app, model.name, listed);
   const start = first * columns;
   const shown = items.slice(start, last * columns);
@@ -56,6 +56,10 @@ export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
     ),
     spacer((rows - last) * height, "below"),
   );
+}
+
+function sizeOf(model: Model): typeof PICTURE {
+  return showsPictures(model) ? PICTURE : VALUES;
 }
 
 /** Which rows are on the screen. */
@@ -144,7 +148,7 @@ function press(app: App, model: Model, items: Sample[], columns: number, event: 
   const classes = model.target.num_classes ?? 0;
   const digit = CLASS_KEYS.indexOf(event.key);
   if (event.altKey || (event.ctrlKey && event.key !== "z")) return;
-  if (move !== undefined) step(app, work, items, move);
+  if (move !== undefined) step(app, model, items, columns, move);
   else if (event.key === " " && work.active !== null) toggle(work.selected, work.active);
   else if (event.key === "u" || event.key === "z") void undo(app, model);
   else if (event.key === "Delete") askDelete(app, model);
@@ -152,18 +156,25 @@ function press(app: App, model: Model, items: Sample[], columns: number, event: 
   else if (digit >= 0 && digit < classes && chosen(app, model).length > 0) {
     const isOne = work.selected.size === 0;
     void label(app, model, chosen(app, model), digit);
-    if (isOne) step(app, work, items, 1);
+    if (isOne) step(app, model, items, columns, 1);
   } else return;
   event.preventDefault();
   app.draw();
 }
 
-function step(app: App, work: { active: number | null }, items: Sample[], by: number): void {
+function step(app: App, model: Model, items: Sample[], columns: number, by: number): void {
+  const work = workOf(app, model.name);
   const now = items.findIndex(({ id }) => id === work.active);
   const next = now < 0 ? 0 : Math.min(items.length - 1, Math.max(0, now + by));
   work.active = items[next]?.id ?? null;
   app.draw();
-  requestAnimationFrame(() => {
-    document.getElementById(`sample-${work.active}`)?.scrollIntoView({ block: "nearest" });
-  });
+  requestAnimationFrame(() => reveal(`sample-${work.active}`, Math.floor(next / columns) * sizeOf(model).height));
+}
+
+/** Scrolls to a cell. top: its place in the grid, where it is not rendered: keys may be faster than frames. */
+function reveal(id: string, top: number): void {
+  const cell = document.getElementById(id);
+  const above = document.getElementById("grid")?.getBoundingClientRect().top ?? 0;
+  if (cell === null) window.scrollBy(0, above + top - window.innerHeight / 2);
+  else cell.scrollIntoView({ block: "nearest" });
 }
