@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -33,6 +34,22 @@ thread.start()
 thread.join()
 print(*found)
 """
+
+
+def test_the_runtime_keeps_no_id_of_the_device(tmp_path: Path) -> None:
+    """Since 1.32 it writes one when it is imported, and reports, unless it is told not to."""
+    program = (
+        "import os, sys\n"
+        "from service.training.engines.runtime import IDENTITY, open_session\n"
+        "from service.training.export import quantize\n"
+        "open_session(IDENTITY, threads=1)\n"
+        "sys.exit(os.environ['ORT_DISABLE_TELEMETRY'] != '1')\n"
+    )
+    folders = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(tmp_path))
+    told = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    command = [sys.executable, "-B", "-c", program]
+    subprocess.run(command, env={**told, **folders}, check=True, timeout=DEADLINE_S)
+    assert list(tmp_path.rglob("*")) == []
 
 
 @pytest.mark.parametrize(("how", "expected"), [("flush", not ON_X86), ("keep", True)])
