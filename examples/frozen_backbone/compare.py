@@ -20,13 +20,14 @@ from typing import Any
 
 import httpx
 import numpy as np
-import onnxruntime
 from network import INPUT, SIDE, network
 from numpy.typing import NDArray
 
 from cli.demo.daemon import running
-from service.training.engines.ort_training.runtime import training_api
-from service.training.preparation.artifacts import make_artifacts
+from service.training.engines.manifest import Files
+from service.training.engines.sessions.engine import SessionsEngine
+from service.training.optimizer.recipe import Recipe
+from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare
 
 DIGITS = Path(__file__).parent.parent / "digits" / "device.npz"
@@ -45,27 +46,21 @@ def pictures(count: int) -> tuple[Pictures, Labels]:
 
 def bare_loop(model: bytes, x: Pictures, y: Labels, *, epochs: int) -> float:
     """Seconds of the same training by the engine alone, on the whole graph, data in memory."""
-    api, generator = training_api(), np.random.default_rng(0)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    generator = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "model.onnx").write_bytes(model)
         source = folder / "model.onnx"
+        source.write_bytes(model)
         wanted = Prepare(str(source), "forward", name, "cross_entropy", trainable=("head",))
-        made = make_artifacts(source, wanted).artifacts
-        state = api.CheckpointState.load_checkpoint(made.checkpoint)
-        module = api.Module(made.training_model, state, made.eval_model, session_options=options)
-        optimizer = api.Optimizer(made.optimizer_model, module)
-        optimizer.set_learning_rate(LEARNING_RATE)
+        make_step_models(source, wanted)
+        engine = SessionsEngine(Files.below(folder), threads=1, recipe=Recipe())
         began = time.perf_counter()
         for _ in range(epochs):
             order = generator.permutation(len(x))
             for start in range(0, len(x), BATCH_SIZE):
                 rows = order[start : start + BATCH_SIZE]
-                module(x[rows], y[rows])
-                optimizer.step()
-                module.lazy_reset_grad()
+                engine.train_batch([x[rows]], y[rows])
+                engine.step(LEARNING_RATE)
         return time.perf_counter() - began
 
 

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 from quantized import CLASSES, FEATURES, STORED, network
 from step_models import model_of
 from support import Served
+
+from service.training.engines.runtime import open_session
 
 LORA = {"lora": {"rank": 2, "alpha": 4, "targets": ["*.w"]}}
 
@@ -44,7 +45,7 @@ def test_adapters_alone_train_and_the_base_stays_as_it_is(served: Served, model:
     assert job["metrics"]["train_loss"] < 0.9 * np.log(CLASSES)
     content = served.http.get(f"/v1/models/{model}/versions/{job['version']}/model.onnx").content
     x = np.ones((1, FEATURES), np.float32)
-    (logits,) = onnxruntime.InferenceSession(content).run(None, {"x": x})
+    (logits,) = open_session(content, threads=1).run(None, {"x": x})
     asked = {"instances": [{"inputs": {"x": x[0].tolist()}}]}
     answer = served.http.post(f"/v1/models/{model}/predict", json=asked).json()
     assert answer["predictions"][0]["outputs"]["logits"] == pytest.approx(
