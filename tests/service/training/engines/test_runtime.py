@@ -37,7 +37,7 @@ print(*found)
 
 
 def test_the_runtime_keeps_no_id_of_the_device(tmp_path: Path) -> None:
-    """Since 1.32 it writes one when it is imported, and reports, unless it is told not to."""
+    """1.32 writes one when it is imported, for its telemetry, unless it is told not to."""
     program = (
         "import os, sys\n"
         "from service.training.engines.runtime import IDENTITY, open_session\n"
