@@ -27,12 +27,13 @@ from storage.store import Store
 if TYPE_CHECKING:
     from service.device.sessions import Address, SessionTable, SessionUserIdle
 
-WHILE_TRAINING_S = 0.5
+CLOSELY_S = 0.5
+"""While a job trains or somebody watches."""
 WHILE_WAITING_S = 1.0
 AT_REST_S = 5.0
 """Pause between two readings, which together cost less than 0.2 % of a processor."""
-WATCHED_S = 10.0
-"""A caller who requests the verdict counts as watching for this long."""
+WATCHED_S = 15.0
+"""How long a caller who requests the verdict counts as watching; the console asks every 10 s."""
 MORNING_HOUR = 7
 NOT_LOOKED = Blocker("starting", "the daemon has not looked at the device yet")
 
@@ -205,15 +206,16 @@ class DeviceMonitor:
             if not future.done():
                 future.set_result(look)
 
+    @property
+    def pause_s(self) -> float:
+        """Until the next reading, if nobody asks for one."""
+        if self._trains or self.now().monotonic_s < self._watched_until_s:
+            return CLOSELY_S
+        return WHILE_WAITING_S if self._jobs_wait else AT_REST_S
+
     async def _rest(self) -> None:
-        if self._trains:
-            rest_s = WHILE_TRAINING_S
-        elif self._jobs_wait or self.now().monotonic_s < self._watched_until_s:
-            rest_s = WHILE_WAITING_S
-        else:
-            rest_s = AT_REST_S
         try:
-            await asyncio.wait_for(self._wanted.wait(), rest_s)
+            await asyncio.wait_for(self._wanted.wait(), self.pause_s)
         except asyncio.TimeoutError:
             return
 
