@@ -29,6 +29,8 @@ _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 class JobLog:
     """A ring buffer of lines. Belongs to the event loop, except `load` and `save`, which block.
 
+    Saved with the job's progress, so that a daemon that is killed loses the last second's lines.
+
     Anyone who may see the job may read it, so only the ends of paths are kept: the rest would
     reveal the installation and its user.
     """

@@ -225,7 +225,7 @@ class JobRun:
                 recorder.measured(message)
             case Progress():
                 if recorder.progressed(message):
-                    await asyncio.to_thread(recorder.report)
+                    await asyncio.to_thread(self._report)
             case Saved():
                 await asyncio.to_thread(recorder.saved, message)
             case Done() | Updated():
@@ -236,6 +236,10 @@ class JobRun:
                 await self._failed(message)
             case _:
                 raise ChildDied(f"the training child answered a job with {message.kind!r}")
+
+    def _report(self) -> None:
+        self.log.save()
+        self._recorder.report()
 
     async def _failed(self, message: Failed) -> None:
         error = {"code": message.code, "detail": message.detail}

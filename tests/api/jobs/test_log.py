@@ -7,14 +7,19 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 from support import Served, blobs, mlp, wait_until
 
 
+def raw_lines(served: Served, job_id: int) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = served.http.get(f"/v1/jobs/{job_id}/log").json()["lines"]
+    return found
+
+
 def lines(served: Served, job_id: int) -> list[str]:
-    body = served.http.get(f"/v1/jobs/{job_id}/log").json()
-    return [f"{line['source']} {line['text']}" for line in body["lines"]]
+    return [f"{line['source']} {line['text']}" for line in raw_lines(served, job_id)]
 
 
 def test_there_is_no_log_of_a_job_that_is_not_there(served: Served) -> None:
@@ -42,6 +47,24 @@ def test_it_tells_of_every_child_while_the_job_lives_and_when_it_has_failed(
     assert found[0].startswith("daemon training on")
     assert [line for line in found if "SIGKILL" in line] == found[1::2]
     assert len(found) == 8
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_what_it_told_with_the_progress_outlives_a_kill_of_the_daemon(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    first = serve(tmp_path / "data")
+    first.register("logged", mlp(32, 64, 4))
+    assert first.upload("logged", **blobs(500, 32, 4)).status_code == 201
+    job_id = first.ask_for_job("logged", epochs=100_000)["id"]
+    wait_until(lambda: first.job(job_id)["progress"]["step"], "the first steps")
+    told = raw_lines(first, job_id)
+    first.stop(signal.SIGKILL)
+
+    second = serve(tmp_path / "data")
+
+    wait_until(lambda: raw_lines(second, job_id), "a line of the log")
+    assert raw_lines(second, job_id)[:1] == told == told[:1]
 
 
 def has_begun(served: Served, job_id: int, times: int) -> bool:
