@@ -16,14 +16,14 @@ from bench.table import show
 BENCHMARKS = {
     "training": ("throughput", "frameworks", "growth", "lora"),
     "device": ("footprint", "jobs", "scale", "images", "preemption", "politeness"),
-    "requests": ("upload", "samples", "crowd", "load", "prediction", "delivery"),
+    "requests": ("upload", "samples", "crowd", "load", "prediction", "console", "delivery"),
     "learning": ("defaults", "skew", "classes", "heads", "augmentation"),
     "federation": ("federated",),
 }
 """By folder."""
 FOLDERS = {name: folder for folder, names in BENCHMARKS.items() for name in names}
-BY_NAME_ONLY = ("delivery",)
-"""It needs nginx, wrk and curl."""
+BY_NAME_ONLY = ("delivery", "console")
+"""The first needs nginx, wrk and curl, the second chromium and the extra `browser`."""
 
 
 def main() -> None:
