@@ -89,7 +89,7 @@ dashboard:
 
 # The README's pictures of the console, from the demo's data; needs chromium and EXTRAS=dev,browser.
 screenshots: $(INSTALLED)
-	PYTHONPATH=.:tests/helpers $(BIN)/python tests/helpers/screenshots.py docs/pictures
+	PYTHONPATH=.:tests/helpers $(BIN)/python tests/helpers/dashboard/screenshots.py docs/pictures
 
 bench: $(INSTALLED)
 	$(BIN)/python -m bench --json bench/results.json

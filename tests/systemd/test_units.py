@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import as_systemd
 import numpy as np
 import pytest
-from as_systemd import NUMBERS
-from support import DEADLINE_S, IMPORTED_BY_TESTS, Served, client, mlp, npz, wait_until
+from support import DEADLINE_S, Served, client, mlp, npz, wait_until
 
 from api.connections import MAX_DESCRIPTORS
 from service.processes.interpreter import APPLICATION
@@ -25,7 +25,7 @@ needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze"
 )
 as_root = pytest.mark.skipif(
-    sys.platform != "linux" or os.geteuid() != 0 or not NUMBERS.exists(),
+    sys.platform != "linux" or os.geteuid() != 0 or not as_systemd.NUMBERS.exists(),
     reason="makes namespaces and drops capabilities: root on Linux x86-64, with its headers",
 )
 
@@ -89,15 +89,14 @@ def restricted(tmp_path: Path) -> Iterator[Any]:
     folder, path, log = tmp_path / "state", tmp_path / "api.sock", tmp_path / "log"
     folder.mkdir()
     kept = {k: v for k, v in os.environ.items() if not k.startswith("HONED_")}
-    more = os.pathsep.join([*IMPORTED_BY_TESTS, str(APPLICATION)])
     own = {"HONED_CONFIG": os.devnull, "HONED_TCP": "false", "STATE_DIRECTORY": str(folder)}
     with log.open("wb") as output:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "as_systemd", folder, path),
+                *(sys.executable, as_systemd.__file__, folder, path),
                 *(sys.executable, "-m", "cli", "serve"),
             ],
-            env={**kept, **own, "PYTHONPATH": more},
+            env={**kept, **own, "PYTHONPATH": str(APPLICATION)},
             stdout=output,
             stderr=subprocess.STDOUT,
         )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-STORED = Path(__file__).parents[2] / "service/training/graph/pytorch_gradients.npz"
+STORED = Path(__file__).parents[2] / "service/training/graph/rules/pytorch_gradients.npz"
 
 
 @dataclass(frozen=True, slots=True)

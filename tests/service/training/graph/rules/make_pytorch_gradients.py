@@ -1,7 +1,7 @@
 """Writes the gradients that PyTorch gives for the cases of tests/helpers/graphs/pytorch_cases.py.
 
-    cd tests/service/training/graph
-    PYTHONPATH=../../../helpers/graphs python make_pytorch_gradients.py
+    cd tests/service/training/graph/rules
+    PYTHONPATH=../../../../helpers/graphs python make_pytorch_gradients.py
 
 Needs torch and numpy, and nothing of Hone. The file that lies here is of torch 2.13.0.
 """

@@ -9,7 +9,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ROOMS = ("api", "cli", "service", "storage")
 DECOYS = (*ROOMS, "json", "numpy", "onnx", "onnxruntime", "pydantic", "sitecustomize", "sqlite3")
 DEADLINE_S = 300.0
