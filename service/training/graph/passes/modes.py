@@ -9,6 +9,7 @@ from onnx import helper, inliner, numpy_helper, parser
 
 from service.training.errors import pointer, refusal
 from service.training.graph.builder import STANDARD
+from service.training.graph.passes.canonical import opset
 from service.training.graph.tensor import Shape
 from service.training.graph.types import type_of
 from storage.errors import Problem
@@ -199,7 +200,10 @@ def _replace(node: onnx.NodeProto, inputs: list[str], **attributes: float) -> No
 
 
 def _written_out(model: onnx.ModelProto, function: str) -> onnx.ModelProto:
-    model.functions.append(parser.parse_function(function))
+    called = parser.parse_function(function)
+    # The inliner leaves calls of functions that import another opset than the model.
+    called.opset_import[0].version = opset(model)
+    model.functions.append(called)
     model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     return inliner.inline_local_functions(model)
 

@@ -13,7 +13,7 @@ from service.training.graph.step import build_evaluation, build_step
 from service.training.loss import Loss
 
 
-def model(node: onnx.NodeProto, numbers: dict[str, Array]) -> onnx.ModelProto:
+def model(node: onnx.NodeProto, numbers: dict[str, Array], opset: int = 18) -> onnx.ModelProto:
     """y = node(x·w), float32, x (batch, 3, 4)."""
     dims = ["batch", 3, 4]
     graph = helper.make_graph(
@@ -23,21 +23,23 @@ def model(node: onnx.NodeProto, numbers: dict[str, Array]) -> onnx.ModelProto:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, dims)],
         [numpy_helper.from_array(v, n) for n, v in numbers.items()],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
 
 
 def normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def dropout(*, on: bool, shape: tuple[int, ...] = (1,)) -> onnx.ModelProto:
+def dropout(*, on: bool, shape: tuple[int, ...] = (1,), opset: int = 18) -> onnx.ModelProto:
     node = helper.make_node("Dropout", ["h", "ratio", "on"], ["y"], name="drop")
     ratio = np.array(0.25, np.float32)
-    return model(node, {"w": np.ones(shape, np.float32), "ratio": ratio, "on": np.array(on)})
+    numbers = {"w": np.ones(shape, np.float32), "ratio": ratio, "on": np.array(on)}
+    return model(node, numbers, opset)
 
 
-def test_dropout_keeps_what_is_drawn_above_its_ratio() -> None:
-    step = build_step(dropout(on=True), loss=Loss("mse"), parameters=["w"])
+@pytest.mark.parametrize("opset", [13, 18, 20, 21])
+def test_dropout_keeps_what_is_drawn_above_its_ratio(opset: int) -> None:
+    step = build_step(dropout(on=True, opset=opset), loss=Loss("mse"), parameters=["w"])
     assert [(d.name, d.shape) for d in step.random] == [("hone.random.drop", (-1, 3, 4))]
     x, target = normal(2, 3, 4), normal(2, 3, 4, seed=1)
     draw = np.random.default_rng(2).random((2, 3, 4), np.float32)
@@ -71,11 +73,11 @@ def feeds(x: Array, target: Array, **more: Array) -> dict[str, Array]:
 NAMES = ("scale", "shift", "mean", "variance")
 
 
-def normalization(**attributes: float) -> onnx.ModelProto:
+def normalization(opset: int = 18, **attributes: float) -> onnx.ModelProto:
     numbers = {n: normal(3, seed=i) for i, n in enumerate(NAMES)}
     numbers["variance"] = np.abs(numbers["variance"]) + 0.5
     node = helper.make_node("BatchNormalization", ["h", *NAMES], ["y"], name="norm", **attributes)
-    return model(node, {"w": np.ones(1, np.float32), **numbers})
+    return model(node, {"w": np.ones(1, np.float32), **numbers}, opset)
 
 
 def statistics_of(whole: onnx.ModelProto) -> dict[str, Array]:
@@ -83,8 +85,9 @@ def statistics_of(whole: onnx.ModelProto) -> dict[str, Array]:
     return {n: tensors[n] for n in (*NAMES, "w")}
 
 
-def test_batch_statistics_normalize_and_are_kept_as_pytorch_keeps_them() -> None:
-    whole = normalization(momentum=0.8)
+@pytest.mark.parametrize("opset", [13, 18, 20, 21])
+def test_batch_statistics_normalize_and_are_kept_as_pytorch_keeps_them(opset: int) -> None:
+    whole = normalization(opset, momentum=0.8)
     parameters = ["w", "scale", "shift"]
     step = build_step(whole, loss=Loss("mse"), parameters=parameters, batch_statistics=True)
     assert step.batch_statistics
