@@ -21,8 +21,8 @@ from service.training.graph.flow import duplicate
 _WITH_BIAS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1}
 """Operator → the axis of its weight that has the length of its bias."""
 
-_COMPUTED = "onnx::"
-"""Prefix of TorchScript's exporter for values computed from parameters."""
+_COMPUTED = ("onnx::", "val_")
+"""Prefixes of the exporters, TorchScript's and dynamo's, for values computed from parameters."""
 _IN_ORDER = (*_WITH_BIAS, "BatchNormalization", "InstanceNormalization", "LayerNormalization")
 """Operators that read learned values after their first input, in the order of the calls."""
 

@@ -52,13 +52,14 @@ def test_matrices_are_parted_where_modules_differ_by_a_number_alone(
     )
 
 
-def test_a_transposed_copy_of_a_named_matrix_is_tied_to_it(graphs: Any) -> None:
+@pytest.mark.parametrize("copy", ["onnx::MatMul_7", "val_7"])
+def test_a_transposed_copy_of_a_named_matrix_is_tied_to_it(copy: str, graphs: Any) -> None:
     matrix = normal(3, 5)
     assert parameters(
         graphs,
         node("MatMul", ["x", "encoder"], ["a"], name="first"),
-        node("MatMul", ["a", "onnx::MatMul_7"], ["y"], name="second"),
-        **{"encoder": matrix, "onnx::MatMul_7": matrix.T.copy()},
+        node("MatMul", ["a", copy], ["y"], name="second"),
+        **{"encoder": matrix, copy: matrix.T.copy()},
     ) == {"encoder"}
 
 
