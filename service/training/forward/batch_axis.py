@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 
 from service.training.errors import GraphRefused, pointer, refuse
 from service.training.forward import trial
-from service.training.forward.graph import Graph, is_default
+from service.training.forward.graph import Graph, int_attribute, is_default
 from service.training.forward.weights import is_weight
 from service.training.graph.flow import reads
 
 BATCH = "batch"
 BROADCASTING = ("Add", "And", "Cast", "Div", "Equal", "Gather", "Mul", "Or", "Sub", "Where")
 """Operators that broadcast one row to all rows. Their results are compared in the end."""
+
+DRAWS = 9
+"""So many that of integers below 2 hardly any is equal in all."""
 
 
 def release(graph: Graph, notes: list[str]) -> None:
@@ -38,7 +41,11 @@ def release(graph: Graph, notes: list[str]) -> None:
     _drop_zero_states(graph)
     _broadcast_equal_rows(graph, size)
     _free_shapes(graph, original, size)
-    _prove(graph, original, size)
+    try:
+        _prove(graph, original, size)
+    except GraphRefused:
+        _repeat_fed_rows(graph, size)
+        _prove(graph, original, size)
     notes.append(f"the batch axis, exported with the fixed size {size}, was made dynamic")
 
 
@@ -56,7 +63,7 @@ def _name_axis(graph: Graph) -> None:
 def _free_shapes(graph: Graph, original: onnx.ModelProto, size: int) -> None:
     """Infer the batch in every Reshape to a constant shape that contains its size.
 
-    A run determines the axis: by the effect of one changed row.
+    Runs determine the axis: by the effect of a changed first row.
     """
     reshapes = [
         node
@@ -79,16 +86,19 @@ def _freed(
     model.graph.output.extend(
         onnx.helper.make_empty_tensor_value_info(node.output[0]) for node in reshapes
     )
-    one, other = (trial.draw(graph, size, seed=seed) for seed in (0, 1))
-    changed = {name: np.concatenate([other[name][:1], one[name][1:]]) for name in one}
+    one, *others = (trial.draw(graph, size, seed=seed) for seed in range(DRAWS))
+    feeds = [{n: np.concatenate([new[n][:1], one[n][1:]]) for n in one} for new in others]
     if not reshapes:
         return []
-    before, after = trial.run_all(model, [one, changed])
-    return [_without_batch(a != b, size) for a, b in zip(before, after, strict=True)]
+    before, *after = trial.run_all(model, [one, *feeds])
+    moved = (
+        np.any([new != old for new in each], 0) for old, *each in zip(before, *after, strict=True)
+    )
+    return [_without_batch(each, size) for each in moved]
 
 
 def _without_batch(moved: NDArray[np.bool_], size: int) -> list[int] | None:
-    """moved: which numbers change with one of the batch's rows."""
+    """moved: which numbers change with the batch's first row."""
     for axis in sorted(range(moved.ndim), key=lambda axis: moved.shape[axis] != size):
         touched = moved.any(axis=tuple(a for a in range(moved.ndim) if a != axis)).sum()
         if touched and touched * size == moved.shape[axis]:
@@ -124,12 +134,87 @@ def _drop_zero_states(graph: Graph) -> None:
     graph.set_nodes(reversed(kept))
 
 
+def _repeat_fed_rows(graph: Graph, size: int) -> None:
+    """Repeat for each row that is fed what the exporter repeated `size` times.
+
+    These are constants that are equal for each row, and the sizes of Expand and Resize.
+    """
+    shape, rows = graph.fresh("rows/shape"), graph.fresh("rows")
+    ends = [graph.add_initializer("rows/end", np.array([end])) for end in (0, 1)]
+    nodes = [
+        onnx.helper.make_node("Shape", [graph.inputs[0].name], [shape], shape),
+        onnx.helper.make_node("Slice", [shape, *ends], [rows], rows),
+    ]
+    for name, tensor in [*graph.initializers.items()]:
+        axis = _repeated_axis(graph, name, size)
+        if axis is not None:
+            value, repeated = onnx.numpy_helper.to_array(tensor), graph.fresh(f"{name}/rows")
+            tensor.CopyFrom(onnx.numpy_helper.from_array(value.take([0], axis), name))
+            for node in graph.consumers(name):
+                node.input[:] = [repeated if each == name else each for each in node.input]
+            sizes = _sizes(graph, repeated, {axis: rows}, value.shape)
+            pair = [name, sizes.output[0]]
+            nodes += [sizes, onnx.helper.make_node("Expand", pair, [repeated], repeated)]
+    for node in graph.proto.node:
+        nodes += _with_fed_rows(graph, node, size, rows)
+    graph.set_nodes(nodes)
+
+
+def _repeated_axis(graph: Graph, name: str, size: int) -> int | None:
+    """The axis of the batch's size along which all values are equal, None if there is none."""
+    axes = {_axis_of_rows(graph, node, name) for node in graph.consumers(name)}
+    axis = axes.pop() if len(axes) == 1 else None
+    value = graph.array(name)
+    if axis is None or value is None or value.ndim < 2 or value.shape[axis] != size:
+        return None
+    return axis if np.all(value == value.take([0], axis)) else None
+
+
+def _axis_of_rows(graph: Graph, node: onnx.NodeProto, name: str) -> int | None:
+    """The axis that must be the batch's in a tensor that the node reads; None if none must be."""
+    if is_default(node, "LSTM", "GRU", "RNN") and name in node.input[5:7]:
+        return 1
+    joined = is_default(node, "Concat") and int_attribute(node, "axis", 0) != 0
+    if (joined and not graph.fed.isdisjoint(node.input)) or not is_weight(graph, name):
+        return 0 if name in node.input else None
+    return None
+
+
+def _with_fed_rows(
+    graph: Graph, node: onnx.NodeProto, size: int, rows: str
+) -> list[onnx.NodeProto]:
+    """The node; sizes of an Expand or Resize follow the rows that are fed."""
+    place = {"Expand": 1, "Resize": 3}.get(node.op_type, len(node.input))
+    target = graph.array(node.input[place]) if place < len(node.input) else None
+    dims = graph.dims(node.input[0]) if target is not None else None
+    if target is None or dims is None or len(dims) > len(target):
+        return [node]
+    own = (*[1] * (len(target) - len(dims)), *dims)
+    sizes = [1 if known is None else int(n) for n, known in zip(target, own, strict=True)]
+    open_axes = [i for i, n in enumerate(target) if n == size and own[i] in (None, 1)]
+    made = _sizes(graph, node.output[0], dict.fromkeys(open_axes[:1], rows), sizes)
+    node.input[place] = made.output[0]
+    return [made, node]
+
+
+def _sizes(
+    graph: Graph, result: str, computed: dict[int, str], sizes: Sequence[int]
+) -> onnx.NodeProto:
+    """Joins the sizes of a result. computed: by axis, the tensors that hold some of them."""
+    parts = [
+        computed.get(axis) or graph.add_initializer(f"{result}/size", np.array([length]))
+        for axis, length in enumerate(sizes)
+    ]
+    name = graph.fresh(f"{result}/sizes")
+    return onnx.helper.make_node("Concat", parts, [name], name, axis=0)
+
+
 def _is_zero(graph: Graph, name: str) -> bool:
     maker = graph.producer(name)
     if maker is not None and is_default(maker, "Expand"):
         name = maker.input[0]
     value = graph.array(name)
-    return value is not None and not np.any(value)
+    return value is not None and not np.any(value) and not is_weight(graph, name)
 
 
 def _prove(graph: Graph, original: onnx.ModelProto, size: int) -> None:
