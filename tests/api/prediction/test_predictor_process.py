@@ -182,6 +182,21 @@ def test_by_default_half_of_the_memory_is_the_limit_of_a_predictor(served: Serve
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA")
+def test_null_takes_the_limit_off_a_predictor_that_runs(serve: Callable[..., Served]) -> None:
+    served = serve()
+    served.register("unlimited", mlp(8, 3))
+    assert ask(served, "unlimited", X[0]).status_code == 200
+    predictor = predictor_of(served)
+    assert predictor is not None
+    assert predictor.rlimit(psutil.RLIMIT_DATA)[0] != psutil.RLIM_INFINITY
+
+    answer = served.http.put("/v1/policy", json={"memory_limit_bytes": None})
+
+    assert answer.json()["memory_limit_bytes"] is None
+    assert predictor.rlimit(psutil.RLIMIT_DATA)[0] == psutil.RLIM_INFINITY
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA")
 def test_a_prediction_that_takes_more_memory_than_the_limit_fails_alone(
     serve: Callable[..., Served],
 ) -> None:
