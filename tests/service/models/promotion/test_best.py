@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from stored import adopt, new_model, publish, start_job
 
 from service.models.promotion.best import find_best
+from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import Model
 from storage.store import Store
 
@@ -67,6 +69,26 @@ def test_what_is_damaged_does_not_count(store: Store, model: Model) -> None:
         add(store, model, accuracy)
     store.files.path(store.versions.get(model.id, 3).file.sha256).write_bytes(b"rotten")
     assert best(store, model) == 2
+
+
+def test_an_erasure_deletes_the_best_as_any_other(store: Store, model: Model, shop: Any) -> None:
+    shop.add_samples(model, 2)
+
+    def learn(job: Job, accuracy: float, *seen: int) -> None:
+        store.lineage.add(job.id, np.array(seen), started_from=None)
+        publish(store, job, metrics={"accuracy": accuracy}, baseline={})
+
+    learn(start_job(store, model.id), 0.9, 1, 2)
+    learn(start_job(store, model.id), 0.7, 2)
+    assert best(store, model) == 2
+
+    wish = NewJob(model.id, "erasure", {}, "base")
+    job = store.unlearning.delete(model.id, np.array([1]), anew=wish).job
+    assert job is not None
+    learn(store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING), 0.6, 2)
+    store.unlearning.carry_out(store.jobs.get(job.id))
+
+    assert best(store, model) == 3
 
 
 def test_the_best_on_the_base_set_is_another(store: Store, model: Model) -> None:
