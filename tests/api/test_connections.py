@@ -124,12 +124,40 @@ def test_who_waits_for_an_event_or_a_version_is_not_closed(
         assert not any(is_closed(connection) for connection in waiting)
 
 
-@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHost: "])
-def test_a_connection_without_a_whole_request_is_closed_in_time(
-    served: Served, said: bytes
-) -> None:
-    with connect(served, said) as connection:
-        wait_until(lambda: is_closed(connection), "the connection to be closed", deadline_s=30)
+IDLE = {"nothing": b"", "a part": b"GET /healthz HTTP/1.1\r\nHost: "}
+STALLED = {
+    "answers": "GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\n{host}\r\n" * 20,
+    "file": "GET /v1/models/large/latest/model.onnx HTTP/1.1\r\n{host}{token}\r\n",
+    "body": "POST /v1/models/large/samples HTTP/1.1\r\n{host}{token}"
+    "Content-Type: application/x-npz\r\nContent-Length: 1000\r\n\r\nPK",
+}
+"""What clients say that then neither take nor send."""
+
+
+@pytest.fixture(scope="module")
+def left(served: Served) -> Iterator[dict[str, socket.socket]]:
+    """A connection for each of these, all of one moment: their times run side by side."""
+    served.register("large", mlp(4, 250_000, 3))
+    host = f"Host: {urlsplit(served.url).netloc}\r\n"
+    token = f"Authorization: Bearer {served.token}\r\n"
+    with ExitStack() as stack:
+        connections = {
+            name: stack.enter_context(stall(served, asked.format(host=host, token=token).encode()))
+            for name, asked in STALLED.items()
+        }
+        for name, said in IDLE.items():
+            connections[name] = stack.enter_context(connect(served, said))
+        yield connections
+
+
+def stall(served: Served, said: bytes) -> socket.socket:
+    """A connection that the daemon holds and whose client has room for few bytes of the answer."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", urlsplit(served.url).port))
+    connection.sendall(said)
+    wait_until(lambda: holds(served, connection), "the connection")
+    return connection
 
 
 def holds(served: Served, connection: socket.socket) -> bool:
@@ -139,29 +167,11 @@ def holds(served: Served, connection: socket.socket) -> bool:
     return any(each.raddr and each.raddr.port == port for each in held)
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        "GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\n{host}\r\n" * 20,
-        "GET /v1/models/m/latest/model.onnx HTTP/1.1\r\n{host}{token}\r\n",
-        "POST /v1/models/m/samples HTTP/1.1\r\n{host}{token}"
-        "Content-Type: application/x-npz\r\nContent-Length: 1000\r\n\r\nPK",
-    ],
-    ids=["answers", "file", "body"],
-)
-@pytest.mark.usefixtures("cleared")
-def test_a_client_that_neither_takes_nor_sends_is_cut(served: Served, asked: str) -> None:
-    served.register("m", mlp(4, 250_000, 3))
-    said_before = served.said()
-    host = f"Host: {urlsplit(served.url).netloc}\r\n"
-    token = f"Authorization: Bearer {served.token}\r\n"
-    with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.connect(("127.0.0.1", urlsplit(served.url).port))
-        connection.sendall(asked.format(host=host, token=token).encode())
-        wait_until(lambda: holds(served, connection), "the connection")
-        wait_until(lambda: not holds(served, connection), "its end", deadline_s=60)
-    assert "Traceback" not in served.said().removeprefix(said_before)
+@pytest.mark.parametrize("said", IDLE)
+def test_a_connection_without_a_whole_request_is_closed_in_time(
+    left: dict[str, socket.socket], said: str
+) -> None:
+    wait_until(lambda: is_closed(left[said]), "the connection to be closed", deadline_s=30)
 
 
 def test_a_request_in_drops_does_not_hold_a_connection(served: Served) -> None:
@@ -180,3 +190,11 @@ def test_a_request_in_drops_does_not_hold_a_connection(served: Served) -> None:
             return is_closed(connection)
 
         wait_until(ended_after_another_byte, "the connection to be closed", deadline_s=30)
+
+
+@pytest.mark.parametrize("asked", STALLED)
+def test_a_client_that_neither_takes_nor_sends_is_cut(
+    served: Served, left: dict[str, socket.socket], asked: str
+) -> None:
+    wait_until(lambda: not holds(served, left[asked]), "its end", deadline_s=60)
+    assert "Traceback" not in served.said()

@@ -12,6 +12,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRouter, iter_route_contexts
 from starlette.routing import Mount
+from support import client
 
 from api.access.scopes import ScopedRoute, need_of, require_scoped
 from api.security import OPEN_PATHS
@@ -188,7 +189,7 @@ def test_a_token_of_every_scope_bound_to_a_model_opens_no_other(
 
 def test_no_scope_at_all_opens_nothing(inside: Any) -> None:
     for method, path, _ in TABLE:
-        with httpx.Client(base_url=inside.url) as nobody:
+        with client(inside.url) as nobody:
             assert ask(nobody, method, path)[0] == 401, (method, path)
 
 
