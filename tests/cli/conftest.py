@@ -12,20 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support import DEADLINE_S, wait_until
+from support import DEADLINE_S, Served, wait_until
 
 from cli import main
 from cli.client import Client, model_path
 from cli.demo import digits
-from cli.demo.daemon import DaemonProcess, running
+from cli.demo.daemon import DaemonProcess
 
 Completed = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="session")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
-    with running(tmp_path_factory.mktemp("daemon")) as one:
-        yield one
+def daemon(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Iterator[DaemonProcess]:
+    served = Served(tmp_path_factory.mktemp("daemon") / "data", database=database)
+    client = Client(url=served.url, token=served.token)
+    yield DaemonProcess(served.process, client, served.data_dir / "admin.token", ready_s=0)
+    client.close()
+    served.stop()
 
 
 @pytest.fixture(scope="session")

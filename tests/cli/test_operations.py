@@ -16,11 +16,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from pictures import PREPROCESS, image_model, photo
-from support import wait_until
+from support import Served, wait_until
 
-from cli.client import Client
 from cli.demo import digits
-from cli.demo.daemon import running
 from cli.main import honed
 from cli.reference import walk
 
@@ -174,7 +172,6 @@ models remove pets --yes
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files that the session sends, and where it writes."""
     folder = tmp_path_factory.mktemp("session")
-    (folder / "daemon").mkdir()
     images, labels = digits.kept_back()
     np.savez(folder / "samples.npz", image=images[:300], label=labels[:300])
     np.savez(folder / "inputs.npz", image=images[:3])
@@ -186,31 +183,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def session(folder: Path) -> Iterator[tuple[set[Operation], set[Operation]]]:
+def session(folder: Path, served: Served) -> Iterator[tuple[set[Operation], set[Operation]]]:
     """The operations that the session's commands asked for, and all that OpenAPI has."""
     given = {
         "out": str(folder),
         "base": str(digits.folder() / "base.onnx"),
         "image": shlex.quote(json.dumps(PREPROCESS)),
     }
-    with running(folder / "daemon") as daemon, pytest.MonkeyPatch.context() as patch:
-        known = operations(daemon.client.get("/openapi.json"))
-        patch.setenv("HONED_URL", daemon.client.url)
-        patch.setenv("HONED_TOKEN", daemon.token_file.read_text("ascii").strip())
+    with pytest.MonkeyPatch.context() as patch:
+        known = operations(served.http.get("/openapi.json").json())
+        patch.setenv("HONED_URL", served.url)
+        patch.setenv("HONED_TOKEN", served.token)
         patch.setenv("EDITOR", "sed -i 's/^nice = .*/nice = 7/'")
         patch.delenv("VISUAL", raising=False)
         asked: set[Operation] = set()
         for line in SESSION.strip().splitlines():
             if line.startswith("until "):
                 _, job_id, state = line.split()
-                wait_until(partial(has_trained, daemon.client, job_id, state), line)
+                wait_until(partial(has_trained, served, job_id, state), line)
             else:
                 asked |= requests_of(shlex.split(line.format_map(given)))
         yield {matching(method, path, known) for method, path in asked}, set(known)
 
 
-def has_trained(client: Client, job_id: str, state: str) -> bool:
-    job = client.get(f"/v1/jobs/{job_id}")
+def has_trained(served: Served, job_id: str, state: str) -> bool:
+    job = served.job(int(job_id))
     return bool(job["state"] == state and job["progress"]["step"])
 
 

@@ -48,6 +48,7 @@ def members(statement: ast.Import | ast.ImportFrom) -> set[str]:
     return {f"{statement.module}.{alias.name}" for alias in statement.names}
 
 
+@cache
 def functions(path: Path) -> dict[str, int]:
     """The functions of a file and how many lines each has."""
     return {

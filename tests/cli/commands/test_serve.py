@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from cli.demo.daemon import DaemonProcess
+from cli.demo.daemon import DaemonProcess, running
 
 
 def test_where_it_listens_and_where_the_token_is_are_said_but_never_the_token(
-    daemon: DaemonProcess,
+    tmp_path: Path,
 ) -> None:
-    log = (daemon.token_file.parent / "daemon.log").read_text(encoding="utf-8")
+    with running(tmp_path) as daemon:
+        log = (tmp_path / "daemon.log").read_text(encoding="utf-8")
+        token = daemon.token_file.read_text(encoding="ascii").strip()
     assert f"honed listens on {daemon.client.url}" in log
     assert f"the dashboard is at {daemon.client.url}/dashboard" in log
     assert f"the admin token is in {daemon.token_file}" in log
-    assert daemon.token_file.read_text(encoding="ascii").strip() not in log
+    assert token not in log
 
 
 def test_a_port_in_use_is_said(daemon: DaemonProcess, program: Callable[..., Any]) -> None:
