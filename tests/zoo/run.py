@@ -67,7 +67,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--engine", choices=TRAINERS, default="sessions")
     parser.add_argument("--json", type=Path, help="where the verdicts go, too")
     parser.add_argument("--width", type=int, default=200, help="of a line")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     asked.prefixes = tuple(asked.prefixes) or ("",)
     return asked
 
