@@ -11,6 +11,7 @@ from service.training.errors import refusal
 from service.training.forward.graph import Graph, ints_attribute, is_default
 from service.training.forward.origins import recorded
 from service.training.forward.restore import restore
+from service.training.forward.weights import is_named_by_pytorch
 from service.training.graph.flow import reads
 from service.training.graph.passes.canonical import (
     convert,
@@ -47,7 +48,9 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
     stamp(model)
     parameters = {name for name, is_parameter in told.items() if is_parameter}
     constants = (told.keys() - parameters) | lift_constants(model)
-    constants |= fold(model, constants, keep=parameters)
+    numbers = [each.name for each in model.graph.initializer if not each.dims]
+    scalars = {name for name in numbers if not told and is_named_by_pytorch(model, name)}
+    constants |= fold(model, constants, keep=parameters | scalars)
     graph = Graph(model)
     graph.parameters, graph.constants = parameters, constants
     spell_out(graph)

@@ -14,6 +14,7 @@ from service.training.forward.weights import (
     adopt_constants,
     first_reader,
     is_mask,
+    is_named_by_pytorch,
     is_statistic,
     is_weight,
     other_precisions,
@@ -74,7 +75,7 @@ def _nameable(graph: Graph) -> list[str]:
         name
         for name, tensor in graph.initializers.items()
         if tensor.data_type == FLOAT
-        and tensor.dims
+        and (tensor.dims or name in graph.parameters or is_named_by_pytorch(graph.model, name))
         and name not in graph.constants
         and not is_statistic(graph, name)
         and not is_mask(graph, name)

@@ -48,6 +48,8 @@ _OTHER_FLOATS = {
 }
 _ELEMENTWISE = ("Add", "Mul")
 LINEAR = ("MatMul", "Conv", "ConvTranspose", "Gemm", "Einsum")
+_GATES = ("Exp", "Sigmoid", "Softmax", "Softplus", "Tanh")
+"""Operators between a parameter and the factor that it is, such as a temperature."""
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _WAVES = ("Cos", "Sin")
 """Operators that compute position tables, which belong to the program."""
@@ -93,7 +95,9 @@ def first_reader(graph: Graph, name: str) -> onnx.NodeProto:
 
 def _could_train(graph: Graph, name: str) -> bool:
     tensor = graph.initializers.get(name)
-    if tensor is None or tensor.data_type != FLOAT or not tensor.dims or is_statistic(graph, name):
+    if tensor is None or tensor.data_type != FLOAT or is_statistic(graph, name):
+        return False
+    if not tensor.dims and not _has_name_of_program(graph, name):
         return False
     return any(_weighs(graph, node, name, name) for node in graph.consumers(name))
 
@@ -111,17 +115,24 @@ def _weighs(graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str) -
     if is_default(node, *PASS_THROUGH) and tensor in node.input:
         readers = graph.consumers(node.output[0])
         return any(_weighs(graph, reader, node.output[0], initializer) for reader in readers)
-    return _makes_weight(graph, node)
+    return _makes_weight(graph, node, is_named=_has_name_of_program(graph, initializer))
 
 
-def _makes_weight(graph: Graph, node: onnx.NodeProto) -> bool:
-    """Does it compute a layer's matrix or kernel from parameters alone, as weight norm does?"""
+def _makes_weight(
+    graph: Graph, node: onnx.NodeProto, *, is_named: bool, opens: bool = False
+) -> bool:
+    """Does it compute a matrix, kernel or gate from parameters alone, as weight norm does?
+
+    is_named: as the program calls it. opens: whether a node before it computes a gate.
+    """
     if not graph.fed.isdisjoint(reads(node)) or is_default(node, *_WAVES):
         return False
+    opens = opens or is_default(node, *_GATES)
+    users = ("Mul", *LINEAR) if opens and is_named else LINEAR
     return any(
-        is_default(reader, *LINEAR) and name in [reader.input[i] for i in (0, 1)]
+        is_default(reader, *users) and name in [reader.input[i] for i in (0, 1)]
         if not graph.fed.isdisjoint(reader.input)
-        else _makes_weight(graph, reader)
+        else _makes_weight(graph, reader, is_named=is_named, opens=opens)
         for name in node.output
         for reader in graph.consumers(name)
     )
@@ -146,6 +157,8 @@ def _is_group_step(graph: Graph, node: onnx.NodeProto) -> bool:
 def _is_elementwise_weight(
     graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str
 ) -> bool:
+    if not graph.initializers[initializer].dims:
+        return False
     others = [graph.producer(name) for name in node.input if name != tensor]
     after_linear = any(other is not None and is_default(other, *LINEAR) for other in others)
     if after_linear and is_default(node, "Add"):
@@ -158,8 +171,12 @@ def _is_elementwise_weight(
 
 def _has_name_of_program(graph: Graph, name: str) -> bool:
     """Does TorchScript's exporter call it as the program does? Then it is no literal number."""
-    by_pytorch = graph.model.producer_name == "pytorch" and not graph.parameters
-    return by_pytorch and not _COMPUTED.fullmatch(name)
+    return not graph.parameters and is_named_by_pytorch(graph.model, name)
+
+
+def is_named_by_pytorch(model: onnx.ModelProto, name: str) -> bool:
+    """Is the file PyTorch's, and the name not one that its exporters give to results?"""
+    return model.producer_name == "pytorch" and not _COMPUTED.fullmatch(name)
 
 
 def _is_wave_table(graph: Graph, name: str) -> bool:

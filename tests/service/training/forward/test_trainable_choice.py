@@ -170,29 +170,6 @@ def test_a_weight_of_one_element_trains_where_it_is_named(
     assert accept(model, trainable=("w",)).trainable == ("w",)
 
 
-@pytest.mark.parametrize(
-    ("producer", "name", "trains"),
-    [
-        ("pytorch", "model.bias", True),
-        ("pytorch", "gamma", True),
-        ("pytorch", "onnx::Add_12", False),
-        ("pytorch", "/head/Mul_output_0", False),
-        ("pytorch", "193", False),
-        ("pytorch", "val_71", False),
-        ("keras", "gamma", False),
-    ],
-)
-def test_one_element_under_its_name_in_pytorch_trains(
-    producer: str, name: str, trains: bool, graphs: Any, accept: Accept
-) -> None:
-    """The bias of a factorization machine. PyTorch writes a program's numbers as constants."""
-    model = graphs.around(node("Relu", ["h"], ["r"]), node("Add", ["r", name], ["g"]))
-    model.graph.initializer.append(numpy_helper.from_array(normal(1), name))
-    model.producer_name = producer
-
-    assert (name in accept(model).trainable) == trains
-
-
 @pytest.mark.parametrize("in_halves", [False, True])
 def test_positions_as_sines_and_cosines_train_only_if_they_are_named(
     in_halves: bool, graphs: Any, accept: Accept
@@ -214,38 +191,6 @@ def test_positions_as_sines_and_cosines_train_only_if_they_are_named(
 
     assert set(accept(model).trainable) == {"w", "b", "v", "learned"}
     assert accept(model, trainable=("positions",)).trainable == ("positions",)
-
-
-@pytest.mark.parametrize("producer", ["pytorch", "keras"])
-def test_a_learned_initial_state_trains_under_its_name_in_pytorch(
-    producer: str, graphs: Any, accept: Accept
-) -> None:
-    model = graphs.model(
-        [
-            node("Reshape", ["x", "steps"], ["s"], name="steps"),
-            node("Shape", ["s"], ["shape"], name="shape"),
-            node("Gather", ["shape", "second"], ["rows"], name="rows"),
-            node("Concat", ["one", "rows", "width"], ["size"], name="size", axis=0),
-            node("Expand", ["start", "size"], ["state"], name="state"),
-            node("GRU", ["s", "w", "r", "", "", "state"], ["", "h"], name="gru", hidden_size=4),
-            node("Squeeze", ["h", "first"], ["g"], name="squeeze"),
-            node("MatMul", ["g", "v"], ["y"], name="product"),
-        ],
-        {
-            "steps": np.array([1, -1, 6]),
-            "first": np.array([0]),
-            "second": np.array([1]),
-            "one": np.array([1]),
-            "width": np.array([4]),
-            "start": normal(1, 1, 4, seed=3),
-            "w": normal(1, 12, 6),
-            "r": normal(1, 12, 4, seed=1),
-            "v": normal(4, 3, seed=2),
-        },
-    )
-    model.producer_name = producer
-
-    assert ("start" in accept(model).trainable) == (producer == "pytorch")
 
 
 def test_a_bias_that_is_chosen_without_its_matrix_is_noted(graphs: Any, accept: Accept) -> None:
