@@ -33,12 +33,12 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
 
     Raises GraphRefused if the opset cannot be converted.
     """
+    drop_listed_initializers(model)
     restore(model)
     told = recorded(model)
     if model.functions:
         model = inliner.inline_local_functions(model)
         notes.append("the model's local functions were inlined")
-    drop_listed_initializers(model)
     version = opset(model)
     model = convert(model, OLDEST, NEWEST)
     if opset(model) != version:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graph_parts import node, normal
+from onnx import helper
 
 from service.training.forward.normalize import normalize
 from service.training.forward.trainable import select
@@ -52,15 +53,27 @@ def test_matrices_are_parted_where_modules_differ_by_a_number_alone(
     )
 
 
+@pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize("copy", ["onnx::MatMul_7", "val_7"])
-def test_a_transposed_copy_of_a_named_matrix_is_tied_to_it(copy: str, graphs: Any) -> None:
+def test_a_transposed_copy_of_a_named_matrix_is_tied_to_it(
+    copy: str, listed: bool, graphs: Any
+) -> None:
+    """listed: as with keep_initializers_as_inputs."""
     matrix = normal(3, 5)
-    assert parameters(
-        graphs,
+    nodes = [
         node("MatMul", ["x", "encoder"], ["a"], name="first"),
         node("MatMul", ["a", copy], ["y"], name="second"),
-        **{"encoder": matrix, copy: matrix.T.copy()},
-    ) == {"encoder"}
+    ]
+    weights = {"encoder": matrix, copy: matrix.T.copy()}
+    model = graphs.model(nodes, weights, x=("batch", 3))
+    if listed:
+        model.graph.input.extend(
+            helper.make_tensor_value_info(t.name, t.data_type, t.dims)
+            for t in model.graph.initializer
+        )
+    graph = normalize(model, [])
+    assert set(graph.initializers) == {"encoder"}
+    assert [each.name for each in graph.inputs] == ["x"]
 
 
 def test_statistics_that_were_merged_with_the_norms_own_parameters_are_parted(graphs: Any) -> None:
