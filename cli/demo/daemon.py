@@ -100,6 +100,7 @@ def _environment(config: Path) -> dict[str, str]:
     return {
         **kept,
         "HONED_CONFIG": str(config),
+        "HONED_TRAINING_NICE": "0",  # a person waits, and a busy device leaves a nice job little
         "PYTHONUNBUFFERED": "1",
         "PYTHONUTF8": "1",
     }

@@ -29,7 +29,9 @@ RECIPE = {
     "learning_rate": 0.002,
     "schedule": "cosine",
     "seed": 0,
+    "ignore_policy": True,
 }
+"""A person waits for the job, so it runs on battery power too."""
 PICTURES = 4
 DEFAULT_URL = "http://127.0.0.1:8471"
 

@@ -56,7 +56,10 @@ def _shares(text: str) -> dict[int, float]:
 def test_the_accuracy_rises_and_a_kept_daemon_answers_with_its_token(
     demo: Callable[..., subprocess.Popen[str]],
 ) -> None:
-    """What one that is not kept leaves behind is seen in tests/installation: nothing."""
+    """What one that is not kept leaves behind is seen in tests/installation: nothing.
+
+    A person waits for its job, which runs on battery power too, and at the usual priority.
+    """
     text, _ = demo("--keep").communicate(timeout=DEADLINE_S)
     shares = _shares(text)
     assert 20 < shares[1] < 60
@@ -71,6 +74,8 @@ def test_the_accuracy_rises_and_a_kept_daemon_answers_with_its_token(
     try:
         client = Client(url=url[1], token=Path(token[1]).read_text(encoding="ascii").strip())
         assert client.get("/v1/models/digits")["latest_version"] == 2
+        assert client.get("/v1/jobs/1")["ignore_policy"] is True
+        assert client.get("/v1/policy")["nice"] == 0
         client.close()
     finally:
         kept.terminate()
