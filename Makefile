@@ -40,7 +40,8 @@ test-python%: .venv-python%/.installed
 # A Debian root of another kind in $(ROOTS), with our wheel in it: its demo and the engine's tests.
 # Needs root, debootstrap and, for arm64, qemu-user-static with binfmt-support.
 ROOTS ?= .roots
-IN_ROOT := tests/service/training/engines
+IN_ROOT := tests/service/training/engines tests/service/training/preparation \
+  tests/service/training/graph/test_pytorch_gradients.py
 ARCHITECTURE = $(shell dpkg --print-architecture)
 
 test-arm64: dist/.built

@@ -11,6 +11,10 @@ here=$(dirname "$(readlink -f "$0")")
 . "$here/root.sh"
 debian_root "$root" "$architecture" "$release" "python3 python3-venv ca-certificates"
 
+# With the time: emulated, each takes minutes, and on a busy machine many.
+step() { printf '\n== %s %s\n' "$(date +%T)" "$*"; }
+
+step install
 rm -rf "$root/src"
 mkdir -p "$root/src/wheel"
 cp "$wheel" "$root/src/wheel/"
@@ -21,13 +25,18 @@ in_root "$root" sh -eu -c '
     pip install --quiet --disable-pip-version-check --prefer-binary pytest hypothesis
     pip install --quiet --disable-pip-version-check --prefer-binary --upgrade /src/wheel/*.whl
     pip install --quiet --disable-pip-version-check --no-deps --force-reinstall /src/wheel/*.whl
+'
+step demo
+in_root "$root" sh -eu -c '
     python -c "import platform; print(platform.machine(), platform.python_version())"
     honed doctor
     honed demo
 '
+step tests
 in_root "$root" sh -eu -c '
     cd /src
     PYTHONPATH=$(python -c "import pathlib, honed; print(pathlib.Path(honed.__file__).parent)")
-    export PYTHONPATH
+    export PYTHONPATH HONE_DEADLINE_S=1800
     exec pytest -q -p no:cacheprovider "$@"
 ' pytest "$@"
+step done
