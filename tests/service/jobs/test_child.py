@@ -16,6 +16,19 @@ from service.training.protocol.messages.training import LoopState, Saved
 from service.training.protocol.messages.unions import Message
 from storage.errors import Busy, HoneError, StorageBroken, StorageFull
 
+STARVED = r"""
+import os, subprocess, sys, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+busy = "import os; us = os.getppid(); print(0)\nwhile os.getppid() == us: pass"
+with subprocess.Popen([sys.executable, "-uc", busy], stdout=subprocess.PIPE) as other:
+    other.stdout.readline()
+    os.nice(19)
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    other.kill()
+"""
+"""A process that works for a moment while a more important one has its processor."""
 GOOD = encode(Failed(code="no_samples", detail="there is nothing")).decode()
 
 
@@ -79,6 +92,11 @@ def test_a_silent_child_is_killed() -> None:
 
     with pytest.raises(ChildDied, match=r"said nothing for 0\.2 s"):
         hear(script, silence_timeout_s=0.2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the time is known on Linux")
+def test_a_child_that_waits_for_a_processor_is_not_killed_for_its_silence() -> None:
+    assert len(hear(f"{STARVED}print({GOOD!r}, end='')", silence_timeout_s=2)) == 1
 
 
 def test_noise_on_the_message_pipe_is_a_fault_of_the_child() -> None:
