@@ -221,20 +221,13 @@ def test_who_waits_for_a_look_at_the_end_is_told(store, settings, clock):
     asyncio.run(scene())
 
 
-def test_a_watched_device_is_read_as_often_as_one_that_trains(store, settings, clock):
+def test_a_device_is_read_more_often_while_somebody_watches(store, settings, clock):
     monitor = DeviceMonitor(store, settings, clock=clock.now)
-    at_rest = monitor.pause_s
-    monitor.expect(trains=False, jobs_wait=True)
-    waiting = monitor.pause_s
     monitor.watch()
-    watched = monitor.pause_s
     clock.advance(11)  # the console asks every ten seconds
-    still_watched = monitor.pause_s
+    watched = monitor.pause_s
     clock.advance(10)
-    assert (at_rest, waiting, watched, still_watched) == (5.0, 1.0, 0.5, 0.5)
-    assert monitor.pause_s == waiting
-    monitor.expect(trains=True, jobs_wait=False)
-    assert monitor.pause_s == watched
+    assert monitor.pause_s > watched
 
 
 @pytest.mark.parametrize(
