@@ -169,3 +169,36 @@ def test_ten_thousand_samples_scroll_with_two_hundred_on_the_page(
     wait_until(has_reached_the_end, "the last sample")
     page.locator(f"#sample-{last}").get_by_text("30,000").first.wait_for()
     assert len([each for each in asked if each.endswith("/content")]) < 2_000
+
+
+def test_all_samples_are_downloaded_deleted_by_filter_and_taken_back(
+    tab: Callable[..., Tab], served: Served, album: str, tmp_path: Path
+) -> None:
+    ids = add(served, album, 5)
+    for sample in ids[:3]:
+        served.http.patch(f"/v1/models/{album}/samples/{sample}", json={"label": 1})
+    page = tab(served).open(f"/models/{album}/samples?label=bright")
+    page.locator(OPTIONS).nth(2).wait_for()
+
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download all").click()
+    assert waiting.value.suggested_filename == f"{album}-samples.zip"
+    waiting.value.save_as(tmp_path / "samples.zip")
+    page.get_by_role("button", name="Delete all …").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Delete all samples with: label bright?").wait_for()
+    dialog.get_by_role("button", name="Delete").click()
+    page.get_by_text("3 samples deleted.").wait_for()
+    assert labels(served, album) == [None, None]
+
+    page.locator("[data-key=label] select").select_option("any")
+    page.locator(OPTIONS).nth(1).wait_for()
+    page.get_by_role("button", name="Delete all …").click()
+    dialog.get_by_text(f"Delete all samples of {album}?").wait_for()
+    dialog.get_by_role("button", name="Delete").click()
+    page.get_by_text("No samples. Drop files here").wait_for()
+
+    page.get_by_label("Choose files").set_input_files(tmp_path / "samples.zip")
+    page.get_by_text("5 samples added.").wait_for()
+    page.locator(OPTIONS).nth(4).wait_for()
+    assert labels(served, album) == [1, 1, 1, None, None]

@@ -1,9 +1,10 @@
 /** Lists of samples, and the user's changes to them. */
 
 import { type Api, modelPath, withQuery } from "../daemon/api";
-import type { App } from "./app";
+import type { App, Said } from "./app";
+import { plural } from "../page/format";
 import { to } from "./route";
-import type { Model, Page, Sample } from "../daemon/types";
+import type { Job, Model, Page, Sample } from "../daemon/types";
 
 /** Which samples are shown: a filter of the API, or one of its rankings. */
 export const SHOWN = {
@@ -47,14 +48,19 @@ export function showOf(app: App): Show {
   return asked in SHOWN ? (asked as Show) : "all";
 }
 
+/** The conditions of the page's filter; null for a ranking and for duplicates. */
+export function filterOf(app: App): Record<string, string | null> | null {
+  const show = showOf(app);
+  if (show === "suspect" || show === "uncertain" || show === "duplicates") return null;
+  const { query } = app.route;
+  return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split") };
+}
+
 /** The address of the list for the page's filter. */
 export function listPath(app: App, name: string): string {
   const show = showOf(app);
   if (show === "duplicates") return modelPath(name, "/samples/duplicates");
-  const { query } = app.route;
-  const canFilter = show !== "suspect" && show !== "uncertain";
-  const filter = canFilter ? { label: query.get("label"), split: query.get("split") } : {};
-  return withQuery(modelPath(name, "/samples"), { ...SHOWN[show].query, ...filter });
+  return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
 }
 
 /** The pages that were scrolled to. */
@@ -134,17 +140,29 @@ async function relabel(app: App, model: Model, changes: { id: number; label: unk
 }
 
 /** Deletes samples for good. retrain: retrains without them, then deletes versions that saw them. */
-export async function remove(app: App, model: Model, ids: number[], retrain: boolean): Promise<boolean> {
-  const work = workOf(app, model.name);
-  return await app.act(`delete:${model.name}`, ["/v1/models?", modelPath(model.name), "/v1/jobs"], async () => {
-    await each(ids, async (id) => {
-      await app.api.remove(withQuery(modelPath(model.name, `/samples/${id}`), { retrain: retrain ? "true" : null }));
-      work.selected.delete(id);
-    });
-    work.active = null;
-    work.undo = [];
-    return ids.length === 1 ? "The sample was deleted." : `${ids.length} samples were deleted.`;
+export async function remove(app: App, { name }: Model, ids: number[], retrain: boolean): Promise<Said> {
+  const work = workOf(app, name);
+  await each(ids, async (id) => {
+    await app.api.remove(withQuery(modelPath(name, `/samples/${id}`), { retrain: retrain ? "true" : null }), true);
+    work.selected.delete(id);
   });
+  Object.assign(work, { active: null, undo: [] });
+  return ids.length === 1 ? "The sample was deleted." : `${ids.length} samples were deleted.`;
+}
+
+interface Deletion {
+  deleted: number;
+  job: Job | null;
+}
+
+/** Deletes every sample of a filter, also those that are not loaded. */
+export async function removeAll(app: App, { name }: Model, filter: Record<string, string | null>, retrain: boolean): Promise<Said> {
+  const isEmpty = Object.values(filter).every((value) => value === null);
+  const query = { ...filter, all: isEmpty ? "true" : null, retrain: retrain ? "true" : null };
+  const { deleted, job } = await app.api.remove<Deletion>(withQuery(modelPath(name, "/samples"), query), true);
+  Object.assign(workOf(app, name), { active: null, selected: new Set(), undo: [] });
+  const text = `${plural(deleted, "sample")} deleted.`;
+  return job === null ? text : { text: `${text} Job ${job.id} trains again without them.`, link: to(["jobs", job.id]) };
 }
 
 async function each<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {

@@ -1,4 +1,4 @@
-/** Sends files as samples: pictures in small forms, so that progress shows, tables unchanged. */
+/** Sends files as samples: pictures in small forms, so that progress shows, others unchanged. */
 
 import { modelPath, Refused, Unreachable, withQuery } from "../daemon/api";
 import type { App } from "./app";
@@ -9,7 +9,9 @@ import type { Accepted, Model } from "../daemon/types";
 const FORM_FILES = 20;
 const MOST_FAULTS = 20;
 const PICTURE = /\.(png|jpe?g|webp)$/i;
-const TABLES: Record<string, string> = {
+const ARCHIVE = "application/zip";
+const TYPES: Record<string, string> = {
+  zip: ARCHIVE,
   npz: "application/x-npz",
   csv: "text/csv",
   json: "application/json",
@@ -82,14 +84,13 @@ export async function send(app: App, model: Model, files: Dropped[]): Promise<vo
   const upload = uploadOf(app, model.name);
   if (upload.stop !== null || files.length === 0) return;
   const stop = new AbortController();
-  const fits = files.filter(({ file }) => (takesImages(model) ? PICTURE.test(file.name) : kindOf(file) !== null));
+  const fits = files.filter(({ file }) => isArchive(file) || (takesImages(model) ? PICTURE.test(file.name) : typeOf(file) !== ""));
   const faults = files.length === fits.length ? [] : [unfit(model, files.length - fits.length)];
   Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults, stop });
   app.draw();
   try {
-    const size = takesImages(model) ? FORM_FILES : 1;
-    for (let first = 0; first < fits.length && !stop.signal.aborted; first += size) {
-      await sendSome(app, model, upload, fits.slice(first, first + size));
+    for (const some of requests(model, fits)) {
+      if (!stop.signal.aborted) await sendSome(app, model, upload, some);
     }
     app.toast(told(upload));
   } finally {
@@ -99,10 +100,17 @@ export async function send(app: App, model: Model, files: Dropped[]): Promise<vo
   }
 }
 
+/** The files of each request: pictures together, others alone. */
+function requests(model: Model, files: Dropped[]): Dropped[][] {
+  const isAlone = ({ file }: Dropped): boolean => !takesImages(model) || isArchive(file);
+  const pictures = files.filter((each) => !isAlone(each));
+  const forms = Array.from({ length: Math.ceil(pictures.length / FORM_FILES) }, (_, at) => pictures.slice(at * FORM_FILES, (at + 1) * FORM_FILES));
+  return [...files.filter(isAlone).map((each) => [each]), ...forms];
+}
+
 async function sendSome(app: App, model: Model, upload: Upload, files: Dropped[]): Promise<void> {
-  const path = withQuery(modelPath(model.name, "/samples"), { on_error: "skip" });
   try {
-    const answer = await app.api.upload<Accepted>(path, bodyOf(model, upload, files), upload.stop?.signal);
+    const answer = await accepted(app, model, upload, files);
     upload.accepted += answer.accepted;
     upload.duplicates += answer.duplicates;
     note(upload, answer.errors.map(({ pointer, detail }) => `${nameAt(files, pointer)}: ${detail}`));
@@ -116,11 +124,15 @@ async function sendSome(app: App, model: Model, upload: Upload, files: Dropped[]
   app.draw();
 }
 
-function bodyOf(model: Model, upload: Upload, files: Dropped[]): FormData | Blob {
-  if (!takesImages(model)) {
-    const [{ file } = { file: new Blob() as File }] = files;
-    return new Blob([file], { type: TABLES[kindOf(file) ?? ""] ?? "" });
-  }
+async function accepted({ api }: App, model: Model, upload: Upload, files: Dropped[]): Promise<Accepted> {
+  const [{ file } = { file: new File([], "") }] = files;
+  const signal = upload.stop?.signal;
+  if (isArchive(file)) return await api.upload<Accepted>(modelPath(model.name, "/samples/archive"), typed(file), signal);
+  const body = takesImages(model) ? formOf(model, upload, files) : typed(file);
+  return await api.upload<Accepted>(withQuery(modelPath(model.name, "/samples"), { on_error: "skip" }), body, signal);
+}
+
+function formOf(model: Model, upload: Upload, files: Dropped[]): FormData {
   const form = new FormData();
   for (const { file } of files) form.append("file", file, file.name);
   const about = files.map(({ folder }) => ({ label: labelOf(model, upload, folder) }));
@@ -134,15 +146,22 @@ function labelOf({ target }: Model, { label }: Upload, folder: string): string |
   return target.classes?.find((name) => name === wanted) ?? null;
 }
 
-/** The type of a table by its name, null for none. */
-function kindOf(file: File): string | null {
-  const ending = /\.(\w+)$/.exec(file.name)?.[1]?.toLowerCase() ?? "";
-  return ending in TABLES ? ending : null;
+/** A file's content with the type that its name means, empty for none. */
+export function typed(file: File): Blob {
+  return new Blob([file], { type: typeOf(file) });
+}
+
+function typeOf({ name }: File): string {
+  return TYPES[/\.(\w+)$/.exec(name)?.[1]?.toLowerCase() ?? ""] ?? "";
+}
+
+function isArchive(file: File): boolean {
+  return typeOf(file) === ARCHIVE;
 }
 
 function unfit(model: Model, count: number): string {
   const takes = takesImages(model) ? "PNG, JPEG and WebP pictures" : ".npz, .csv and .json files";
-  return `${plural(count, "file")} left out: this model takes ${takes}`;
+  return `${plural(count, "file")} left out: this model takes ${takes}, and archives of samples`;
 }
 
 /** The name of the file that an error is about, whose place in the form the pointer contains. */

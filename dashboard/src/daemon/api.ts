@@ -42,8 +42,9 @@ export class Api {
     return (await answered(await this.#send(path, { signal }))) as T;
   }
 
-  async post<T>(path: string, body?: object): Promise<T> {
-    return (await this.#answer("POST", path, body)) as T;
+  /** isLong: the daemon may work on it for long. */
+  async post<T>(path: string, body?: object, isLong = false): Promise<T> {
+    return (await this.#answer("POST", path, body, isLong)) as T;
   }
 
   async put<T>(path: string, body?: object): Promise<T> {
@@ -54,8 +55,9 @@ export class Api {
     return (await this.#answer("PATCH", path, body)) as T;
   }
 
-  async remove<T>(path: string): Promise<T> {
-    return (await this.#answer("DELETE", path)) as T;
+  /** isLong: as for `post`. */
+  async remove<T>(path: string, isLong = false): Promise<T> {
+    return (await this.#answer("DELETE", path, undefined, isLong)) as T;
   }
 
   /** Sends files, however long that takes. */
@@ -95,8 +97,8 @@ export class Api {
     return response.body;
   }
 
-  async #answer(method: string, path: string, body?: object): Promise<unknown> {
-    const request: RequestInit = { method, signal: AbortSignal.timeout(TIMEOUT_MS) };
+  async #answer(method: string, path: string, body?: object, isLong = false): Promise<unknown> {
+    const request: RequestInit = { method, signal: isLong ? null : AbortSignal.timeout(TIMEOUT_MS) };
     if (body !== undefined) {
       request.body = JSON.stringify(body);
       request.headers = { "Content-Type": "application/json" };

@@ -6,7 +6,7 @@ import { type Child, h } from "../../page/dom";
 import { decimal, percent } from "../../page/format";
 import { takesImages } from "../../app/pictures";
 import type { Accepted, Model } from "../../daemon/types";
-import { outcome, press, section } from "../parts/parts";
+import { fileButton, outcome, press, section } from "../parts/parts";
 
 interface Prediction {
   label?: unknown;
@@ -53,11 +53,8 @@ function nameOf({ name }: Model): string {
 }
 
 function pictureField(app: App, model: Model, trial: Trial): Child {
-  const take = (event: Event): void => {
-    const field = event.currentTarget as HTMLInputElement;
-    const [file] = field.files ?? [];
+  const take = ([file]: FileList): void => {
     if (file) void predict(app, model, trial, file);
-    field.value = "";
   };
   const { picture } = trial;
   const draw = (canvas: HTMLCanvasElement): void => {
@@ -68,7 +65,7 @@ function pictureField(app: App, model: Model, trial: Trial): Child {
       "div",
       { class: "drop" },
       h("p", { class: "quiet" }, "Drop a picture here, or"),
-      h("label", { class: "file" }, "Choose a picture", h("input", { type: "file", accept: "image/*", class: "visually-hidden", onchange: take })),
+      fileButton("Choose a picture", take, { accept: "image/*" }),
     ),
     picture && h("canvas", { class: "tried", role: "img", "aria-label": "The picture", width: picture.width, height: picture.height, onpaint: draw }),
   ];

@@ -1,7 +1,7 @@
 /** Small elements that several views share. */
 
 import type { App, Said } from "../../app/app";
-import { type Child, h } from "../../page/dom";
+import { type Attributes, type Child, h } from "../../page/dom";
 import { ago, moment } from "../../page/format";
 import type { Blocker, Job, JobState } from "../../daemon/types";
 import { condition, STATES } from "../../page/words";
@@ -64,6 +64,16 @@ export function opener(name: string, label: string, onclick: () => void, about =
     { type: "button", class: kind, "data-key": name, "aria-label": about ? `${label} ${about}` : null, onclick },
     label,
   );
+}
+
+/** A button that chooses files. attributes: of its input. */
+export function fileButton(label: string, take: (files: FileList) => void, attributes: Attributes = {}): HTMLElement {
+  const onchange = (event: Event): void => {
+    const field = event.currentTarget as HTMLInputElement;
+    if (field.files !== null) take(field.files);
+    field.value = "";
+  };
+  return h("label", { class: `file ${attributes.disabled ? "off" : ""}` }, label, h("input", { type: "file", class: "visually-hidden", ...attributes, onchange }));
 }
 
 export function badge(kind: JobState | "promoted" | "held" | "latest", text?: string): HTMLElement {
@@ -166,36 +176,40 @@ function cancelButton(app: App, job: Job): HTMLElement {
 export interface Question {
   title: string;
   detail: Child;
+  /** What else the user decides, drawn anew with the page. */
+  fields?: () => Child;
   no?: string;
   yes: string;
+  kind?: "primary" | "danger";
   name: string;
   stale: readonly string[];
-  run: () => Promise<Said | null>;
+  /** given: the values of the fields. */
+  run: (given: FormData) => Promise<Said | null>;
 }
 
 /** Asks for confirmation of something that cannot be undone. */
 export function confirm(app: App, question: Question): void {
-  const { title, detail, no = "Keep it", yes, name, stale, run } = question;
-  app.open(() => {
-    const press = async (): Promise<void> => {
-      if (await app.act(name, stale, run)) app.close();
-    };
-    return h(
-      "div",
-      { class: "question", "data-key": name },
+  const { title, detail, fields, no = "Keep it", yes, kind = "danger", name, stale, run } = question;
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget as HTMLFormElement);
+    if (await app.act(name, stale, () => run(given))) app.close();
+  };
+  app.state.results.delete(name);
+  app.open(() =>
+    h(
+      "form",
+      { class: "question", novalidate: true, "data-key": name, onsubmit: (event: Event) => void submit(event) },
       h("h2", { id: "dialog-title" }, title),
       h("p", {}, detail),
+      fields?.() ?? null,
       outcome(app, name),
       h(
         "div",
         { class: "buttons" },
         h("button", { type: "button", onclick: () => app.close() }, no),
-        h(
-          "button",
-          { type: "button", class: "danger", disabled: app.state.pending.has(name), onclick: () => void press() },
-          yes,
-        ),
+        h("button", { type: "submit", class: kind, disabled: app.state.pending.has(name) }, yes),
       ),
-    );
-  });
+    ),
+  );
 }

@@ -1,11 +1,12 @@
 /** Deleting samples, and what that means for versions. */
 
 import type { App } from "../../app/app";
+import { filterOf, remove, removeAll, SHOWN, showOf, workOf } from "../../app/samples";
+import { modelPath } from "../../daemon/api";
+import type { Model } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { plural } from "../../page/format";
-import { remove, workOf } from "../../app/samples";
-import type { Model } from "../../daemon/types";
-import { outcome } from "../parts/parts";
+import { confirm, type Question } from "../parts/parts";
 
 /** The selected samples, else the one that has the keyboard focus. */
 export function chosen(app: App, model: Model): number[] {
@@ -16,33 +17,39 @@ export function chosen(app: App, model: Model): number[] {
 
 export function askDelete(app: App, model: Model): void {
   const ids = chosen(app, model);
-  const name = `delete:${model.name}`;
   if (ids.length === 0) return;
-  const press = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    const retrain = new FormData(event.currentTarget as HTMLFormElement).has("retrain");
-    if (await remove(app, model, ids, retrain)) app.close();
-  };
-  app.open(() =>
-    h(
-      "form",
-      { class: "question", "data-key": name, onsubmit: (event: Event) => void press(event) },
-      h("h2", { id: "dialog-title" }, `Delete ${plural(ids.length, "sample")}?`),
-      h("p", {}, "Their bytes are overwritten. Versions that were trained on them stay, and remember what they learned."),
-      ids.length === 1 &&
-        h(
-          "label",
-          { class: "check" },
-          h("input", { type: "checkbox", name: "retrain" }),
-          "Train again without it, then delete the versions that saw it",
-        ),
-      outcome(app, name),
-      h(
-        "div",
-        { class: "buttons" },
-        h("button", { type: "button", onclick: () => app.close() }, "Keep"),
-        h("button", { type: "submit", class: "danger", disabled: app.state.pending.has(name) }, "Delete"),
-      ),
-    ),
+  const fields = ids.length === 1 ? { fields: () => retrainField("it") } : {};
+  ask(app, model, { title: `Delete ${plural(ids.length, "sample")}?`, ...fields }, (retrain) => remove(app, model, ids, retrain));
+}
+
+/** Deletes what the page's filter finds, whether or not it is loaded. */
+export function askDeleteAll(app: App, model: Model): void {
+  const filter = filterOf(app);
+  if (filter === null) return;
+  const { label, split } = filter;
+  const show = showOf(app) === "all" ? null : SHOWN[showOf(app)].title.toLowerCase();
+  const conditions = [show, label && `label ${label}`, split && `split ${split}`].filter(Boolean).join(", ");
+  const title = conditions === "" ? `Delete all samples of ${model.name}?` : `Delete all samples with: ${conditions}?`;
+  ask(app, model, { title, fields: () => retrainField("them") }, (retrain) => removeAll(app, model, filter, retrain));
+}
+
+function ask(app: App, { name }: Model, about: Pick<Question, "title" | "fields">, run: (retrain: boolean) => ReturnType<Question["run"]>): void {
+  confirm(app, {
+    ...about,
+    detail: "Their bytes are overwritten. Versions that were trained on them stay, and remember what they learned.",
+    no: "Keep",
+    yes: "Delete",
+    name: `delete:${name}`,
+    stale: ["/v1/models?", modelPath(name), "/v1/jobs"],
+    run: (given) => run(given.has("retrain")),
+  });
+}
+
+function retrainField(them: string): HTMLElement {
+  return h(
+    "label",
+    { class: "check" },
+    h("input", { type: "checkbox", name: "retrain" }),
+    `Train again without ${them}, then delete the versions that saw ${them}`,
   );
 }

@@ -4,12 +4,14 @@ import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { count, plural } from "../../page/format";
 import { stats } from "../../app/queries";
-import { filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
+import { modelPath } from "../../daemon/api";
+import { filterOf, filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
 import { dropped, send } from "../../app/uploads";
 import type { Model, Sample } from "../../daemon/types";
-import { askDelete, chosen } from "./deletion";
+import { askDelete, askDeleteAll, chosen } from "./deletion";
 import { gridView } from "./grid";
-import { loading, opener, outcome } from "../parts/parts";
+import { loading, opener, outcome, press } from "../parts/parts";
+import { save } from "../parts/save";
 import { uploadView } from "./upload";
 
 const KEYED_CLASSES = 10;
@@ -27,7 +29,7 @@ export function samplesTab(app: App, model: Model): HTMLElement {
         if (event.dataTransfer) void dropped(event.dataTransfer).then((files) => send(app, model, files));
       },
     },
-    filters(app, model),
+    filters(app, model, (listed?.items.length ?? 0) > 0),
     uploadView(app, model),
     toolbar(app, model, listed?.items ?? []),
     listed === undefined
@@ -43,9 +45,8 @@ function none(app: App): string {
   return app.route.query.size === 0 ? "No samples. Drop files here to add some." : "No such samples.";
 }
 
-function filters(app: App, model: Model): HTMLElement {
-  const show = showOf(app);
-  const canFilter = show !== "suspect" && show !== "uncertain" && show !== "duplicates";
+function filters(app: App, model: Model, hasItems: boolean): HTMLElement {
+  const canFilter = filterOf(app) !== null;
   const classes = model.target.classes ?? numbers(model.target.num_classes);
   const select = (name: string, title: string, options: [string, string][]): HTMLElement =>
     h(
@@ -68,7 +69,25 @@ function filters(app: App, model: Model): HTMLElement {
     canFilter && classes.length > 0 ? select("label", "Label", [["", "any"], ...classes.map((name): [string, string] => [name, name])]) : null,
     canFilter ? select("split", "Split", [["", "any"], ["train", "train"], ["validation", "validation"], ["base", "base set"]]) : null,
     h("p", { class: "quiet", role: "status" }, counted(app, model)),
+    h(
+      "div",
+      { class: "buttons", "data-key": "all" },
+      download(app, model),
+      canFilter && hasItems && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model), "that the filter shows", "danger"),
+    ),
   );
+}
+
+function download(app: App, { name }: Model): HTMLElement {
+  return press(app, {
+    name: `archive:${name}`,
+    label: "Download all",
+    about: `samples of ${name}`,
+    run: async () => {
+      save(await app.api.bytes(modelPath(name, "/samples/archive")), `${name}-samples.zip`);
+      return `The samples of ${name} were saved.`;
+    },
+  });
 }
 
 function numbers(classes: number | null): string[] {

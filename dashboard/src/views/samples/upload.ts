@@ -6,27 +6,18 @@ import { count } from "../../page/format";
 import { takesImages } from "../../app/pictures";
 import type { Model } from "../../daemon/types";
 import { chosen, send, uploadOf } from "../../app/uploads";
+import { fileButton } from "../parts/parts";
 
 export function uploadView(app: App, model: Model): HTMLElement {
   const upload = uploadOf(app, model.name);
   const isImage = takesImages(model);
   const isOff = upload.stop !== null || app.state.connection === "lost";
-  const take = (event: Event): void => {
-    const field = event.currentTarget as HTMLInputElement;
-    if (field.files !== null) void send(app, model, chosen(field.files));
-    field.value = "";
-  };
   const field = (title: string, isFolder: boolean): HTMLElement =>
-    h(
-      "label",
-      { class: `file ${isOff ? "off" : ""}` },
-      title,
-      h("input", { type: "file", class: "visually-hidden", multiple: true, webkitdirectory: isFolder, disabled: isOff, onchange: take }),
-    );
+    fileButton(title, (files) => void send(app, model, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
     "div",
     { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },
-    h("p", { class: "quiet" }, isImage ? "Drop pictures or folders anywhere here, or" : "Drop .npz, .csv or .json files anywhere here, or"),
+    h("p", { class: "quiet" }, `Drop ${isImage ? "pictures, folders" : ".npz, .csv or .json files"} or archives of samples (.zip) anywhere here, or`),
     field("Choose files", false),
     isImage ? field("Choose a folder", true) : null,
     isImage && model.target.classes !== null ? labelField(app, model) : null,
