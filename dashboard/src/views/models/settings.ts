@@ -1,4 +1,4 @@
-/** A model's settings: gate, quota, retention; and what it is made of. */
+/** A model's settings, and what it is made of. */
 
 import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
@@ -8,6 +8,7 @@ import { to } from "../../app/route";
 import type { Model } from "../../daemon/types";
 import { settingsForm, type Setting } from "../parts/form";
 import { confirm, opener, section } from "../parts/parts";
+import { classesView } from "./classes";
 import { preprocessView } from "./preprocess";
 import { triggersView } from "./triggers";
 
@@ -78,7 +79,7 @@ export function settingsTab(app: App, model: Model): HTMLElement {
         ),
       ),
     ),
-    h("div", { class: "stack" }, triggersView(app, model), preprocessView(app, model), aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
+    h("div", { class: "stack" }, classesView(app, model), triggersView(app, model), preprocessView(app, model), aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
   );
 }
 
