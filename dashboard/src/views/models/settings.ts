@@ -9,7 +9,9 @@ import type { Model } from "../../daemon/types";
 import { settingsForm, type Setting } from "../parts/form";
 import { confirm, opener, section } from "../parts/parts";
 import { classesView } from "./classes";
+import { federationView } from "./federation";
 import { preprocessView } from "./preprocess";
+import { baseSetView, referenceView } from "./sets";
 import { triggersView } from "./triggers";
 
 const limit = (name: string, title: string, unit?: string, scale?: number): Setting => ({
@@ -78,8 +80,10 @@ export function settingsTab(app: App, model: Model): HTMLElement {
           }),
         ),
       ),
+      baseSetView(app, model),
+      referenceView(app, model),
     ),
-    h("div", { class: "stack" }, classesView(app, model), triggersView(app, model), preprocessView(app, model), aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
+    h("div", { class: "stack" }, classesView(app, model), triggersView(app, model), preprocessView(app, model), federationView(app, model), aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
   );
 }
 

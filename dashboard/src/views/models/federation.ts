@@ -1,0 +1,62 @@
+/** Consent to federated training, its terms, and what was spent of the privacy budget. */
+
+import type { App } from "../../app/app";
+import { modelPath } from "../../daemon/api";
+import type { Model } from "../../daemon/types";
+import { h } from "../../page/dom";
+import { count, decimal } from "../../page/format";
+import { type Setting, settingsForm } from "../parts/form";
+import { fact, loading, section } from "../parts/parts";
+
+/** Consent, and what rounds have spent. */
+interface Federation extends Record<string, unknown> {
+  epsilon: number | null;
+  spent: { epsilon: number; rounds: number; rounds_without_noise: number };
+  rounds_today: number;
+}
+
+const number = (name: string, title: string, placeholder: string): Setting => ({ name, title, kind: "number", placeholder });
+const SETTINGS: readonly Setting[] = [
+  { name: "allowed", title: "Train rounds for the federation", kind: "flag" },
+  { name: "superlink", title: "SuperLink of the federation", kind: "text", placeholder: "its address, or any name" },
+  number("epsilon", "Privacy budget (ε)", "none"),
+  number("delta", "δ of the budget", "0.00001"),
+  number("min_samples", "Minimum samples of an update", "16"),
+  number("max_rounds_per_day", "Maximum rounds a day", "no limit"),
+  number("clip_norm", "Largest norm of an update", "as the round asks"),
+  number("noise_multiplier", "Least noise", "0"),
+  { name: "personalize", title: "Training on arrival, as JSON", kind: "json" },
+];
+
+export function federationView(app: App, { name }: Model): HTMLElement {
+  const known = app.resources.read<Federation>(modelPath(name, "/federation"));
+  return section(
+    "Federation",
+    { id: "federation" },
+    h("p", { class: "quiet" }, "A federation sends parameters; this device trains them on the model’s samples, which stay here, and returns an update. Without a budget the federation decides whether updates have noise."),
+    known ? spentView(known) : loading(),
+    known != null &&
+      settingsForm(app, {
+        name: `federation:${name}`,
+        groups: [{ title: "Federation", settings: SETTINGS }],
+        values: known,
+        pointer: "/federation",
+        stale: ["/v1/models?", modelPath(name)],
+        send: async (changed) => {
+          await app.api.patch(modelPath(name), { federation: changed });
+          return `Federation of ${name}: saved.`;
+        },
+      }),
+  );
+}
+
+function spentView({ epsilon, spent, rounds_today: today }: Federation): HTMLElement {
+  return h(
+    "dl",
+    { class: "facts" },
+    fact("budget spent", `ε ${decimal(spent.epsilon)}${epsilon === null ? "" : ` of ${decimal(epsilon)}`}`),
+    fact("updates with noise", count(spent.rounds)),
+    fact("without noise", count(spent.rounds_without_noise)),
+    fact("rounds today", count(today)),
+  );
+}

@@ -1,0 +1,140 @@
+/** Base set and reference set: what versions are judged on besides the validation samples. */
+
+import type { App, Said } from "../../app/app";
+import { takesImages } from "../../app/pictures";
+import { typed } from "../../app/uploads";
+import { modelPath } from "../../daemon/api";
+import type { Accepted, Model, SampleStats } from "../../daemon/types";
+import { type Child, h } from "../../page/dom";
+import { count, plural } from "../../page/format";
+import { settingsForm } from "../parts/form";
+import { confirm, fact, fileButton, loading, opener, outcome, press, section, when } from "../parts/parts";
+
+interface BaseSet {
+  samples: number;
+  held_out: number;
+  labels: SampleStats["labels"];
+  changed_at: string | null;
+}
+
+interface ReferenceSet {
+  samples: number;
+  frozen_at: string | null;
+}
+
+interface Removed {
+  given_back: number;
+  deleted: number;
+}
+
+function staleOf({ name }: Model): string[] {
+  return ["/v1/models?", modelPath(name)];
+}
+
+export function baseSetView(app: App, model: Model): HTMLElement {
+  const { name } = model;
+  const set = app.resources.read<BaseSet>(modelPath(name, "/base-set"));
+  return section(
+    "Base set",
+    { id: "base-set" },
+    h("p", { class: "quiet" }, "Samples of the original task. Jobs replay a share of them; the gate judges versions on those that no job trains on."),
+    set ? baseFacts(set) : loading(),
+    h("details", { "data-key": "add" }, h("summary", {}, "Add samples"), h("div", { class: "form" }, additions(app, model))),
+    set != null && set.samples > 0 && h("div", { class: "buttons" }, opener(`ask-remove-base:${name}`, "Remove …", () => askRemoveBase(app, model), "the base set", "danger")),
+  );
+}
+
+function baseFacts({ samples, held_out: held, labels, changed_at: changed }: BaseSet): Child {
+  if (samples === 0) return h("p", { "data-key": "none" }, "None.");
+  return [
+    h("dl", { class: "facts" }, fact("samples", count(samples)), fact("held out", count(held)), changed !== null && fact("changed", when(changed))),
+    labels.length > 0 && h("p", { class: "quiet", "data-key": "labels" }, labels.map(({ name, label, count: number }) => `${name ?? label} ${count(number)}`).join(", ")),
+  ];
+}
+
+function told({ accepted, duplicates }: Accepted): Said {
+  return `The base set has ${plural(accepted, "new sample")}, and ${count(duplicates)} that the model had already.`;
+}
+
+function additions(app: App, model: Model): Child[] {
+  const { name } = model;
+  const path = modelPath(name, "/base-set");
+  const send = ([file]: FileList): void => {
+    if (file) void app.act(`base-file:${name}`, staleOf(model), async () => told(await app.api.upload<Accepted>(path, typed(file))));
+  };
+  return [
+    settingsForm(app, {
+      name: `base-first:${name}`,
+      groups: [{ title: "The model’s own samples", settings: [{ name: "first", title: "Take the model’s first labelled samples", kind: "number", placeholder: "how many" }] }],
+      values: { first: null },
+      pointer: "",
+      save: "Take them",
+      stale: staleOf(model),
+      send: async (given) => told(await app.api.post<Accepted>(path, given, true)),
+    }),
+    h(
+      "div",
+      { class: "buttons", "data-key": "file" },
+      fileButton("Choose a file", send, { accept: ".zip,.npz,.csv,.json", disabled: app.state.pending.has(`base-file:${name}`) }),
+      h("p", { class: "quiet" }, `an archive of samples (.zip)${takesImages(model) ? "" : ", .npz, .csv or .json"}, every sample with a label`),
+      outcome(app, `base-file:${name}`),
+    ),
+  ];
+}
+
+function askRemoveBase(app: App, model: Model): void {
+  const { name } = model;
+  confirm(app, {
+    title: `Remove the base set of ${name}?`,
+    detail: "Samples that were the model’s before get their former split; those that were uploaded for it are deleted. Jobs then replay nothing, and the gate judges by the other samples.",
+    yes: "Remove the base set",
+    name: `remove-base:${name}`,
+    stale: staleOf(model),
+    run: async () => {
+      const gone = await app.api.remove<Removed>(modelPath(name, "/base-set"), true);
+      return `The base set was removed: ${plural(gone.given_back, "sample")} returned, ${count(gone.deleted)} deleted.`;
+    },
+  });
+}
+
+export function referenceView(app: App, model: Model): HTMLElement {
+  const { name } = model;
+  const set = app.resources.read<ReferenceSet>(modelPath(name, "/reference"));
+  const freeze = async (): Promise<Said> => {
+    const { samples } = await app.api.put<ReferenceSet>(modelPath(name, "/reference"));
+    return `The reference set has ${plural(samples, "sample")}.`;
+  };
+  const isFrozen = set?.frozen_at != null;
+  return section(
+    "Reference set",
+    { id: "reference" },
+    h("p", { class: "quiet" }, "Validation samples that are frozen, so that the gate judges every version on the same ones too. One that is deleted, or trains, drops out."),
+    set === undefined ? loading() : referenceFacts(set),
+    h(
+      "div",
+      { class: "buttons" },
+      press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current ones instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf(model), run: freeze }),
+      isFrozen && opener(`ask-thaw:${name}`, "Remove …", () => askRemoveReference(app, model), "the reference set", "danger"),
+    ),
+  );
+}
+
+function referenceFacts(set: ReferenceSet | null): Child {
+  if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None.");
+  return h("dl", { class: "facts" }, fact("samples", count(set.samples)), fact("frozen", when(set.frozen_at)));
+}
+
+function askRemoveReference(app: App, model: Model): void {
+  const { name } = model;
+  confirm(app, {
+    title: `Remove the reference set of ${name}?`,
+    detail: "Its samples stay. The gate then uses the validation samples only.",
+    yes: "Remove the reference set",
+    name: `remove-reference:${name}`,
+    stale: staleOf(model),
+    run: async () => {
+      await app.api.remove(modelPath(name, "/reference"));
+      return "The reference set was removed.";
+    },
+  });
+}

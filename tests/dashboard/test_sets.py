@@ -1,0 +1,79 @@
+"""What versions are judged on, and consent to federated training, in the console."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from browser import Tab
+from support import Served, blobs, mlp, npz
+
+
+def test_a_base_set_and_a_reference_set_are_made_and_removed(
+    tab: Callable[..., Tab], served: Served, tmp_path: Path
+) -> None:
+    served.register("kept", mlp(6, 8, 3), classes=["a", "b", "c"])
+    served.upload("kept", **blobs(60, 6, 3))
+    (tmp_path / "clean.npz").write_bytes(npz(**blobs(40, 6, 3, seed=1)))
+    (tmp_path / "notes.txt").write_text("no samples")
+    one = tab(served)
+    page = one.open("/models/kept/settings")
+    base = page.get_by_role("region", name="Base set")
+    base.get_by_text("Add samples").click()
+
+    base.get_by_label("first labelled samples").fill("20")
+    base.get_by_role("button", name="Take them").click()
+    base.locator("[data-key=labels]").wait_for()
+    assert shown(served, "base-set")["samples"] == 20
+    base.get_by_label("Choose a file").set_input_files(tmp_path / "notes.txt")
+    base.get_by_role("alert").wait_for()
+    base.get_by_label("Choose a file").set_input_files(tmp_path / "clean.npz")
+    page.get_by_text("The base set has 40 new samples, and 0 that").wait_for()
+    base.get_by_role("button", name="Remove … the base set").click()
+    page.get_by_role("button", name="Remove the base set").click()
+    page.get_by_text("20 samples returned, 40 deleted.").wait_for()
+    base.get_by_text("None.").wait_for()
+    assert shown(served, "base-set")["samples"] == 0
+
+    reference = page.get_by_role("region", name="Reference set")
+    reference.get_by_role("button", name="Freeze the validation samples").click()
+    reference.get_by_text("frozen").last.wait_for()
+    frozen = shown(served, "reference")["samples"]
+    assert frozen == served.http.get("/v1/models/kept").json()["samples"]["validation"] > 0
+    page.get_by_text(f"The reference set has {frozen} sample").wait_for()
+    reference.get_by_role("button", name="Remove … the reference set").click()
+    page.get_by_role("button", name="Remove the reference set").click()
+    reference.get_by_text("None.").wait_for()
+    assert shown(served, "reference")["frozen_at"] is None
+    one.forgive("415")
+
+
+def shown(served: Served, part: str) -> dict[str, Any]:
+    return served.http.get(f"/v1/models/kept/{part}").raise_for_status().json()
+
+
+def test_consent_to_a_federation_is_given_with_its_terms(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("shared", mlp(4, 3))
+    one = tab(served)
+    page = one.open("/models/shared/settings")
+    card = page.get_by_role("region", name="Federation")
+
+    card.get_by_label("Train rounds").check()
+    card.get_by_role("button", name="Save").click()
+    card.locator(".problem").first.wait_for()
+    card.get_by_label("SuperLink").fill("fl.example:9092")
+    card.get_by_label("Privacy budget").fill("8")
+    card.get_by_label("Largest norm").fill("1")
+    card.get_by_label("Least noise").fill("1.5")
+    card.get_by_label("Training on arrival").fill('{"epochs": 2}')
+    card.get_by_role("button", name="Save").click()
+
+    card.get_by_text("ε 0 of 8").wait_for()
+    consent = served.http.get("/v1/models/shared/federation").json()
+    assert (consent["allowed"], consent["superlink"]) == (True, "fl.example:9092")
+    assert (consent["epsilon"], consent["noise_multiplier"]) == (8, 1.5)
+    assert consent["personalize"] == {"epochs": 2}
+    one.forgive("422")
