@@ -9,22 +9,26 @@ from typing import Any
 from browser import Tab
 from support import Served, blobs, mlp, npz
 
+LONG = "unbroken" * 12
+PHONE = {"width": 390, "height": 844}
+
 
 def test_a_base_set_and_a_reference_set_are_made_and_removed(
     tab: Callable[..., Tab], served: Served, tmp_path: Path
 ) -> None:
-    served.register("kept", mlp(6, 8, 3), classes=["a", "b", "c"])
+    served.register("kept", mlp(6, 8, 3), classes=["a", "b", LONG])
     served.upload("kept", **blobs(60, 6, 3))
     (tmp_path / "clean.npz").write_bytes(npz(**blobs(40, 6, 3, seed=1)))
     (tmp_path / "notes.txt").write_text("no samples")
-    one = tab(served)
+    one = tab(served, viewport=PHONE)
     page = one.open("/models/kept/settings")
     base = page.get_by_role("region", name="Base set")
     base.get_by_text("Add samples").click()
 
     base.get_by_label("first labelled samples").fill("20")
     base.get_by_role("button", name="Take them").click()
-    base.locator("[data-key=labels]").wait_for()
+    base.locator("[data-key=labels]").get_by_text(LONG).wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     assert shown(served, "base-set")["samples"] == 20
     base.get_by_label("Choose a file").set_input_files(tmp_path / "notes.txt")
     base.get_by_role("alert").wait_for()
